@@ -10,7 +10,7 @@ call of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from attrs import frozen
 
@@ -38,7 +38,12 @@ class _Guarded:
 
 
 def update_guarded(
-    planner: UnindexedRowPlanner, writes: Sequence[UpdateFields], planned: Planned, bound: int, can: Capabilities
+    planner: UnindexedRowPlanner,
+    writes: Sequence[UpdateFields],
+    planned: Planned,
+    bound: int,
+    can: Capabilities,
+    together: Set[bytes] = frozenset(),
 ) -> Protocol[dict[bytes, UnindexedRowPlan]]:
     """Carries out updates, each under the condition that its row still exists; returns the final plan of each.
 
@@ -48,6 +53,7 @@ def update_guarded(
         planned: the plans, by row key.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
+        together: rows to whose conditional changes others may be joined.
     """
     table = planner.schema.table
     plans: dict[bytes, UnindexedRowPlan] = {}
@@ -68,7 +74,7 @@ def update_guarded(
         plans |= {plan.outcome.key: plan for plan in free}
         refused: list[UpdateFields] = []
         if can.check_and_mutate:
-            applied = yield from _change(table, guarded)
+            applied = yield from _change(table, guarded, together)
         else:
             applied = []
             for update in guarded:
@@ -85,11 +91,11 @@ def update_guarded(
     return plans
 
 
-def _change(table: str, guarded: Sequence[_Guarded]) -> Protocol[Sequence[bool | None]]:
+def _change(table: str, guarded: Sequence[_Guarded], together: Set[bytes]) -> Protocol[Sequence[bool | None]]:
     if not guarded:
         return []
     changes = [ConditionalChange(of.write.row, of.column, of.expected, of.plan.joined) for of in guarded]
-    if len(changes) == 1:
+    if len(changes) == 1 and changes[0].row not in together:
         (change,) = changes
         return [(yield CheckAndMutate(table, change.row, change.column, change.expected, change.mutations))]
     applied: Sequence[bool | None] = yield CheckAndMutateRows(table, changes)

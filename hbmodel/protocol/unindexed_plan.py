@@ -27,7 +27,7 @@ from hbmodel.protocol.expiry import (
 from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.server_time import OWN, STAMP_LIFE, StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
-from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found
+from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found, under_condition
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 
@@ -89,22 +89,9 @@ class UnindexedRowPlanner:
         updates = [write for write in writes if isinstance(write, UpdateFields) and write.ttl is None]
         if not updates:
             return {}
-        whole = family_life(self.schema) is not None or any(map(self.under_condition, updates))
+        whole = family_life(self.schema) is not None or any(under_condition(self.schema, write) for write in updates)
         found: Sequence[Row | None] = yield GetRows(self.schema.table, [w.row for w in updates], self.columns if whole else self.glance)
         return {write.row: row for write, row in zip(updates, found, strict=True)}
-
-    def under_condition(self, write: UpdateFields) -> bool:
-        """Whether an update may put its cells only into the row that was read, and not into one that was deleted since.
-
-        Cells that make no row by themselves need no condition: nobody sees them without a row, and a put of a whole object overwrites
-        them. It does not overwrite entries of map columns, nor the cells that another program's put of a row leaves out.
-        """
-        schema = self.schema
-        if schema.foreign or not schema.maps_by_name.keys().isdisjoint(write.changes):
-            return True
-        if schema.exists_column is not None:
-            return False
-        return not schema.required_columns or any(schema.by_name[name].required for name in write.changes)
 
     def read_expiring(self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int) -> Protocol[dict[bytes, Row | None]]:
         """The rows that expire, before the write or after it, with all columns and the time for the write."""
@@ -157,7 +144,7 @@ class UnindexedRowPlanner:
         cells = self.cells(write)
         if isinstance(write, UpdateFields):
             cells = {**self._kept(found, end), **cells}
-            if end is not None or self.under_condition(write):
+            if end is not None or under_condition(self.schema, write):
                 flag = self.schema.spare_flag({**{column: cell.value for column, cell in found.items()}, **cells})
                 cells |= {column: value for column, value in flag.items() if column not in found}
         if end is not None and isinstance(row, StampedRow):

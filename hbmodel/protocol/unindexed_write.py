@@ -9,7 +9,7 @@ from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol, PutRows
 from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import carry_out
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.writes import Outcome, RowWrite, UpdateFields
+from hbmodel.protocol.writes import Outcome, RowWrite, UpdateFields, under_condition
 from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Row
 
@@ -30,7 +30,7 @@ def write_unindexed_batch(
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
         deleted: where deleted rows are recorded, see `write_indexed_batch`.
-        together: rows that are written together with others, so that none of them is written under a separate condition.
+        together: rows that are written together with others, whose changes may be joined to a conditional one.
     """
     puts = planner.puts_of_objects(writes)
     if puts:
@@ -40,7 +40,7 @@ def write_unindexed_batch(
     rows = yield from planner.read(writes)
     rows |= yield from planner.read_expiring(writes, rows, bound)
     plans = {write.row: planner.plan(write, rows.get(write.row)) for write in writes}
-    guarded = [w for w in writes if isinstance(w, UpdateFields) and w.row not in together and planner.under_condition(w)]
+    guarded = [write for write in writes if isinstance(write, UpdateFields) and under_condition(planner.schema, write)]
     behind = {write.row for write in guarded}
     yield from carry_out(planner.schema.table, [plan for row, plan in plans.items() if row not in behind], can)
     if deleted is not None:
@@ -50,7 +50,7 @@ def write_unindexed_batch(
         if over:
             yield from keep_together(planner, (yield GetRows(planner.schema.table, over, planner.columns)), bound, can)
     if guarded:
-        plans |= yield from update_guarded(planner, guarded, {w.row: (plans[w.row], rows[w.row]) for w in guarded}, bound, can)
+        plans |= yield from update_guarded(planner, guarded, {w.row: (plans[w.row], rows[w.row]) for w in guarded}, bound, can, together)
     yield Acknowledge([plans[write.row].outcome for write in writes])
 
 

@@ -68,6 +68,19 @@ class UpdateFields:
     condition: Predicate | None = None
 
 
+def under_condition(schema: TableSchema, write: UpdateFields) -> bool:
+    """Whether an update, where its model has no index, may put its cells only into the row that was read, not into one deleted since.
+
+    Cells that make no row by themselves need no condition: nobody sees them without a row, and a put of a whole object overwrites
+    them. It does not overwrite entries of map columns, nor the cells that another program's put of a row leaves out.
+    """
+    if schema.foreign or not schema.maps_by_name.keys().isdisjoint(write.changes):
+        return True
+    if schema.exists_column is not None:
+        return False
+    return not schema.required_columns or any(schema.by_name[name].required for name in write.changes)
+
+
 @frozen(eq=False)
 class DeleteRow:
     """Delete a row if it exists; version and condition as for an update."""

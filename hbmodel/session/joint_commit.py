@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -93,6 +93,12 @@ class Part:
         """The rows that hold these objects."""
         wide = self.schema.wide
         return set(places) if wide is None else {wide.form.cut(place)[0] for place in places}
+
+    @property
+    def rows_of_changes(self) -> set[bytes]:
+        """The rows of the conditional changes that it asks for."""
+        operation = self.operation
+        return self.rows_of([change.row for change in operation.changes]) if isinstance(operation, CheckAndMutateRows) else set()
 
     def forget(self, error: SchemaMismatch | None = None) -> None:
         """Drops the protocol so that it restarts, unless it has acknowledged."""
@@ -215,7 +221,7 @@ class JointCommit:
             if latest := max((max(times) for times in self._times.values() if len(times) > 1), default=None):
                 raise _SeveralTimes(latest)
             with gated(self._check):
-                self._carry_out()
+                self._carry_out({row for part in conditional for row in part.rows_of_changes})
             if conditional:
                 self._change_if(conditional)
 
@@ -246,6 +252,8 @@ class JointCommit:
             elif part.gathered or self._joins(part):
                 return
             elif isinstance(operation, Acknowledge):
+                if self._changes:  # another part's row waits for a condition
+                    return
                 part.outcomes = operation.outcomes
                 part.step(None)
             else:
@@ -278,12 +286,13 @@ class JointCommit:
         self._wrote |= isinstance(operation, Change)
         return answer
 
-    def _carry_out(self) -> None:
+    def _carry_out(self, held: Set[bytes]) -> None:
+        """Changes the rows, but those that are changed under a condition."""
         if self._changes:
-            self._changes.carry_out()
+            self._changes.carry_out(held)
         self._begin_round()
         for part in self._parts:
-            part.gathered = False
+            part.gathered = bool(self._changes)
 
     def _joins(self, part: Part) -> bool:
         """Whether a part waits for the conditional changes of its rows, which are made together with those of the other parts.
@@ -294,7 +303,9 @@ class JointCommit:
         return isinstance(operation, CheckAndMutateRows) and operation.table == self._table and not operation.fences
 
     def _change_if(self, parts: Sequence[Part]) -> None:
-        """Changes rows under their conditions. Changes of one row are made together, across all parts.
+        """Changes rows under their conditions. Changes of one row are made together, across all parts, with what was gathered of it.
+
+        What was gathered stays if the row is not changed: it is changed under the condition that its part finds next, or under none.
 
         A row is not changed while one of its objects waits for a unique value.
         """
@@ -302,7 +313,7 @@ class JointCommit:
         asked = [operation.changes for operation in operations]
         waiting = {row for part, operation in zip(parts, operations, strict=True) for row in part.rows_of(operation.waiting)}
         changes = [part.conditional(change) for part, of_part in zip(parts, asked, strict=True) for change in of_part]
-        ready = [change for change in changes if change.row not in waiting]
+        ready = self._changes.joined([change for change in changes if change.row not in waiting])
         self._check()  # since the rows may have been changed, or read
         try:
             found = iter(self._landed(parts, asked, ready, change_together(self._store, self._table, ready)))
@@ -313,6 +324,9 @@ class JointCommit:
             raise
         self._wrote |= any(change.mutations for change in ready)
         applied = [change.row not in waiting and next(found) for change in changes]
+        self._changes.drop({change.row for change, went_through in zip(changes, applied, strict=True) if went_through})
+        for part in self._parts:
+            part.gathered = bool(self._changes) and part not in parts
         sure = [change.row in waiting or self._store.capabilities.final_refusals for change in changes]
         answers = zip(applied, sure, strict=True)
         for part, of_part in zip(parts, asked, strict=True):

@@ -10,7 +10,7 @@ from hbmodel.errors import CapabilityError, SessionError
 from hbmodel.mapping.changed_cells import cells_of_changes, merged_changes
 from hbmodel.mapping.mapper import entries_of
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields
+from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, under_condition
 from hbmodel.session.batches import BATCH_ROWS, Batch, Pending
 from hbmodel.session.joint_commit import JointCommit
 from hbmodel.store.port import Capabilities
@@ -21,6 +21,11 @@ Call = tuple[Pending, RowWrite]
 _TWICE = (
     "These two calls for an object of a wide row cannot be combined into one write, and a commit writes the row only once: commit between "
     "them, or open the session with atomic_rows=False."
+)
+
+_ONE_CONDITION = (
+    "Updates of objects of one row are written in one mutation, which can check only one object, and none through the Thrift1 gateway: "
+    'declare @hb.model(exists=hb.flag("e")) or a version, commit the updates separately, or open the session with atomic_rows=False.'
 )
 
 _VERSIONS = (
@@ -142,12 +147,22 @@ def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time:
     if any(schema.versioned for schema in schemas) and (not all(s.versioned for s in schemas) or len({s.family for s in schemas}) > 1):
         raise SessionError(_VERSIONS, table=table, key=row)
     check_row_size(table, row, sum(cell_bytes(row, write.cells.items()) for _, write in calls if isinstance(write, PutObject)))
+    conditions = sum(_under_condition(call.schema, write, at_server_time) for call, write in calls)
+    if conditions > 1 or (conditions and not can.check_and_mutate):
+        raise CapabilityError(_ONE_CONDITION, table=table, key=row)
     if can.mutate_row:
         return
     deletes = sum(isinstance(write, DeleteRow) for _, write in calls)
     times = {at_server_time(schema) for schema in schemas}  # what has system cells is deleted by a marker, in a put
     if any(_expires(write) for _, write in calls) or len(times) > 1 or deletes not in {0, len(calls) if True in times else 0}:
         raise CapabilityError(NOT_ATOMIC, table=table, key=row)
+
+
+def _under_condition(schema: TableSchema, write: RowWrite, at_server_time: Callable[[TableSchema], bool]) -> bool:
+    """Whether a write checks that its object still exists; one that gives the row a new life has a time before that of any later delete."""
+    if not isinstance(write, UpdateFields) or write.ttl is not None or schema.versioned:
+        return False
+    return at_server_time(schema) and under_condition(schema, write)
 
 
 def _expires(write: RowWrite) -> bool:

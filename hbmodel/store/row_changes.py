@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from hbmodel.errors import CapabilityError, InvalidRequest, StoreClosed, StoreUnavailable, TableNotFound
 from hbmodel.store.gate import pass_gate
@@ -135,12 +135,30 @@ class RowChanges:
         for mutation in mutations:
             self._rows.setdefault(mutation.row, []).append(mutation)
 
+    def joined(self, changes: Sequence[ConditionalChange]) -> list[ConditionalChange]:
+        """Conditional changes of rows, the first of each row with what was gathered of it."""
+        made: list[ConditionalChange] = []
+        seen: set[bytes] = set()
+        for change in changes:
+            more = [] if change.row in seen else self._rows.get(change.row, [])
+            seen.add(change.row)
+            made.append(evolve(change, mutations=[*change.mutations, *more]) if more else change)
+        return made
+
+    def drop(self, rows: Iterable[bytes]) -> None:
+        """Forgets what was gathered of some rows."""
+        for row in rows:
+            self._rows.pop(row, None)
+
     def clear(self) -> None:
         """Forgets what was gathered."""
         self._rows.clear()
 
-    def carry_out(self) -> None:
+    def carry_out(self, held: Set[bytes] = frozenset()) -> None:
         """Changes the rows; after an error any subset of them may be changed, and the same can be carried out again.
+
+        Args:
+            held: rows that are left as they are; their changes stay.
 
         Raises:
             CapabilityError: a shared row cannot be changed at once; nothing was sent.
@@ -151,6 +169,8 @@ class RowChanges:
         changes: list[Sequence[Put | Delete]] = []
         atomic = self.store.capabilities.mutate_row
         for row, gathered in self._rows.items():
+            if row in held:
+                continue
             mutations = combined(gathered)
             if row in self.shared:
                 check_row_size(self.table, row, sum(cell_bytes(row, m.cells.items()) for m in mutations if isinstance(m, Put)))
@@ -178,4 +198,4 @@ class RowChanges:
         except BaseException as error:
             self.wrote |= not isinstance(error, StoreUnavailable | StoreClosed | TableNotFound)
             raise
-        self.clear()
+        self.drop([row for row in self._rows if row not in held])

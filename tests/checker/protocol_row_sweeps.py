@@ -112,8 +112,11 @@ def side_by_side(store: str, case: Case, rules: Rules = SHIPPED, **options: Any)
     """
     model, can = STORES[store]
     begin, one, two, rows, first = case
+    presence = can is APART and any(name in CELL_BY_CELL for name in (one, two))
     apart = "expiring" in one + two + begin and "update" in one + two and rows != ("unindexed", "marking")
-    return RowModel(model, begin, [[one], [two]], can, rules, distinct=True, rows=rows, first=first, ends=not apart, **options)
+    return RowModel(
+        model, begin, [[one], [two]], can, rules, distinct=True, rows=rows, first=first, ends=not apart, presence=presence, **options
+    )
 
 
 def adopted(

@@ -11,6 +11,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.store import Family, Put
 from tests.support.beds import Bed, cells_of
+from tests.support.beside import Beside, commit
 
 
 def model(name: str, *, required: type | None, flag: bool = False, **options: Any) -> Any:
@@ -49,35 +50,6 @@ def use(bed: Bed, made: Any) -> hb.Session:
 def read(session: hb.Session, made: Any) -> Any:
     found = session.get(made, k="a")
     return None if found is None else (found.m, found.o)
-
-
-class Beside:
-    """Makes a call in a session of its own before the call of another session that has this number."""
-
-    def __init__(self, store: Any, at: int, call: Callable[[hb.Session], object]) -> None:
-        self.store, self.at, self.call, self.calls = store, at, call, 0
-
-    def __call__(self, _: object) -> None:
-        self.calls += 1
-        if self.calls == self.at:
-            assert commit(self.store, self.call) is None
-
-    @property
-    def made(self) -> bool:
-        """Whether there was such a call."""
-        return self.calls >= self.at
-
-
-def commit(store: Any, call: Callable[[hb.Session], object]) -> Any:
-    """Runs one call in a session of its own; returns the class of its error, or None."""
-    session = hb.Session(store)
-    try:
-        call(session)
-        session.commit()
-    except hb.HbmodelError as error:
-        session.discard()
-        return type(error)
-    return None
 
 
 @pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema_of(made).table)
@@ -120,6 +92,7 @@ def test_any_call_of_another_program_between_two_calls_of_an_update(bed: Bed, ma
             except hb.HbmodelError as error:
                 failed = type(error)
                 session.discard()
+            assert beside.error is None
             if not beside.made:
                 break
             first = (change.get("m", one), change.get("o", "a"))

@@ -16,6 +16,7 @@ from hbmodel.session import row_batches
 from hbmodel.store import ConditionalChange, Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import HBASE, Bed, cells_of, fresh, rows_of
+from tests.support.beside import Beside
 from tests.support.examples import examples
 from tests.support.faulty import FaultyStore, RecordingStore, failures_of
 
@@ -147,7 +148,7 @@ def test_puts_updates_and_deletes_are_one_change_or_refused(bed: Bed) -> None:
     bed.store.calls.clear()
     session.delete_key(Pet, owner="ann", name="rex")
     session.update(Pet(owner="ann", name="tom", sort=""), age=3, sort="dog")
-    session.update(Owner(owner="ann", city=""), city="Kiel")
+    session.update(Owner(owner="ann", city=""), age=40)
     session.add(Pet(owner="ann", name="new", sort="owl"))
     if not bed.atomic:
         with pytest.raises(CapabilityError) as caught:
@@ -158,10 +159,73 @@ def test_puts_updates_and_deletes_are_one_change_or_refused(bed: Bed) -> None:
         session.discard()
         return
     session.commit()
-    assert writes(bed, "jc_plain") == ["mutate_row"]
+    assert writes(bed, "jc_plain") == ["check_and_mutate_many"]
     found = {pet.name: (pet.sort, pet.age) for pet in session.query(Pet).where(Pet.owner == "ann")}
     assert found == {"new": ("owl", None), "tom": ("dog", 3), "zoe": ("cat", None)}
+    assert session.get(Owner, owner="ann") == Owner(owner="ann", city="Bonn", age=40)
+
+
+@pytest.mark.parametrize("bed", BEDS, indirect=True)
+def test_one_mutation_checks_one_object(bed: Bed) -> None:
+    session = bed.use(Owner, Pet, Note)
+    session.add_all([Owner(owner="ann", city="Bonn"), Pet(owner="ann", name="tom", sort="cat"), Pet(owner="ann", name="rex", sort="cat")])
+    session.commit()
+    before = cells_of(bed.store, "jc_plain")
+    session.update(Pet(owner="ann", name="tom", sort=""), sort="dog")
+    session.update(Owner(owner="ann", city=""), city="Kiel")
+    with pytest.raises(CapabilityError, match="which can check only one object"):
+        session.commit()
+    assert cells_of(bed.store, "jc_plain") == before
+    session.discard()
+    apart = hb.Session(bed.store, atomic_rows=False)
+    apart.update(Pet(owner="ann", name="tom", sort=""), sort="dog")
+    apart.update(Owner(owner="ann", city=""), city="Kiel")
+    apart.commit()
     assert session.get(Owner, owner="ann") == Owner(owner="ann", city="Kiel")
+    session.update(Pet(owner="ann", name="tom", sort=""), age=1)  # cells that make no object need no check
+    session.update(Pet(owner="ann", name="rex", sort=""), age=2)
+    session.commit()
+    assert [pet.age for pet in session.query(Pet).where(Pet.owner == "ann")] == [2, 1]
+
+
+@pytest.mark.parametrize("bed", ["memory", "embedded", HBASE[1]], indirect=True)
+@pytest.mark.parametrize("other", ["delete", "add", "update"])
+def test_another_program_changes_the_checked_object_beside_a_commit(bed: Bed, other: str) -> None:
+    """The rest of the commit is written in any case, once."""
+    bed.use(Owner, Pet, Note)
+    others: dict[str, Callable[[hb.Session], object]] = {
+        "delete": lambda second: second.delete_key(Pet, owner="ann", name="tom"),
+        "add": lambda second: second.add(Pet(owner="ann", name="tom", sort="owl", age=2)),
+        "update": lambda second: second.update_key(Pet, owner="ann", name="tom", sort="owl"),
+    }
+    for at in range(1, 10):
+        session = hb.Session(bed.store)
+        session.add_all([Pet(owner="ann", name=name, sort="cat", age=1) for name in ("rex", "tom")])
+        session.commit()
+        beside = Beside(bed.store, at, others[other])
+        first = hb.Session(bed.store, on_call=beside)
+        first.update_key(Pet, owner="ann", name="tom", sort="dog")
+        first.delete_key(Pet, owner="ann", name="rex")
+        first.add(Pet(owner="ann", name="new", sort="cow"))
+        first.add(Owner(owner="ann", city=str(at)))
+        failures: list[Any] = []
+        try:
+            first.commit()
+        except hb.PartialWrite as error:
+            failures += [type(outcome.error) for outcome in error.failures]
+            first.discard()
+        found = {pet.name: (pet.sort, pet.age) for pet in session.query(Pet).where(Pet.owner == "ann")}
+        tom = found.pop("tom", None)
+        assert found == {"new": ("cow", None)}
+        assert session.get(Owner, owner="ann") == Owner(owner="ann", city=str(at))
+        if not beside.made:
+            assert (tom, failures) == (("dog", 1), [])
+            break
+        assert beside.error is None
+        assert tom in {"delete": (None,), "add": (("owl", 2), ("dog", 2)), "update": (("owl", 1), ("dog", 1))}[other], (at, tom)
+        assert failures in ([[], [hb.RowNotFound]] if other == "delete" else [[]])
+    else:
+        raise AssertionError("the commit took more calls than were tried")
 
 
 @pytest.mark.parametrize("bed", BEDS, indirect=True)
@@ -182,12 +246,12 @@ def test_an_update_that_meets_no_object_leaves_the_others(bed: Bed) -> None:
     session = bed.use(Owner, Pet, Note)
     session.add(Pet(owner="ann", name="tom", sort="cat"))
     session.commit()
-    session.update(Pet(owner="ann", name="tom", sort=""), sort="dog")
-    session.update(Pet(owner="ann", name="rex", sort=""), sort="dog")
+    session.update(Pet(owner="ann", name="tom", sort=""), age=5)
+    session.update(Pet(owner="ann", name="rex", sort=""), **({"sort": "dog"} if bed.atomic else {"age": 1}))
     with pytest.raises(hb.PartialWrite) as caught:
         session.commit()
     assert [type(outcome.error) for outcome in caught.value.failures] == [hb.RowNotFound]
-    assert {pet.name: pet.sort for pet in session.query(Pet).where(Pet.owner == "ann")} == {"tom": "dog"}
+    assert {pet.name: pet.age for pet in session.query(Pet).where(Pet.owner == "ann")} == {"tom": 5}
 
 
 @pytest.mark.parametrize("bed", BEDS, indirect=True)

@@ -1,0 +1,45 @@
+"""What another program does between two calls of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import hbmodel as hb
+
+
+def commit(store: Any, call: Callable[[hb.Session], object]) -> type[hb.HbmodelError] | None:
+    """Runs one call in a session of its own; returns the class of the error that it ends with; of failed writes, of the first."""
+    session = hb.Session(store)
+    try:
+        call(session)
+        session.commit()
+    except hb.PartialWrite as error:
+        session.discard()
+        return type(error.failures[0].error or error) if error.failures else type(error)
+    except hb.HbmodelError as error:
+        session.discard()
+        return type(error)
+    return None
+
+
+class Beside:
+    """For `on_call`: makes a call in a session of its own before the call of another session that has this number.
+
+    Attributes:
+        error: what that call ended with.
+        made: whether there was such a call.
+    """
+
+    def __init__(self, store: Any, at: int, call: Callable[[hb.Session], object]) -> None:
+        self._store, self._at, self._call, self._calls = store, at, call, 0
+        self.error: type[hb.HbmodelError] | None = None
+
+    def __call__(self, _: object) -> None:
+        self._calls += 1
+        if self._calls == self._at:
+            self.error = commit(self._store, self._call)
+
+    @property
+    def made(self) -> bool:
+        return self._calls >= self._at
