@@ -213,6 +213,11 @@ class TableSchema:
         return self.required_columns or tuple(f.column for f in self.columns)
 
     @cached_property
+    def counter_columns(self) -> frozenset[bytes]:
+        """The columns that the server increments."""
+        return frozenset(f.column for f in self.columns if f.kind == "counter")
+
+    @cached_property
     def liveness_column(self) -> bytes:
         """`family:qualifier` of the liveness cell of indexed and versioned models."""
         return self.family + b":" + LIVENESS_QUALIFIER

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from hbmodel.errors import RowExists
 from hbmodel.mapping.schema import FLAG
 from hbmodel.protocol.claimed_key import CLAIMED, abandoned_claim
-from hbmodel.protocol.operations import CheckAndPut, CheckLease, GetRows, LetClockTick, Protocol, ReadClock
+from hbmodel.protocol.operations import CheckAndPut, CheckLease, GetRows, LetClockTick, Protocol, PutRows, ReadClock
 from hbmodel.protocol.unindexed_batch import carry_out
-from hbmodel.protocol.unindexed_insert import shows, whole_row
+from hbmodel.protocol.unindexed_insert import counters_over, shows, whole_row
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import Outcome, PutObject
 from hbmodel.store.port import Capabilities
@@ -27,6 +27,7 @@ def insert_claimed(
     planner: UnindexedRowPlanner,
     write: PutObject,
     flag: bytes,
+    bound: int,
     grace: int,
     can: Capabilities,
     draw: Callable[[], bytes],
@@ -38,6 +39,7 @@ def insert_claimed(
         planner: plans the mutations.
         write: the object, without a TTL.
         flag: the existence flag.
+        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         grace: G in ms: how old a claim must be to be retaken.
         can: what the store can do in one call.
         draw: source of nonces, 8 bytes each.
@@ -62,6 +64,9 @@ def insert_claimed(
         if not (yield CheckLease(since)):
             expected = claim  # others may soon take the claim for an abandoned one: it is replaced by a new one
             continue
+        counters = yield from counters_over(planner, plan.put, flag, bound)
+        if counters:
+            yield PutRows(table, counters)
         for operation in carry_out(table, [plan], can):
             yield operation
             if placed is not None and not placed:

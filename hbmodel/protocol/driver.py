@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
@@ -13,6 +14,7 @@ from hbmodel.errors import SchemaMismatch, StoreClosed, StoreError, StoreUnavail
 from hbmodel.protocol.clock import running_time
 from hbmodel.protocol.operations import (
     Acknowledge,
+    AwaitClock,
     Change,
     CheckAndMutate,
     CheckAndMutateRows,
@@ -40,6 +42,9 @@ from hbmodel.store.values import Row, Scan
 R = TypeVar("R")
 
 log = logging.getLogger("hbmodel")
+
+WELL_PAST = 1_000
+"""A time so many ms before the last known time of the server has passed; about a later one the server is asked."""
 
 CHECKED = Change | CheckBinding
 """Operations before which the driver checks that the protocol's binding still holds."""
@@ -85,6 +90,9 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
             return clock.fresh(since)
         case LetClockTick():
             let_tick_pass()
+        case AwaitClock(passed):
+            assert clock is not None
+            await_clock(clock, passed)
         case DeleteRows(table, deletes):
             store.delete(table, deletes)
         case MutateRow(table, mutations):
@@ -129,6 +137,14 @@ def perform_checked(
         raise
     finally:
         GATE.reset(token)
+
+
+def await_clock(clock: Clock, passed: int) -> None:
+    """Waits until the server's clock shows a later time than `passed`, in ms."""
+    if clock.now() - passed > WELL_PAST:
+        return
+    while (now := clock.now(exact=True)) <= passed:
+        time.sleep((passed - now + 1) / 1000)
 
 
 def _first_rows(store: Store, asked: FirstRows) -> list[list[Row]]:

@@ -20,6 +20,7 @@ from hbmodel.mapping.schema import COUNTER_ZERO, FLAG, LIVE, Index, TableSchema
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.expiry import end_of_adopted, end_of_live, end_value, family_life, live_value
+from hbmodel.protocol.future_cells import newest_beside_counters
 from hbmodel.protocol.server_time import OWN
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found, without_nulls
 from hbmodel.store.values import Delete, Put, Row
@@ -71,7 +72,7 @@ class OldRow:
 
 
 UNREAD = OldRow(False, -1, None)
-"""The old row of a write that does not need to know it."""
+"""The old row of a write that does not need to know it, or finds none."""
 
 
 @frozen(eq=False)
@@ -129,9 +130,7 @@ class IndexedRowPlanner:
 
     def old(self, row: Row | None) -> OldRow:
         """Liveness and newest cell of a row that was read with the schema's `row_columns` (rule 1)."""
-        if row is None:
-            return OldRow(False, -1, None)
-        return OldRow(self.reader.exists(row), max(cell.timestamp for cell in row.columns.values()), row)
+        return UNREAD if row is None else OldRow(self.reader.exists(row), max(cell.timestamp for cell in row.columns.values()), row)
 
     def plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
         """The mutations of `write` over `old`, at the time `now` of the corrected clock (ms)."""
@@ -141,7 +140,9 @@ class IndexedRowPlanner:
             return RowPlan(Outcome("failed", write.row, error=error))
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
-        timestamp, error = time_above(self.schema.table, write.row, old.newest, now, self.bound)
+        whole = not old.live or isinstance(write, DeleteRow) or write.ttl is not None or self.mixed or family_life(self.schema) is not None
+        newest = old.newest if whole else newest_beside_counters(self.schema, old.row)  # other writes leave the counters as they are
+        timestamp, error = time_above(self.schema.table, write.row, newest, now, self.bound)
         if error is not None:
             raise error
         if isinstance(write, PutObject):
@@ -230,7 +231,7 @@ class IndexedRowPlanner:
             cells = dict(write.cells)
         cells |= {schema.version_column: version, **self.marks}
         if not old.live and self.needs_read(write):
-            cells = {**{f.column: COUNTER_ZERO for f in schema.columns if f.kind == "counter"}, **cells}
+            cells = {**dict.fromkeys(sorted(schema.counter_columns), COUNTER_ZERO), **cells}
             if old.row is not None:
                 spared = {*cells, *schema.kept_columns}
                 cells.update((column, b"") for column in old.row.columns if column not in spared)
@@ -367,9 +368,8 @@ class IndexedRowPlanner:
         """
         if not self.adopting:
             return frozenset()
-        counters = (f.column for f in self.schema.columns if f.kind == "counter")
         stamps = (c for c, cell in row.columns.items() if c.startswith(self.schema.stamp_prefix) and not (ends and cell.value == OWN))
-        return frozenset((*counters, *stamps, self.schema.expiry_column)) - {self.schema.move_column}
+        return frozenset((*self.schema.counter_columns, *stamps, self.schema.expiry_column)) - {self.schema.move_column}
 
     def _rest(self, changed: frozenset[str]) -> RowDecoder:
         """Decodes the fields of the group that an update leaves alone; made once for each set of changed fields."""

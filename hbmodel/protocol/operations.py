@@ -161,6 +161,17 @@ class LetClockTick:
 
 
 @frozen
+class AwaitClock:
+    """Waits until the server's clock shows a later time than `passed`. Answer: None.
+
+    Attributes:
+        passed: in ms since 1970; at most the clock bound ahead of the server's clock, or the wait is long.
+    """
+
+    passed: int
+
+
+@frozen
 class Acknowledge:
     """The outcomes that hold from here on, by position of the write in its batch. Answer: None."""
 
@@ -169,6 +180,6 @@ class Acknowledge:
 
 Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | Increment | Together
 Question = GetRows | FirstRows | ReadClock | ReadRunningTime | CheckLease | CheckBinding
-Operation = Change | Question | LetClockTick | Acknowledge
+Operation = Change | Question | LetClockTick | AwaitClock | Acknowledge
 
 Protocol = Generator[Operation, Any, R]

@@ -8,12 +8,15 @@ from typing import Any
 
 from attrs import define, evolve, field
 
+from hbmodel.errors import ClockError
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.future_cells import mask_of
 from hbmodel.protocol.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.move_marks import MoveMark
 from hbmodel.protocol.operations import (
     Acknowledge,
+    AwaitClock,
     CheckAndMutate,
     DeleteRows,
     LetClockTick,
@@ -180,6 +183,7 @@ class UnindexedMover(RowMover):
         It also puts traces: an insert that has put the row, but has not read it back yet, does not put it again once it is gone.
         """
         schema, end, ttl = self.schema, self.end_of(row), None
+        yield from self._masks(row)  # it is refused here, before anything is changed
         if end is not None:
             ttl = max(1, end - (yield ReadClock()))
         put = Put(row.row, {schema.move_column: mark.value}, ttl=ttl)
@@ -227,23 +231,42 @@ class UnindexedMover(RowMover):
         """Deletes a row if its mark is still the same, and lets the clock tick, as after every delete."""
         schema = self.schema
         mark = row.columns[schema.move_column].value
-        applied: bool = yield CheckAndMutate(schema.table, row.row, schema.move_column, mark, self._deletion(row))
+        masks = yield from self._masks(row)
+        applied: bool = yield CheckAndMutate(schema.table, row.row, schema.move_column, mark, self._deletion(row, masks))
         if applied:
-            yield LetClockTick()
+            yield from self._settled(masks)
         return applied
 
-    def _deletion(self, row: Row) -> list[Put | Delete]:
+    def _masks(self, row: Row) -> Protocol[list[Delete]]:
+        """The deletes of counters in an old row that may be ahead of the server's clock; raises `ClockError` for one too far ahead."""
+        counters = {c: cell for c, cell in row.columns.items() if c in self.schema.counter_columns}
+        if not counters:
+            return []
+        mask = mask_of(self.schema, row.row, counters, (yield ReadClock()), self.bound)
+        if isinstance(mask, ClockError):
+            raise mask
+        return [] if mask is None else [mask]
+
+    def _settled(self, masks: Sequence[Delete]) -> Protocol[None]:
+        """Waits until the clock is past the delete of a row."""
+        yield LetClockTick()
+        for mask in masks:
+            assert mask.timestamp is not None
+            yield AwaitClock(mask.timestamp)
+
+    def _deletion(self, row: Row, masks: Sequence[Delete]) -> list[Put | Delete]:
         whole = self.planner.deletion(row.row)
         if not whole.families:
             whole = Delete(row.row, columns=(*whole.columns, self.schema.move_column))
-        return [whole, *traces_of(self.schema, row)]
+        return [whole, *masks, *traces_of(self.schema, row)]
 
     def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:
         """See `RowMover.move_within_row`."""
+        masks = yield from self._masks(old)
 
         def both(operation: CheckAndMutate) -> Operation:
-            return evolve(operation, mutations=[*operation.mutations, *self._deletion(old)])
+            return evolve(operation, mutations=[*operation.mutations, *self._deletion(old, masks)])
 
         yield from self._inserted(write, both)
-        yield LetClockTick()
+        yield from self._settled(masks)
         return Outcome("put", write.row)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from attrs import evolve, frozen
 
-from hbmodel.protocol.operations import DeleteRows, MutateRow, Protocol, PutRows, Together
+from hbmodel.protocol.operations import AwaitClock, DeleteRows, MutateRow, Protocol, PutRows, ReadClock, Together
 from hbmodel.protocol.writes import Outcome
 from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Delete, Put
@@ -25,6 +25,7 @@ class UnindexedRowPlan:
         deletes: deletes that belong to the put: in the same call, or in a call that follows the puts of the batch.
         blanks: columns that the put shows empty until `deletes` has taken them away.
         owners: a put that goes with the row and shows which inserts it comes from.
+        masks: deletes of cells that may be ahead of the server's clock, which the others do not hide.
     """
 
     outcome: Outcome
@@ -32,6 +33,7 @@ class UnindexedRowPlan:
     deletes: Sequence[Delete] = ()
     blanks: Sequence[bytes] = ()
     owners: Put | None = None
+    masks: Sequence[Delete] = ()
 
     @property
     def joined(self) -> list[Put | Delete]:
@@ -57,8 +59,20 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
     if puts:
         yield PutRows(table, puts)
     deletes = [delete for plan in apart for delete in plan.deletes]
-    if deletes:
+    masks = [mask for plan in apart for mask in plan.masks]
+    if deletes and (not masks or can.mutate_row):
+        yield DeleteRows(table, [*deletes, *masks])
+    elif deletes:
         yield DeleteRows(table, deletes)
+        yield ReadClock()  # so that a commit of several objects in a row carries out the deletes: it joins no deletes of two times
+        yield DeleteRows(table, masks)
     if both:
         calls = [MutateRow(table, plan.joined) for plan in both]
         yield calls[0] if len(calls) == 1 else Together(calls)
+
+
+def await_masks(plans: Iterable[UnindexedRowPlan]) -> Protocol[None]:
+    """Waits until the server's clock is past what the masks of plans hide, so that they hide nothing that is written later."""
+    times = [mask.timestamp for plan in plans for mask in plan.masks if mask.timestamp is not None]
+    if times:
+        yield AwaitClock(max(times))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from hbmodel.errors import RowExists, SchemaMismatch, UnknownOutcome
-from hbmodel.mapping.schema import COUNTER_ZERO
+from hbmodel.mapping.schema import COUNTER_ZERO, FLAG
 from hbmodel.protocol.claimed_key import abandoned_claim
 from hbmodel.protocol.clock import GRACE
-from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol, ReadRunningTime
+from hbmodel.protocol.future_cells import counters_above
+from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol, ReadClock, ReadRunningTime
 from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE, StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -63,6 +64,7 @@ def _inserted(
             if plan.outcome.error is not None:
                 raise plan.outcome.error
         assert plan.put is not None
+        counters = yield from counters_over(planner, plan.put, column, bound)
         mark: bytes | None = None
         if one_cell:
             went_through = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
@@ -72,7 +74,7 @@ def _inserted(
             markable = not schema.foreign and (schema.wide_rows is None or not schema.wide_rows.bare)
             mark = schema.stamp_prefix + planner.draw() if markable else None
             marks = [] if mark is None else [Put(write.row, {mark: OWN}, plan.put.timestamp, min(STAMP_LIFE, plan.put.ttl or STAMP_LIFE))]
-            went_through = yield CheckAndMutate(schema.table, write.row, *checked, [*plan.joined, *marks])
+            went_through = yield CheckAndMutate(schema.table, write.row, *checked, [*plan.joined, *counters, *marks])
         if not went_through:
             if stamped is not None:
                 yield DeleteRows(schema.table, [unstamped(stamped)])
@@ -130,11 +132,35 @@ def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Prot
     return (column, None) if marker is None else (planner.schema.liveness_column, marker.value)
 
 
+def counters_over(planner: UnindexedRowPlanner, put: Put, column: bytes, bound: int) -> Protocol[list[Put]]:
+    """Puts of counters above those that are left in a row without an object, and may be ahead of the server's clock.
+
+    Args:
+        planner: plans the mutations.
+        put: the put of the object.
+        column: the column that is absent, or says that the key is claimed, where there is no object.
+        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
+
+    Raises:
+        ClockError: a counter is further ahead than the bound.
+    """
+    schema = planner.schema
+    if not schema.counter_columns:
+        return []
+    found: Row | None
+    (found,) = yield GetRows(schema.table, [put.row], sorted({column, *schema.counter_columns}))
+    if found is None or schema.counter_columns.isdisjoint(found.columns):
+        return []
+    held = found.columns.get(column)
+    if held is not None and not (column == schema.exists_column and held.value != FLAG):
+        return []  # there is an object
+    return counters_above(schema, put.row, found.columns, put.cells, (yield ReadClock()), bound)
+
+
 def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
     """A put of every column without a TTL, regardless of what remains of a deleted row."""
     schema = planner.schema
-    counters = [f.column for f in schema.columns if f.kind == "counter"]
-    cells = {**dict.fromkeys(counters, COUNTER_ZERO), **planner.cells(write)}
+    cells = {**dict.fromkeys(sorted(schema.counter_columns), COUNTER_ZERO), **planner.cells(write)}
     nulls = tuple(column for column, value in cells.items() if not value and column in planner.gone)
     put = Put(write.row, {column: value for column, value in cells.items() if column not in nulls})
     return UnindexedRowPlan(Outcome("put", write.row), put, [Delete(write.row, columns=nulls)] if nulls else [], nulls)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from hbmodel.errors import EncodingError, HbmodelError
+from hbmodel.errors import ClockError, EncodingError, HbmodelError
 from hbmodel.mapping.changed_cells import cells_of_changes
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import FLAG, LIVE, TableSchema
@@ -24,6 +24,7 @@ from hbmodel.protocol.expiry import (
     read_end,
     refuses_ttl,
 )
+from hbmodel.protocol.future_cells import read_masks
 from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.server_time import OWN, STAMP_LIFE, StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
@@ -93,6 +94,13 @@ class UnindexedRowPlanner:
         found: Sequence[Row | None] = yield GetRows(self.schema.table, [w.row for w in updates], self.columns if whole else self.glance)
         return {write.row: row for write, row in zip(updates, found, strict=True)}
 
+    def read_masks(self, writes: Iterable[RowWrite], bound: int) -> Protocol[dict[bytes, Delete | ClockError]]:
+        """For the rows of deletes, the deletes of counters that may be ahead of the server's clock; see `read_masks`."""
+        rows = [write.row for write in writes if isinstance(write, DeleteRow)]
+        if not rows or not self.schema.counter_columns:
+            return {}
+        return (yield from read_masks(self.schema, rows, sorted(self.schema.counter_columns), bound))
+
     def read_expiring(self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int) -> Protocol[dict[bytes, Row | None]]:
         """The rows that expire, before the write or after it, with all columns and the time for the write."""
         expiring = [w.row for w in writes if not isinstance(w, DeleteRow) and (w.ttl is not None or self.expires(rows.get(w.row)))]
@@ -124,19 +132,28 @@ class UnindexedRowPlanner:
             puts.append(Put(write.row, cells))
         return puts
 
-    def plan(self, write: RowWrite, row: Row | None) -> UnindexedRowPlan:
-        """The plan of `write` over `row`, which was read as far as needed."""
+    def plan(self, write: RowWrite, row: Row | None, mask: Delete | ClockError | None = None) -> UnindexedRowPlan:
+        """The plan of `write` over `row`, which was read as far as needed.
+
+        Args:
+            write: the write.
+            row: the row, or None.
+            mask: for a delete, that of the cells which a delete at the server's time may not hide, or why they cannot be hidden.
+        """
         try:
             if isinstance(row, StampedRow) and row.error is not None:
                 raise row.error
-            return self._plan(write, row)
+            return self._plan(write, row, mask)
         except HbmodelError as error:  # this row cannot be written; the others of its batch can
             left = [unstamped(row)] if isinstance(row, StampedRow) and row.timestamp else []
             return UnindexedRowPlan(Outcome("failed", write.row, error=error), deletes=left)
 
-    def _plan(self, write: RowWrite, row: Row | None) -> UnindexedRowPlan:
+    def _plan(self, write: RowWrite, row: Row | None, mask: Delete | ClockError | None = None) -> UnindexedRowPlan:
         if isinstance(write, DeleteRow):
-            return UnindexedRowPlan(Outcome("deleted", write.row), deletes=[self.deletion(write.row)])
+            if isinstance(mask, ClockError):
+                raise mask
+            masks = () if mask is None else (mask,)
+            return UnindexedRowPlan(Outcome("deleted", write.row), deletes=[self.deletion(write.row)], masks=masks)
         found = {} if row is None else row.columns
         if isinstance(write, UpdateFields) and (row is None or not found or not self.reader.exists(row)):
             raise not_found(self.schema, write.row)

@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from hbmodel.protocol.guarded_update import keep_together, update_guarded
 from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol, PutRows
 from hbmodel.protocol.server_time import StampedRow
-from hbmodel.protocol.unindexed_batch import carry_out
+from hbmodel.protocol.unindexed_batch import await_masks, carry_out
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import Outcome, RowWrite, UpdateFields, under_condition
 from hbmodel.store.port import Capabilities
@@ -39,7 +39,8 @@ def write_unindexed_batch(
         return
     rows = yield from planner.read(writes)
     rows |= yield from planner.read_expiring(writes, rows, bound)
-    plans = {write.row: planner.plan(write, rows.get(write.row)) for write in writes}
+    masks = yield from planner.read_masks(writes, bound)
+    plans = {write.row: planner.plan(write, rows.get(write.row), masks.get(write.row)) for write in writes}
     guarded = [write for write in writes if isinstance(write, UpdateFields) and under_condition(planner.schema, write)]
     behind = {write.row for write in guarded}
     yield from carry_out(planner.schema.table, [plan for row, plan in plans.items() if row not in behind], can)
@@ -51,6 +52,7 @@ def write_unindexed_batch(
             yield from keep_together(planner, (yield GetRows(planner.schema.table, over, planner.columns)), bound, can)
     if guarded:
         plans |= yield from update_guarded(planner, guarded, {w.row: (plans[w.row], rows[w.row]) for w in guarded}, bound, can, together)
+    yield from await_masks(plans.values())
     yield Acknowledge([plans[write.row].outcome for write in writes])
 
 

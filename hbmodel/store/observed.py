@@ -175,7 +175,7 @@ class ObservedStore(WrappingStore):
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
         """See `Store.delete`."""
-        self._sent(table, "delete", deletes, lambda store: store.delete(table, deletes))
+        self._sent(table, "delete", deletes, lambda store: store.delete(table, deletes), rows=len({delete.row for delete in deletes}))
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """See `Store.mutate_row`."""

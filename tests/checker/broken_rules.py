@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from tests.checker import protocol_counters as counted
 from tests.checker import protocol_covering as held
 from tests.checker import protocol_covering_mutants as held_mutants
 from tests.checker import protocol_facts as unchanging
@@ -88,7 +89,10 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken({**rows.MUTANTS, **expiring.MUTANTS, **unchanging.MUTANTS, **several.MUTANTS}, _rows),
         _broken(versions.MUTANTS, _versioned),
         _broken(unique.MUTANTS, lambda rules: protocol_versions.SHIPPED),
-        _broken({f"no index: {name}": mutant for name, mutant in bare.MUTANTS.items()}, lambda rules: protocol_unindexed.SHIPPED),
+        _broken(
+            {f"no index: {name}": mutant for name, mutant in {**bare.MUTANTS, **counted.MUTANTS}.items()},
+            lambda rules: protocol_unindexed.SHIPPED,
+        ),
         _broken({f"one row: {name}": mutant for name, mutant in wide.MUTANTS.items()}, lambda rules: SHIPPED),
         _broken({f"row versions: {name}": mutant for name, mutant in {**shared.MUTANTS, **shared_unique.MUTANTS}.items()}, _shared),
         _broken({f"maps: {name}": mutant for name, mutant in mapped.MUTANTS.items()}, lambda rules: SHIPPED),

@@ -244,7 +244,7 @@ def _insert(planner: UnindexedRowPlanner, writes: dict[int, PutObject], atomic: 
             return insert_unindexed(planner, write, column, GRACE, rules.grace)
         if schema.exists_column is None:
             return insert_unindexed(planner, write, column, GRACE, one_cell=True)
-        return insert_claimed(planner, write, column, rules.grace, APART, planner.draw)
+        return insert_claimed(planner, write, column, GRACE, rules.grace, APART, planner.draw)
 
     return insert
 

@@ -23,12 +23,14 @@ from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import (
     Acknowledge,
+    AwaitClock,
     CheckAndMutate,
     CheckAndMutateRows,
     CheckAndPut,
     CheckLease,
     DeleteRows,
     GetRows,
+    Increment,
     LetClockTick,
     MutateRow,
     Operation,
@@ -134,7 +136,14 @@ class Read:
     """`Session.get`."""
 
 
-Call = RowWrite | Insert | Read
+@frozen
+class Increase:
+    """`Session.increment` by one; of the column of a counter."""
+
+    column: bytes
+
+
+Call = RowWrite | Insert | Read | Increase
 
 
 def absent_cells(model: Any) -> bool:
@@ -171,6 +180,7 @@ def calls_of(model: Any) -> Mapping[str, Call]:
         "insert": Insert(whole(page="i", line="i")),
         "expiring insert": Insert(whole(LIFE, page="j", line="j")),
         "get": Read(),
+        **dict(zip(("increment",), map(Increase, sorted(schema.counter_columns)), strict=False)),
     }
 
 
@@ -262,7 +272,20 @@ def _step(store: Any, step: Step) -> Any:
             return [_check(store, change.column, change.expected, change.mutations)]
         case CheckAndPut(_, _, column, expected, put):
             return _check(store, column, expected, [put])
+        case Increment(_, _, column, amount):
+            return _increment(store, column, amount)
+        case AwaitClock(passed):
+            store[CLOCK] = max(store[CLOCK], passed + 1)
     return None
+
+
+def _increment(store: Any, column: bytes, amount: int) -> int:
+    """HBase's increment: atomic, at the server's time or one above that of the cell if it is later."""
+    held = visible(store).get(column)
+    value = amount if held is None else int.from_bytes(held.value, "big") + amount
+    at = store[CLOCK] if held is None else max(store[CLOCK], held.timestamp + 1)
+    _apply(store, [Put(b"k", {column: value.to_bytes(8, "big")}, at)])
+    return value
 
 
 def _check(store: Any, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
@@ -312,6 +335,8 @@ def _protocol(binding: Binding, call: Call, can: Capabilities, rules: Rules, dra
     schema, bound = binding.schema, LIFE // 2
     if isinstance(call, Read):
         return _get(schema.table, binding.reader)
+    if isinstance(call, Increase):
+        return _increase(schema, call.column, binding.reader)
     if binding.writes_system_cells:
         mixed = rules.mixed and binding.rows == "mixed"
         planner = IndexedRowPlanner(schema, (), bound, lambda: draw() + bytes(6), binding.adopting, mixed)
@@ -379,6 +404,13 @@ def _called(number: int, protocol: Any, rules: Rules) -> Steps:
 def _get(table: str, reader: RowDecoder) -> Any:
     (row,) = yield GetRows(table, [b"k"], reader.columns)
     return shown(reader, row)
+
+
+def _increase(schema: Any, column: bytes, reader: RowDecoder) -> Any:
+    (row,) = yield GetRows(schema.table, [b"k"], reader.columns)
+    if row is None or not reader.exists(row):
+        return "not found"
+    return (yield Increment(schema.table, b"k", column, 1))
 
 
 def _deletes_now(operation: Any) -> bool:
@@ -482,6 +514,8 @@ def _carried_out(call: Call | None, result: Any, state: Any, over: bool = False)
         return "absent" if there and state[1] else state
     if isinstance(call, Read):
         return state if result in {None, state[0] if there else "absent"} else None
+    if isinstance(call, Increase):
+        return state
     if isinstance(call, DeleteRow):
         return "absent"
     if isinstance(call, Insert):

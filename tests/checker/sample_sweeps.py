@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
+from tests.checker import protocol_counters as counted
 from tests.checker import protocol_covering as held
 from tests.checker import protocol_ids as ids
 from tests.checker import protocol_insert_builds as filled
@@ -162,6 +163,7 @@ BARE_SAMPLES: Mapping[str, Sweep] = {
     "rows that are adopted": _some(bare.adopted, 4, "atomic"),
     "rows that are adopted, absent cells": _some(bare.adopted, 9, "absent cells"),
     "a call that follows another": _called_twice,
+    **{f"counters, {store}": _some(counted.counters, 5, store) for store in counted.STORES},
 }
 
 UNIQUE_BUILD: Mapping[str, Sweep] = {

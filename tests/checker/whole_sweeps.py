@@ -12,6 +12,7 @@ from attrs import evolve
 
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.writes import UpdateFields
+from tests.checker import protocol_counters as counted
 from tests.checker import protocol_covering as held
 from tests.checker import protocol_joint as joint
 from tests.checker import protocol_joint_unique as joint_unique
@@ -232,6 +233,8 @@ def _bare() -> Iterator[tuple[str, Sweep]]:
         yield f"no index, every two calls: {store}", partial(bare.pairs, store, **({} if store in bare.TIMED else {"ticks": 0}))
     for store in ("atomic", "absent cells", "apart"):
         yield f"no index, adjacent states of a table: {store}", partial(bare.joint, store, ticks=0)
+    for store in counted.STORES:
+        yield f"no index, counters: {store}", partial(counted.counters, store)
 
 
 def _covering() -> Iterator[tuple[str, Sweep]]:

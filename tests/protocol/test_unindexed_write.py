@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.errors import EncodingError
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.operations import Acknowledge, Operation
+from hbmodel.protocol.operations import Acknowledge, GetRows, Operation, Protocol
 from hbmodel.protocol.unindexed_batch import carry_out
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
@@ -61,6 +61,20 @@ def without_errors(operation: Operation) -> object:
     return [(o.action, o.key, o.timestamp, o.error and (type(o.error), str(o.error))) for o in operation.outcomes]
 
 
+def changes_of(protocol: Protocol[Any]) -> list[Operation]:
+    """The operations of a protocol that finds no rows, without its reads."""
+    found: list[Operation] = []
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration:
+            return found
+        answer = [None] * len(operation.rows) if isinstance(operation, GetRows) else None
+        if not isinstance(operation, GetRows):
+            found.append(operation)
+
+
 @settings(max_examples=examples(150), deadline=None)
 @given(objects_of(), st.booleans())
 def test_puts_in_one_pass_are_the_puts_of_their_plans(made: tuple[TableSchema, list[Any]], deleting: bool) -> None:
@@ -76,6 +90,6 @@ def test_puts_in_one_pass_are_the_puts_of_their_plans(made: tuple[TableSchema, l
     plans = [planner.plan(write, None) for write in writes.values()]
     expected = [*carry_out(schema.table, plans, EVERYTHING_POSSIBLE), Acknowledge([plan.outcome for plan in plans])]
     before = {write.row: dict(getattr(write, "cells", {})) for write in writes.values()}
-    found = list(write_unindexed_batch(planner, list(writes.values()), 1000, EVERYTHING_POSSIBLE))
+    found = changes_of(write_unindexed_batch(planner, list(writes.values()), 1000, EVERYTHING_POSSIBLE))
     assert list(map(without_errors, found)) == list(map(without_errors, expected))
     assert {write.row: dict(getattr(write, "cells", {})) for write in writes.values()} == before

@@ -80,7 +80,7 @@ def test_unindexed_models_cost_one_put(bed: Bed) -> None:
     session.delete_key(Sample, station="s", label="2")
     session.commit()
     check = "check_and_mutate samples" if bed.atomic else "check_and_put samples"
-    assert bed.store.told() == ["get samples", "delete samples", check]
+    assert bed.store.told() == ["get samples", "get samples", "delete samples", check]  # the second one is of the counters to delete
     session.update(Sample(station="s", label="1", level=0), remark="r")
     session.commit()
     assert bed.store.told() == ["get samples", "put samples"]
@@ -97,7 +97,7 @@ def test_calls_that_run_at_once_cost_what_they_must(bed: Bed) -> None:
         session.insert(order(2))
         assert bed.store.told() == ["get orders", "put orders.by_state", "put orders.by_amount", "check_and_mutate orders"]
         session.insert(Sample(station="s", label="m", level=1))
-        assert bed.store.told() == ["check_and_mutate samples", "get samples"]
+        assert bed.store.told() == ["get samples", "check_and_mutate samples", "get samples"]  # the first one is of counters that are left
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,270 @@
+"""Cells whose timestamps are ahead of the server's clock: counters that are incremented quickly, and cells of other programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.store import Put, Scan
+from tests.support.beds import Bed
+
+AHEAD = 300
+"""How far a cell is ahead of the server's clock, in ms: longer than the calls of a test in between may take, or it is not ahead."""
+
+FAR = 30 * 86_400_000
+"""The same beyond the clock bound. On HBase no test has such a row's key again: its tombstones stay."""
+
+
+@hb.model(table="future_tall", family="d")
+class Tall:
+    k: hb.Key[str] = hb.key()
+    m: hb.Column[int] = hb.column("m")
+    hits: hb.Column[int] = hb.counter("h")
+
+
+@hb.model(table="future_flag", family="d", exists=hb.flag("e"))
+class Flag:
+    k: hb.Key[str] = hb.key()
+    m: hb.Column[int | None] = hb.column("m", default=None)
+    hits: hb.Column[int] = hb.counter("h")
+
+
+@hb.model(table="future_wide", family="d")
+class Wide:
+    r: hb.Key[str] = hb.key()
+    k: hb.Key[str] = hb.key(part="column")
+    m: hb.Column[int] = hb.column("m")
+    hits: hb.Column[int] = hb.counter("h")
+
+
+@hb.model(table="future_families", family="d")
+class Families:
+    k: hb.Key[str] = hb.key()
+    m: hb.Column[int] = hb.column("m")
+    hits: hb.Column[int] = hb.counter("h", family="c")
+
+
+@hb.model(table="future_foreign", family="d", foreign=True)
+class Foreign:
+    k: hb.Key[str] = hb.key()
+    m: hb.Column[int] = hb.column("m")
+    hits: hb.Column[int] = hb.counter("h")
+
+
+@hb.model(table="future_indexed", family="d")
+class Indexed:
+    k: hb.Key[str] = hb.key()
+    m: hb.Column[int] = hb.column("m")
+    hits: hb.Column[int] = hb.counter("h")
+    by_m = hb.index("m")
+
+
+@hb.model(table="future_versioned", family="d")
+class Versioned:
+    k: hb.Key[str] = hb.key()
+    m: hb.Column[int] = hb.column("m")
+    hits: hb.Column[int] = hb.counter("h")
+    version: hb.Column[int] = hb.version()
+
+
+UNINDEXED = (Tall, Flag, Wide, Families, Foreign)
+each_model = pytest.mark.parametrize("model", UNINDEXED, ids=lambda model: model.__name__)
+
+
+def key_of(model: Any, k: str = "a") -> dict[str, str]:
+    return {"k": k, **({"r": "r"} if model is Wide else {})}
+
+
+def made(model: Any, k: str = "a", m: int = 1) -> Any:
+    return model(**key_of(model, k), m=m)
+
+
+def begun(bed: Bed, model: Any, *ks: str) -> hb.Session:
+    """A session whose objects are there, with a counter of 3 each."""
+    session = bed.use(model)
+    for k in ks or ("a",):
+        session.add(made(model, k))
+        session.commit()
+        assert session.increment(made(model, k), model.hits, 3) == 3
+    return session
+
+
+def moved_ahead(bed: Bed, model: Any, ending: bytes = b"h", by: int = AHEAD) -> None:
+    """Gives all cells of a column a time ahead of the server's clock, or the last one that there is."""
+    table = hb.schema_of(model).table
+    (batches,) = bed.store.scan(table, [Scan()])
+    rows = [row for batch in batches for row in batch]
+    at = min(int(time.time() * 1000) + by, 2**63 - 2)
+    bed.store.put(
+        table, [Put(row.row, {c: cell.value for c, cell in row.columns.items() if c.endswith(ending)}, timestamp=at) for row in rows]
+    )
+
+
+def delete_key(session: hb.Session, model: Any, k: str = "a") -> None:
+    session.delete_key(model, **key_of(model, k))
+    session.commit()
+
+
+def delete_many(session: hb.Session, model: Any) -> None:
+    for k in ("a", "b", "c"):
+        session.delete_key(model, **key_of(model, k))
+    session.commit()
+
+
+def delete_query(session: hb.Session, model: Any) -> None:
+    key = key_of(model)
+    assert session.query(model).where(*[getattr(model, name) == value for name, value in key.items()]).delete() == 1
+
+
+each_delete = pytest.mark.parametrize("delete", [delete_key, delete_many, delete_query], ids=lambda delete: delete.__name__)
+
+
+# --- counters ---------------------------------------------------------------------------------------------------------
+
+
+@each_model
+@each_delete
+def test_a_delete_takes_a_counter_that_is_ahead(bed: Bed, model: Any, delete: Callable[[hb.Session, Any], None]) -> None:
+    session = begun(bed, model)
+    moved_ahead(bed, model)
+    delete(session, model)
+    assert session.get(model, **key_of(model)) is None
+    session.add(made(model))
+    session.commit()
+    assert session.get(model, **key_of(model)).hits == 0
+    assert session.increment(made(model), model.hits) == 1
+    assert session.get(model, **key_of(model)).hits == 1
+
+
+@each_model
+def test_a_delete_takes_a_counter_that_was_incremented_quickly(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    for n in range(8):
+        session.add(made(model))
+        session.commit()
+        for _ in range(n):
+            session.increment(made(model), model.hits, 7)
+        delete_key(session, model)
+        session.add(made(model))
+        session.commit()
+        assert session.get(model, **key_of(model)).hits == 0
+        delete_key(session, model)
+
+
+each_inserted = pytest.mark.parametrize("model", [Flag, Tall, Families, Wide], ids=lambda model: model.__name__)
+
+
+def insert_over_counter(bed: Bed, model: Any, by: int = AHEAD, k: str = "a") -> hb.Session:
+    """Inserts an object where a counter of a deleted one is left."""
+    session = begun(bed, model, k)
+    delete_key(session, model, k)
+    schema = hb.schema_of(model)
+    (row,) = KeyMapper(schema).rows(tuple(key_of(model, k)[name] for name in schema.layout.names))
+    left = Put(row, {model.hits.of.column: (9).to_bytes(8, "big")}, int(time.time() * 1000) + by)
+    session._view(schema).put(schema.table, [left])
+    session.insert(made(model, k))
+    return session
+
+
+@each_inserted
+def test_an_insert_resets_a_counter_that_is_ahead(atomic_bed: Bed, model: Any) -> None:
+    _is_reset(insert_over_counter(atomic_bed, model), model)
+
+
+def test_an_insert_that_claims_its_key_resets_a_counter_that_is_ahead(bed: Bed) -> None:
+    _is_reset(insert_over_counter(bed, Flag), Flag)
+
+
+def _is_reset(session: hb.Session, model: Any) -> None:
+    assert session.get(model, **key_of(model)).hits == 0
+    assert session.increment(made(model), model.hits, 2) == 2
+    assert session.get(model, **key_of(model)).hits == 2
+    delete_key(session, model)
+    session.add(made(model))
+    session.commit()
+    assert session.get(model, **key_of(model)).hits == 0
+
+
+def test_an_insert_over_a_counter_far_ahead_is_refused(bed: Bed) -> None:
+    with pytest.raises(hb.ClockError):
+        insert_over_counter(bed, Flag, FAR, "far insert")
+    assert hb.Session(bed.store).get(Flag, k="far insert") is None
+
+
+@each_inserted
+def test_a_moved_object_leaves_no_counter(atomic_bed: Bed, model: Any) -> None:
+    session = begun(atomic_bed, model)
+    moved_ahead(atomic_bed, model)
+    assert session.rekey(made(model), k="b").hits == 3
+    assert session.get(model, **key_of(model)) is None
+    session.add(made(model))
+    session.commit()
+    assert session.get(model, **key_of(model)).hits == 0
+    assert session.get(model, **key_of(model, "b")).hits == 3
+
+
+def test_objects_of_one_row_are_deleted_with_their_counters(bed: Bed) -> None:
+    session = begun(bed, Wide, "a", "b", "c")
+    moved_ahead(bed, Wide)
+    session.delete_key(Wide, r="r", k="a")
+    session.delete_key(Wide, r="r", k="b")
+    session.commit()
+    session.add_all([made(Wide, "a"), made(Wide, "b")])
+    session.commit()
+    assert [session.get(Wide, r="r", k=k).hits for k in "abc"] == [0, 0, 3]
+
+
+def test_a_delete_beside_an_update_of_the_row_is_one_mutation(atomic_bed: Bed) -> None:
+    session = begun(atomic_bed, Wide, "a", "b")
+    moved_ahead(atomic_bed, Wide)
+    atomic_bed.store.calls.clear()
+    session.delete_key(Wide, r="r", k="a")
+    session.update_key(Wide, r="r", k="b", m=5)
+    session.commit()
+    changes = [call.name for call in atomic_bed.store.calls if call.writes and call.table == "future_wide"]
+    assert changes == ["check_and_mutate_many"]
+    session.add(made(Wide, "a"))
+    session.commit()
+    assert [session.get(Wide, r="r", k=k).hits for k in "ab"] == [0, 3]
+
+
+@each_model
+def test_a_counter_far_ahead_refuses_the_delete(bed: Bed, model: Any) -> None:
+    session = begun(bed, model, "far delete")
+    moved_ahead(bed, model, by=FAR)
+    with pytest.raises(hb.ClockError):
+        delete_key(session, model, "far delete")
+    assert session.get(model, **key_of(model, "far delete")).hits == 3
+
+
+@pytest.mark.parametrize("model", [Indexed, Versioned], ids=lambda model: model.__name__)
+def test_a_counter_ahead_does_not_refuse_an_update(atomic_bed: Bed, model: Any) -> None:
+    session = begun(atomic_bed, model, "far")
+    moved_ahead(atomic_bed, model, by=FAR)
+    session.update(session.get(model, k="far"), m=2)
+    session.commit()
+    found = session.get(model, k="far")
+    assert (found.m, found.hits) == (2, 3)
+    session.add(found)
+    session.commit()
+    with pytest.raises(hb.ClockError):
+        delete_key(session, model, "far")
+    session.discard()
+    assert session.get(model, k="far").hits == 3
+
+
+def test_a_model_without_counters_is_deleted_in_one_call(bed: Bed) -> None:
+    @hb.model(table="future_plain", family="d")
+    class Plain:
+        k: hb.Key[str] = hb.key()
+        m: hb.Column[int] = hb.column("m")
+
+    session = bed.use(Plain)
+    session.delete_key(Plain, k="a")
+    session.commit()
+    assert [call.name for call in bed.store.calls if call.table == "future_plain"] == ["delete"]
