@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from typing import Protocol as Port
 
 from hbmodel.errors import SchemaMismatch, StoreClosed, StoreError, StoreUnavailable, TableNotFound, UnknownOutcome
-from hbmodel.protocol.clock import running_time
 from hbmodel.protocol.operations import (
     Acknowledge,
     AwaitClock,
@@ -31,7 +30,6 @@ from hbmodel.protocol.operations import (
     Protocol,
     PutRows,
     ReadClock,
-    ReadRunningTime,
     Together,
 )
 from hbmodel.store.clock_tick import let_tick_pass
@@ -83,8 +81,6 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
         case ReadClock(exact):
             assert clock is not None
             return clock.now(exact)
-        case ReadRunningTime():
-            return running_time()
         case CheckLease(since):
             assert clock is not None
             return clock.fresh(since)

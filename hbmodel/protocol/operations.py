@@ -131,11 +131,6 @@ class ReadClock:
 
 
 @frozen
-class ReadRunningTime:
-    """Answer: milliseconds by a clock of this machine that never jumps; only the difference of two answers has a meaning."""
-
-
-@frozen
 class CheckLease:
     """Whether a write whose time was chosen from the reading `since` of the clock may still be acknowledged. Answer: bool.
 
@@ -179,7 +174,7 @@ class Acknowledge:
 
 
 Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | Increment | Together
-Question = GetRows | FirstRows | ReadClock | ReadRunningTime | CheckLease | CheckBinding
+Question = GetRows | FirstRows | ReadClock | CheckLease | CheckBinding
 Operation = Change | Question | LetClockTick | AwaitClock | Acknowledge
 
 Protocol = Generator[Operation, Any, R]

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import define, evolve, frozen
 
-from hbmodel.errors import ConflictError, RowExists, RowNotFound, SchemaMismatch
+from hbmodel.errors import ConflictError, RowExists, RowNotFound, SchemaMismatch, UnknownOutcome
 from hbmodel.mapping.mapper import RowDecoder, changed_copy
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN
@@ -151,7 +151,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
             trace = MoveMark(COPIED, leaving.nonce, move.old, digest)
             try:
                 yield from mover.copy(evolve(write, cells={**write.cells, schema.move_column: trace.value}))
-            except RowExists:  # another program was faster: with the same move, or with an object of its own
+            except (RowExists, UnknownOutcome):  # another program was faster, or the copy is not there: the rows are read again
                 continue
             own = leaving.nonce
             continue

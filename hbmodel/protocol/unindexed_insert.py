@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hbmodel.errors import RowExists, SchemaMismatch, UnknownOutcome
+from hbmodel.errors import RowExists, UnknownOutcome
 from hbmodel.mapping.schema import COUNTER_ZERO, FLAG
 from hbmodel.protocol.claimed_key import abandoned_claim
 from hbmodel.protocol.clock import GRACE
 from hbmodel.protocol.future_cells import counters_above
-from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol, ReadClock, ReadRunningTime
+from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, Protocol, ReadClock
 from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE, StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -20,10 +20,10 @@ def insert_unindexed(
 ) -> Protocol[Outcome]:
     """Puts an object if `column`, which is never empty in a row, is absent; raises `RowExists`.
 
-    Every column is written, counters and None too, over what an update or an increment may have left of a deleted row. A
-    delete of the same millisecond hides what is put, so the row is read once more, and put again if nothing of it is there. A mark, a
-    cell that soon expires, shows which insert put the row, or that the row has been moved to another key. A moved row is not put again,
-    nor is any row once its mark may have expired.
+    Every column is written, counters and None too, over what an update or an increment may have left of a deleted row. A delete of the
+    same millisecond hides what is put, so the row is read once more. A mark, a cell that soon expires, shows which insert put the row, or
+    that the row has been moved to another key. A row that is not found as it was put is not put again: another program may have seen
+    and deleted it, and it would come back.
 
     Args:
         planner: plans the mutations.
@@ -32,27 +32,15 @@ def insert_unindexed(
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         grace: G in ms: how old the claim of another insert must be to be retaken.
         one_cell: whether the row is a single cell, put by check-and-put, for stores that can do no more.
+
+    Raises:
+        RowExists: the key is taken or claimed; nothing was put.
+        UnknownOutcome: the row was put, and is hidden, gone or replaced.
     """
-    applied: list[bytes] = []
-    try:
-        return (yield from _inserted(planner, write, column, bound, grace, one_cell, applied))
-    except SchemaMismatch as error:
-        if not applied:
-            raise
-        raise UnknownOutcome(
-            "The indexes of the table changed before the insert found out whether its row was put: it may have been deleted. Read it.",
-            table=planner.schema.table, key=write.row,
-        ) from error  # fmt: skip
-
-
-def _inserted(
-    planner: UnindexedRowPlanner, write: PutObject, column: bytes, bound: int, grace: int, one_cell: bool, applied: list[bytes]
-) -> Protocol[Outcome]:
     schema = planner.schema
     stamped: StampedRow | None = None
     claim: bytes | None = None
     while True:
-        began = yield ReadRunningTime()
         checked: tuple[bytes, bytes | None] = (column, claim)
         if planner.marking:
             checked = yield from _free(planner, write, column)
@@ -89,7 +77,6 @@ def _inserted(
                 table=schema.table,
                 key=write.row,
             )
-        applied.append(write.row)
         asked = planner.columns
         (row,) = yield GetRows(schema.table, [write.row], asked if mark is None or asked == schema.family_names else (*asked, mark))
         there = row is not None and column in row.columns
@@ -97,18 +84,11 @@ def _inserted(
             _landed(row, there, mark) if mark is not None else there and shows(row, plan.put, {column} & {schema.exists_column})
         ):
             return plan.outcome
-        if mark is not None and (yield ReadRunningTime()) - began > STAMP_LIFE // 2:
-            raise UnknownOutcome(
-                "The insert took too long to find out whether its row was put: it may have been deleted or moved to another key. Read it.",
-                table=schema.table, key=write.row,
-            )  # fmt: skip
-        if there:
-            raise RowExists(
-                "Another program has written a row with this key since the insert: read it, or insert under another key.",
-                table=schema.table, key=write.row,
-            )  # fmt: skip
-        claim = None
-        yield LetClockTick()
+        raise UnknownOutcome(
+            "The row was put, but reading it back did not show it: a delete of the same millisecond hides it, or another program has "
+            "deleted or overwritten it since. It is not put again: read the key.",
+            table=schema.table, key=write.row,
+        )  # fmt: skip
 
 
 def _landed(row: Row, there: bool, mark: bytes) -> bool:

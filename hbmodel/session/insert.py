@@ -143,7 +143,7 @@ class Attempt(Generic[T]):
             _need_check_and_mutate(self.by.store, schema)
         if one_cell:
             return insert_unindexed(planner, write, column, clock.bound, one_cell=True)
-        return insert_claimed(planner, write, column, clock.bound, clock.grace, can, lambda: os.urandom(8), self.placed)
+        return insert_claimed(planner, write, column, clock.bound, clock.grace, lambda: os.urandom(8))
 
     @property
     def begun(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 import hbmodel as hb
-from hbmodel.errors import RowExists
+from hbmodel.errors import RowExists, UnknownOutcome
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.index_build import RowIndexer, index_rows
 from hbmodel.protocol.index_repair import repair_entries
@@ -26,7 +26,6 @@ from hbmodel.protocol.operations import (
     Protocol,
     PutRows,
     ReadClock,
-    ReadRunningTime,
     Together,
 )
 from hbmodel.protocol.plain_write import behind_entries
@@ -176,14 +175,12 @@ def _driven(number: int, call: str, reading: int, rules: Rules, can: Capabilitie
     while True:
         try:
             operation = protocol.send(answer)
-        except (StopIteration, RowExists):
+        except (StopIteration, RowExists, UnknownOutcome):
             return
         answer = None
         if isinstance(operation, ReadClock):
             answer = max(reading, (yield ("plain", number, operation)) + 1)
             yield ("issue", answer)
-        elif isinstance(operation, ReadRunningTime):
-            answer = 0
         elif isinstance(operation, CheckLease):
             answer = not rules.by_clock or (yield ("plain", number, ReadClock())) < operation.since
         elif not isinstance(operation, Acknowledge | LetClockTick):

@@ -10,7 +10,8 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.encoding.integer_order import IntegerOrder
-from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, CheckLease, FirstRows, GetRows, Operation, Protocol, PutRows
+from hbmodel.mapping.schema import FLAG
+from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, FirstRows, GetRows, LetClockTick, Operation, Protocol, PutRows
 from hbmodel.protocol.prepend import KeyPrefix
 from hbmodel.protocol.server_time import OWN
 from tests.checker.protocol_adapter import StoredCell
@@ -64,14 +65,40 @@ def unchecked(protocol: Protocol[Any]) -> Protocol[Any]:
 
 def unread_claims(protocol: Protocol[Any]) -> Protocol[Any]:
     """A claim holds when the server says that it was put."""
+    claimed: list[CheckAndPut] = []
 
     def believed(operation: Operation, before: Operation | None, answer: Any) -> Any:
-        if not isinstance(operation, GetRows) or not isinstance(before, CheckAndPut) or not answer:
+        if isinstance(operation, LetClockTick):
+            claimed[:] = [before] if isinstance(before, CheckAndPut) and answer else []
+        if not isinstance(operation, GetRows) or not claimed:
             return operation
-        (value,) = before.put.cells.values()
-        return Answer([_Row(operation.rows[0], {before.column: StoredCell(value, 0)})])
+        put = claimed.pop().put
+        return Answer([_Row(operation.rows[0], {column: StoredCell(value, 0) for column, value in put.cells.items()})])
 
     return _changed(protocol, believed, _told)
+
+
+def claimed_now(protocol: Protocol[Any]) -> Protocol[Any]:
+    """The columns of a claimed row get the server's time."""
+
+    def now(operation: Operation, before: Operation | None, answer: Any) -> Any:
+        if not isinstance(operation, PutRows):
+            return operation
+        return evolve(operation, puts=[evolve(put, timestamp=None) for put in operation.puts])
+
+    return _changed(protocol, now, _told)
+
+
+def blind_ends(protocol: Protocol[Any]) -> Protocol[Any]:
+    """The flag of a claimed row is put whether the claim is still there or not."""
+
+    def ends(operation: Operation) -> bool:
+        return isinstance(operation, CheckAndPut) and operation.put.cells == {operation.column: FLAG}
+
+    def blind(operation: Operation, before: Operation | None, answer: Any) -> Any:
+        return PutRows(operation.table, [operation.put]) if isinstance(operation, CheckAndPut) and ends(operation) else operation
+
+    return _changed(protocol, blind, lambda operation, before, answer: True if ends(operation) else answer)
 
 
 def unread_rows(protocol: Protocol[Any]) -> Protocol[Any]:
@@ -100,11 +127,6 @@ def _known_by_any_value(operation: Operation, before: Operation | None, answer: 
         own = {column: StoredCell(OWN, 0) for mark in marks for column in mark.cells}  # type: ignore[union-attr]
         return [_Row(operation.rows[0], {**held, **own})]
     return answer
-
-
-def without_lease(protocol: Protocol[Any]) -> Protocol[Any]:
-    """Nobody asks how old the claim is before the row is put."""
-    return _changed(protocol, lambda operation, *_: Answer(True) if isinstance(operation, CheckLease) else operation, _told)
 
 
 def first_row_alone(protocol: Protocol[Any]) -> Protocol[Any]:
@@ -171,11 +193,11 @@ def _claiming(at: int, crashes: int = 0) -> Callable[[Rules], Any]:
 MUTANTS: Mapping[str, Mutant] = {
     "a claim is put without a check": Mutant(Rules(around=unchecked), _claiming(EMPTY), "LOST"),
     "a row is put without a check": Mutant(Rules(around=unchecked), _atomic(EMPTY), "LOST"),
-    "a claim is not read back": Mutant(Rules(around=unread_claims), _claiming(REUSED), "LOST"),
+    "a claim is not read back": Mutant(Rules(around=unread_claims), _claiming(REUSED), "TORN"),
     "a row is not read back": Mutant(Rules(around=unread_rows), _atomic(REUSED), "LOST"),
     "a row is known by one of its values": Mutant(Rules(around=by_value), _atomic(REUSED), "LOST"),
-    "a claim is retaken at once": Mutant(Rules(grace=-1), _claiming(EMPTY), "LOST"),
-    "a claim is used however old it is": Mutant(Rules(around=without_lease), _claiming(OLD), "LOST"),
+    "the columns of a claimed row at the server's time": Mutant(Rules(around=claimed_now), _claiming(OLD), "LOST"),
+    "the flag of a claimed row without a check": Mutant(Rules(around=blind_ends), _claiming(OLD), "LOST"),
     "a first row that is claimed ends the search": Mutant(Rules(around=first_row_alone), _claiming(GAP, crashes=1), "BEHIND"),
     "a number is left out": Mutant(Rules(prefix=leaping), _claiming(EMPTY), "GAPS"),
     "one bucket is read for all": Mutant(Rules(prefix=one_bucket), _atomic(GAP, SaltedRemark), "BEHIND"),

@@ -27,7 +27,6 @@ from hbmodel.protocol.operations import (
     Protocol,
     PutRows,
     ReadClock,
-    ReadRunningTime,
     Together,
 )
 from hbmodel.protocol.rekey import Move, rekey
@@ -94,8 +93,8 @@ def _single(operation: Operation) -> Iterator[Operation]:
             yield operation
 
 
-def driven(who: str, protocol: Protocol[Any], reading: int, *, timed: bool = False) -> Steps:
-    """A protocol as steps; notes what it ends in, or acknowledges. One that is `timed` may learn that it has taken too long."""
+def driven(who: str, protocol: Protocol[Any], reading: int) -> Steps:
+    """A protocol as steps; notes what it ends in, or acknowledges."""
     answer: Any = None
     while True:
         try:
@@ -110,8 +109,6 @@ def driven(who: str, protocol: Protocol[Any], reading: int, *, timed: bool = Fal
         answer = None
         if isinstance(operation, ReadClock):
             answer = reading
-        elif isinstance(operation, ReadRunningTime):
-            answer = (yield ("moving_passed",)) if timed else 0
         elif isinstance(operation, CheckLease):
             answer = True
         elif isinstance(operation, Acknowledge):

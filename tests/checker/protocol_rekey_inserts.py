@@ -59,7 +59,7 @@ def inserter(kind: str, number: int, rules: Rules, repeat: int | None = None) ->
         return insert_unindexed(UnindexedRowPlanner(schema, nonces_of(number)), write, b"d:w", BOUND)
 
     def run() -> Steps:
-        steps = driven("insert", rules.inserts(protocol()), 12, timed=True)
+        steps = driven("insert", rules.inserts(protocol()), 12)
         answer: Any = None
         sent = 0
         while True:
@@ -92,9 +92,11 @@ class InsertWatch(Watch):
 
     Attributes:
         doubtful: whether the insert may end in `RowExists` or `UnknownOutcome` though nobody else has put the key.
+        deleted: whether somebody deletes the key, so that the insert may end in `UnknownOutcome`.
     """
 
     doubtful: bool = False
+    deleted: bool = False
 
     def broken(self, store: Any) -> str | None:
         """In every state."""
@@ -112,7 +114,8 @@ class InsertWatch(Watch):
             return f"DOUBLED: the object is under {staying}"
         ended = store.get((OUTCOME, "insert"), "put")
         others = (OUTCOME, "insert k") in store or any(values["who"] == ANOTHER for values in rows.values())
-        if ended != "put" and not (self.doubtful or others or (ended == "UnknownOutcome" and store.get(LATE))):
+        unknown = ended == "UnknownOutcome" and (self.deleted or store.get(LATE))
+        if ended != "put" and not (self.doubtful or others or unknown):
             return f"REFUSED: the insert has ended in {ended}"
         return None
 
@@ -148,6 +151,7 @@ def inserts(
             running.append(("W5", writer(kind, 5, *call, rules), 12))
         if late:
             running.append(("T", minute(), 0))
-        watch = InsertWatch(kind, kind in EXACT, wins and others == "an update")
+        deleted = kind in BARE and others == "a delete"
+        watch = InsertWatch(kind, kind in EXACT, wins and others == "an update", deleted)
         label = f"{kind}, {others}, {'onward' if onward else 'once'}, call {repeat} twice{', late' if late else ''}"
         yield label, RekeyModel(watch, {SERVER: 10}, running, crashes)

@@ -19,7 +19,6 @@ from hbmodel.protocol.operations import (
     Protocol,
     PutRows,
     ReadClock,
-    ReadRunningTime,
     Together,
 )
 from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
@@ -134,21 +133,6 @@ class WithoutTraces(UnindexedMover):
         return super()._deletion(_unowned(row))
 
 
-class TracesWithMarks(UnindexedMover):
-    """A delete of the old row leaves no traces."""
-
-    def _deletion(self, row: Row) -> list[Put | Delete]:
-        return super()._deletion(_unowned(row))
-
-
-class TracesWithDeletes(UnindexedMover):
-    """A mark leaves no traces."""
-
-    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
-        """Leaves out the traces."""
-        return super().mark(_unowned(row), mark, version, over)
-
-
 def _unowned(row: Row) -> Row:
     return evolve(row, columns={column: cell for column, cell in row.columns.items() if cell.value != OWN or column[:4] != b"d:_p"})
 
@@ -246,17 +230,6 @@ def _around(change: Callable[[CheckAndMutate], Protocol[Any]]) -> Rules:
     return Rules(around=changed)
 
 
-def _insert_on_time(protocol: Protocol[Any]) -> Protocol[Any]:
-    """An insert takes no notice of how long it has taken."""
-    answer: Any = None
-    while True:
-        try:
-            operation = protocol.send(answer)
-        except StopIteration as stop:
-            return stop.value
-        answer = 0 if isinstance(operation, ReadRunningTime) else (yield operation)
-
-
 def _refused_without(live: bool) -> Callable[[Protocol[Any]], Protocol[Any]]:
     """A refused insert begins again, whatever it finds of a row that is `live`, or dead."""
 
@@ -331,15 +304,12 @@ MUTANTS: Mapping[str, Mutant] = {
     "claims before the copy": Mutant(Rules(versioned=ClaimsFirst), _values("take"), "DUPLICATE"),
     "claims that stay": Mutant(Rules(versioned=ClaimsStay), _values("take"), "DUPLICATE"),
     "a delete under a mark that was renewed": Mutant(Rules(bare=LeavesWhatever), lambda rules: renewals("bare", rules), "NEITHER"),
-    "no traces": Mutant(Rules(bare=WithoutTraces), _inserts("bare"), "DOUBLED"),
-    "no traces, in one row": Mutant(Rules(bare=WithoutTraces), _inserts("wide bare"), "BOTH"),
-    "traces with marks alone": Mutant(Rules(bare=TracesWithMarks), _inserts("bare", "a delete"), "DOUBLED"),
-    "traces with deletes alone": Mutant(Rules(bare=TracesWithDeletes), _inserts("bare", "a delete"), "DOUBLED"),
+    "no traces": Mutant(Rules(bare=WithoutTraces), _inserts("bare"), "REFUSED"),
+    "no traces, in one row": Mutant(Rules(bare=WithoutTraces), _inserts("wide bare"), "REFUSED"),
     "old entries without a mark": Mutant(Rules(versioned=UnmarkedVersions), _where("covered"), "LIES"),
     "old entries without a mark, rows that never change": Mutant(Rules(indexed=Unmarked), _where("covered fact"), "LIES"),
     "old entries without a mark, in one row": Mutant(Rules(versioned=UnmarkedVersions), _where("wide covered"), "LIES"),
     "new entries that are verified before the row": Mutant(Rules(around=_verified_at_once), _where("covered"), "LIES"),
-    "an insert that may take any time": Mutant(Rules(inserts=_insert_on_time), _inserts("bare", late=True), "REFUSED"),
     "a dead row that does not say what has moved": Mutant(Rules(indexed=Nameless), _inserts("indexed", repeat=1), "DOUBLED"),
     "a refused insert that begins again over a live row": Mutant(
         Rules(inserts=_refused_without(True)), _inserts("indexed", "an update", 1), "DOUBLED"

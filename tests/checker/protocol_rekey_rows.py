@@ -77,10 +77,6 @@ def _deleting(store: Any, step: Step) -> None:
     store[DELETING] = 1
 
 
-def _passed(store: Any, step: Step) -> int:
-    return 2 * STAMP_LIFE * store.get(LATE, 0)
-
-
 def _late(store: Any, step: Step) -> None:
     store[LATE] = 1
     store[SERVER] += 2 * STAMP_LIFE
@@ -93,4 +89,4 @@ def _looked(store: Any, step: Step) -> None:
         store[BROKEN] = "MISSED: a reader found the object under neither key"
 
 
-mc.OPS.update(moving=_call, moving_ended=_ended, moving_deleting=_deleting, moving_missed=_looked, moving_passed=_passed, moving_late=_late)
+mc.OPS.update(moving=_call, moving_ended=_ended, moving_deleting=_deleting, moving_missed=_looked, moving_late=_late)

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from hbmodel.mapping.schema import LIVE
 from hbmodel.protocol.index_build import RowIndexer
-from hbmodel.protocol.operations import CheckAndMutate, LetClockTick, MutateRow, Operation, Protocol, PutRows
+from hbmodel.protocol.operations import CheckAndMutate, GetRows, LetClockTick, MutateRow, Operation, Protocol, PutRows
 from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -91,6 +91,23 @@ def without_checks(protocol: Protocol[Any]) -> Protocol[Any]:
     return _changed(protocol, unchecked)
 
 
+def put_until_seen(protocol: Protocol[Any]) -> Protocol[Any]:
+    """What an insert has put is put again while nothing of the row is there."""
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        answer = yield operation
+        while isinstance(operation, CheckAndMutate) and answer:
+            (row,) = yield GetRows(operation.table, [operation.row], ())
+            if row is not None:
+                break
+            yield LetClockTick()
+            answer = yield operation
+
+
 def _changed(protocol: Protocol[Any], change: Callable[[Operation], Operation | None]) -> Protocol[Any]:
     answer: Any = None
     while True:
@@ -112,6 +129,7 @@ CALLS: Mapping[str, tuple[Rules, str, Sequence[Sequence[str]]]] = {
     "no tick between time and read": (Rules(around=without_ticks), "absent", (("expiring add",), ("add b", "update note"))),
     "no tick after a delete": (Rules(ticks=False), "add", (("delete", "add"),)),
     "a row put again forgets its insert": (Rules(writer=ForgetsInserts), "absent", (("insert",), ("expiring update",))),
+    "an insert that is hidden is put again": (Rules(around=put_until_seen), "absent", (("insert",), ("insert", "delete"))),
     "no check of what is updated": (Rules(around=without_checks), "add", (("update page",), ("delete",))),
 }
 

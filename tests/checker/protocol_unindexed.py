@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 import hbmodel as hb
-from hbmodel.errors import IncompleteRow, RowExists, RowNotFound
+from hbmodel.errors import IncompleteRow, RowExists, RowNotFound, UnknownOutcome
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.protocol.expiry import end_of_live
 from hbmodel.protocol.index_build import RowIndexer, index_rows
@@ -36,7 +36,6 @@ from hbmodel.protocol.operations import (
     Operation,
     PutRows,
     ReadClock,
-    ReadRunningTime,
 )
 from hbmodel.protocol.unindexed_insert import insert_unindexed
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -58,6 +57,9 @@ CELLS, TOMBSTONES, CLOCK, HISTORY, LATE = ("cells", 0), ("tombstones", 0), ("clo
 DISTINCT = ("distinct", 0)
 EXPIRY = 99
 """The end of lives, as one of the calls of a history."""
+
+UNKNOWN = "unknown"
+"""The result of a call that is over and may have been carried out, or not."""
 
 ATOMIC = Capabilities(
     check_and_mutate=True, mutate_row=True, presplit=True, family_configuration=True, put_ttl_mixed=True, alter=True, namespaces=True,
@@ -382,6 +384,9 @@ def _called(number: int, protocol: Any, rules: Rules) -> Steps:
         except RowExists:
             result = "exists"
             break
+        except UnknownOutcome:
+            result = UNKNOWN
+            break
         answer = None
         if isinstance(operation, Acknowledge):
             (outcome,) = operation.outcomes
@@ -389,8 +394,6 @@ def _called(number: int, protocol: Any, rules: Rules) -> Steps:
             yield ("tick", 1)
         elif isinstance(operation, CheckLease):
             answer = True
-        elif isinstance(operation, ReadRunningTime):
-            answer = 0  # no insert takes too long: `protocol_rekey_inserts` has those
         else:
             answer = yield ("unindexed", begins, operation)
             begins = None
@@ -456,10 +459,13 @@ def explained(
     if presence:
         history = {n: (over, _present(result)) for n, (over, result) in history.items()}
         end = _present(end)
-    sure = [number for number, (_, result) in history.items() if result is not None]
-    lost = [number for number, (_, result) in history.items() if result is None]
+    open_results = (None, UNKNOWN)
+    sure = [number for number, (_, result) in history.items() if result not in open_results]
+    lost = [number for number, (_, result) in history.items() if result in open_results]
+    if any(result == UNKNOWN for _, result in history.values()) and not any(map(_replaces, calls.values())):
+        return False
     for count in range(len(lost) + 1):
-        for some in itertools.combinations(lost, count):  # of a program that died a call may have been carried out
+        for some in itertools.combinations(lost, count):  # of a program that died, or does not know, a call may have been carried out
             if _ordered(frozenset((*sure, *some)), calls, history, end, [((), initial)], drawn, presence):
                 return True
     return False
@@ -519,7 +525,7 @@ def _carried_out(call: Call | None, result: Any, state: Any, over: bool = False)
     if isinstance(call, DeleteRow):
         return "absent"
     if isinstance(call, Insert):
-        if result is None:
+        if result in (None, UNKNOWN):
             return state if there else _values(call.write)
         if result == "exists":
             return state if there else None
@@ -532,6 +538,11 @@ def _carried_out(call: Call | None, result: Any, state: Any, over: bool = False)
         return None if result is not None else state
     values = tuple(sorted({**dict(state[0]), **call.changes}.items()))
     return values, state[1] or call.ttl is not None
+
+
+def _replaces(call: Call) -> bool:
+    """Whether a call may hide or replace what an insert has put."""
+    return isinstance(call, DeleteRow | PutObject)
 
 
 def _expires(call: Call) -> bool:

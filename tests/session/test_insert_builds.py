@@ -121,7 +121,7 @@ def test_a_delete_beside_the_build_is_not_undone(kind: str, time_passes: Callabl
     deleted: list[hb.Store] = []
     for _, store, outcome in at_each_call(time_passes, prepare(old), lambda session: CALLS["insert"](session, new), build):
         if isinstance(outcome, hb.UnknownOutcome):  # of rows without system cells: a delete of the same millisecond looks like one since
-            assert "it may have been deleted. Read it." in str(outcome)
+            assert "It is not put again: read the key." in str(outcome)
             assert kind == "immutable"
         else:
             assert outcome.number == 6

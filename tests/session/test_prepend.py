@@ -169,7 +169,7 @@ def test_what_a_prepend_costs(bed: Bed) -> None:
     put = (
         [f"get {name}", f"check_and_mutate {name}", f"get {name}"]
         if bed.atomic
-        else [f"check_and_put {name}", f"get {name}", f"get {name}", f"put {name}", f"get {name}"]
+        else [f"check_and_put {name}", f"get {name}", f"get {name}", f"put {name}", f"check_and_put {name}"]
     )
     assert bed.store.told() == [f"scan {name}", *put]
 
@@ -341,7 +341,7 @@ def test_a_row_that_is_put_below_its_claim_is_shown_all_the_same() -> None:
         store.create_table("prepended", [Family(b"d")])
         limited = RecordingStore(store, limited=True)
         planner = UnindexedRowPlanner.of(schema)
-        protocol = insert_claimed(planner, write, b"d:e", CLOCK_BOUND, GRACE, limited.capabilities, lambda: bytes(8))
+        protocol = insert_claimed(planner, write, b"d:e", CLOCK_BOUND, GRACE, lambda: bytes(8))
 
         def slowed() -> Any:
             nonlocal now
@@ -359,6 +359,40 @@ def test_a_row_that_is_put_below_its_claim_is_shown_all_the_same() -> None:
         (row,) = store.get("prepended", [write.row])
         assert row is not None
         assert row.columns[b"d:e"].value == b"\x01"
+
+
+@pytest.mark.parametrize("before", ["LetClockTick", "PutRows", "CheckAndPut"])
+def test_an_insert_leaves_a_row_that_was_put_over_its_claim(before: str) -> None:
+    """In the millisecond of the claim, before its columns are put, or before its flag is."""
+    now = 1_000
+    schema = hb.schema_of(Comment)
+    write, other = (put_object(schema, Comment(post=7, number=1, text=text)) for text in ("a", "b"))
+    with EmbeddedStore(None, lambda: now) as store:
+        store.create_table("prepended", [Family(b"d")])
+        limited = RecordingStore(store, limited=True)
+        planner = UnindexedRowPlanner.of(schema)
+        protocol = insert_claimed(planner, write, b"d:e", CLOCK_BOUND, GRACE, lambda: bytes(8))
+
+        def disturbed() -> Any:
+            nonlocal now
+            waiting = True
+            claimed = False
+            operation = next(protocol)
+            while True:
+                kind = type(operation).__name__
+                if waiting and claimed and kind == before:
+                    waiting = False
+                    store.put("prepended", [Put(write.row, planner.cells(other))])
+                claimed = True
+                if kind == "LetClockTick":
+                    now += 1
+                operation = protocol.send((yield operation))
+
+        with pytest.raises(RowExists, match="A row with this key exists"):
+            drive(limited, disturbed(), Steady())
+        (row,) = store.get("prepended", [write.row])
+        assert row is not None
+        assert planner.cells(other).items() <= {column: cell.value for column, cell in row.columns.items()}.items()
 
 
 class Steady:
