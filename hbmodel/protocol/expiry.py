@@ -96,14 +96,14 @@ def live_value(end: int | None) -> bytes:
     return LIVE if end is None else LIVE + _END.pack(end)
 
 
-def end_value(end: int) -> bytes:
-    """The cell that says when a row without a liveness cell expires."""
-    return _END.pack(end)
+def end_value(end: int, nonce: bytes = b"") -> bytes:
+    """The cell that says when a row without a liveness cell expires, and by its nonce, which put of the whole row it is from."""
+    return _END.pack(end) + nonce
 
 
 def read_end(value: bytes) -> int:
-    """The inverse of `end_value`."""
-    end: int = _END.unpack(value)[0]
+    """The end in such a cell."""
+    end: int = _END.unpack_from(value)[0]
     return end
 
 
@@ -139,7 +139,7 @@ def end_of_unindexed(row: Row, column: bytes) -> int | None:
     """
     cell = row.columns.get(column)
     stamp = column.removesuffix(EXPIRY_QUALIFIER) + STAMP_QUALIFIER
-    if cell is None or len(cell.value) != _END.size:
+    if cell is None or len(cell.value) < _END.size:
         return None
     if any(other.timestamp > cell.timestamp for name, other in row.columns.items() if not name.startswith(stamp)):
         return None

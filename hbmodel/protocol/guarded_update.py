@@ -17,9 +17,10 @@ from attrs import frozen
 from hbmodel.errors import CapabilityError
 from hbmodel.mapping.schema import FLAG, TableSchema
 from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, CheckAndPut, DeleteRows, GetRows, Protocol
+from hbmodel.protocol.server_time import StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan, carry_out
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.writes import Outcome, UpdateFields
+from hbmodel.protocol.writes import Outcome, PutObject, UpdateFields
 from hbmodel.store.port import Capabilities
 from hbmodel.store.values import ConditionalChange, Put, Row
 
@@ -29,17 +30,18 @@ Planned = Mapping[bytes, tuple[UnindexedRowPlan, Row | None]]
 
 @frozen
 class _Guarded:
-    """An update, and the cell that shows that its row exists."""
+    """An update, and the cell that shows that its row exists; `stamped` is the row as it was read for a put of the whole row."""
 
-    write: UpdateFields
+    write: UpdateFields | PutObject
     plan: UnindexedRowPlan
     column: bytes
     expected: bytes
+    stamped: StampedRow | None
 
 
 def update_guarded(
     planner: UnindexedRowPlanner,
-    writes: Sequence[UpdateFields],
+    writes: Sequence[UpdateFields | PutObject],
     planned: Planned,
     bound: int,
     can: Capabilities,
@@ -47,9 +49,12 @@ def update_guarded(
 ) -> Protocol[dict[bytes, UnindexedRowPlan]]:
     """Carries out updates, each under the condition that its row still exists; returns the final plan of each.
 
+    A row that expires is put again as a whole, under the condition that it is still the one that was read. So is an object that is put
+    with a TTL over such a row.
+
     Args:
         planner: plans the mutations.
-        writes: at most one per row.
+        writes: updates, and puts with a TTL; at most one per row.
         planned: the plans, by row key.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
@@ -62,17 +67,22 @@ def update_guarded(
         free: list[UnindexedRowPlan] = []
         guarded: list[_Guarded] = []
         for write, plan, row in left:
-            if row is None or plan.outcome.error is not None or (plan.put is not None and plan.put.ttl is not None):
-                free.append(plan)  # it has failed, or its time is below that of any delete of the row from now on
+            if row is None or plan.outcome.error is not None:
+                free.append(plan)
                 continue
-            found = _guard(planner, row, plan, can)
+            expires = plan.put is not None and plan.put.ttl is not None
+            known = isinstance(write, UpdateFields) or planner.schema.expiry_column in row.columns
+            if expires and not (known and can.check_and_mutate and write.row not in together):
+                free.append(plan)  # its time is below that of any delete of the row from now on
+                continue
+            found = _guard_of_whole(planner, row) if expires else _guard(planner, row, plan, can)
             if isinstance(found, UnindexedRowPlan):
                 free.append(found)
             else:
-                guarded.append(_Guarded(write, plan, *found))
+                guarded.append(_Guarded(write, plan, *found, row if isinstance(row, StampedRow) else None))
         yield from carry_out(table, free, can)
         plans |= {plan.outcome.key: plan for plan in free}
-        refused: list[UpdateFields] = []
+        refused: list[UpdateFields | PutObject] = []
         if can.check_and_mutate:
             applied = yield from _change(table, guarded, together)
         else:
@@ -84,8 +94,12 @@ def update_guarded(
                 plans[update.write.row] = update.plan
             else:
                 refused.append(update.write)
+        left_over = [update.stamped for update, done in zip(guarded, applied, strict=True) if not done]
+        if stamps := [unstamped(stamped) for stamped in left_over if stamped is not None]:
+            yield DeleteRows(table, stamps)
         left = yield from _planned_again(planner, refused, bound)
-    put = [row for row, plan in plans.items() if plan.put is not None]
+    were_there = {write.row for write in writes if (row := planned[write.row][1]) is not None and row.columns}
+    put = [row for row, plan in plans.items() if plan.put is not None and row in were_there]
     if put and planner.outlives:  # a row that was written again since it was read, to expire, may hold the same values
         yield from keep_together(planner, (yield GetRows(table, put, planner.columns)), bound, can)
     return plans
@@ -138,6 +152,13 @@ def _guard(planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: 
     return _failed(schema, row, _ALL_EMPTY) if column is None else (column, row.columns[column].value)
 
 
+def _guard_of_whole(planner: UnindexedRowPlanner, row: Row) -> tuple[bytes, bytes] | UnindexedRowPlan:
+    """The same for a row that is put again as a whole, to expire: then it does not matter which of its cells become empty."""
+    columns = [planner.schema.expiry_column, *_guards(planner, row)]
+    held = [(column, row.columns[column].value) for column in columns if column in row.columns and row.columns[column].value]
+    return held[0] if held else _failed(planner.schema, row, _ALL_EMPTY)
+
+
 def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
     """The columns of a row whose cells show that it exists, the ones that change least first."""
     schema = planner.schema
@@ -164,8 +185,8 @@ def _failed(schema: TableSchema, row: Row, message: str) -> UnindexedRowPlan:
 
 
 def _planned_again(
-    planner: UnindexedRowPlanner, writes: Sequence[UpdateFields], bound: int
-) -> Protocol[list[tuple[UpdateFields, UnindexedRowPlan, Row | None]]]:
+    planner: UnindexedRowPlanner, writes: Sequence[UpdateFields | PutObject], bound: int
+) -> Protocol[list[tuple[UpdateFields | PutObject, UnindexedRowPlan, Row | None]]]:
     """The updates whose rows have changed since they were read, planned over what is there now."""
     if not writes:
         return []

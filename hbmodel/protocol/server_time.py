@@ -54,6 +54,7 @@ class StampedRow:
         stamps: the columns of its stamps.
         owners: the columns that show which insert put the row; a write that puts the whole row again includes them.
         error: why the row cannot be written, or None.
+        mark: the mark of a move to another key, or None; an update that puts the whole row again keeps it.
     """
 
     row: bytes
@@ -62,6 +63,7 @@ class StampedRow:
     stamps: Sequence[bytes]
     error: HbmodelError | None = None
     owners: Sequence[bytes] = ()
+    mark: bytes | None = None
 
 
 def read_stamped(
@@ -101,7 +103,7 @@ def read_stamped(
                 continue
             timestamp, error = time_above(schema.table, row, newest, cell.timestamp, bound)
             owners = tuple(column for column, value in system.items() if value == OWN)
-            stamped[row] = StampedRow(row, MappingProxyType(cells), timestamp, tuple(stamps), error, owners)
+            stamped[row] = StampedRow(row, MappingProxyType(cells), timestamp, tuple(stamps), error, owners, system.get(schema.move_column))
             del overtaken[row]
         if not overtaken:
             return stamped

@@ -216,7 +216,7 @@ class UnindexedRowPlanner:
         kept = {column: value for column, value in cells.items() if value or column not in self.gone}
         if kept.keys() <= {self.schema.liveness_column}:
             raise nothing_to_store(self.schema, row)
-        kept[self.schema.expiry_column] = end_value(at)
+        kept[self.schema.expiry_column] = end_value(at, stamped.stamps[-1].removeprefix(self.schema.stamp_prefix))
         if self.marking:
             kept[self.schema.liveness_column] = live_value(at)
         put = Put(row, kept, timestamp, at - timestamp)
@@ -225,7 +225,9 @@ class UnindexedRowPlanner:
         return UnindexedRowPlan(Outcome("put", row, timestamp), put, older, blanks)
 
     def _owned(self, plan: UnindexedRowPlan, row: StampedRow) -> UnindexedRowPlan:
-        """The same plan with the marks of inserts: an insert that has not been acknowledged yet recognizes its row by them."""
+        """The same plan with the marks of inserts and of a move: whoever put or moves the row recognizes it by them."""
+        if row.mark is not None and plan.put is not None:
+            plan = evolve(plan, put=evolve(plan.put, cells={**plan.put.cells, self.schema.move_column: row.mark}))
         if not row.owners:
             return plan
         return evolve(plan, owners=Put(row.row, dict.fromkeys(row.owners, OWN), row.timestamp, STAMP_LIFE))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from hbmodel.protocol.guarded_update import keep_together, update_guarded
-from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol, PutRows
-from hbmodel.protocol.server_time import StampedRow
-from hbmodel.protocol.unindexed_batch import await_masks, carry_out
+from hbmodel.protocol.guarded_update import update_guarded
+from hbmodel.protocol.operations import Acknowledge, Protocol, PutRows
+from hbmodel.protocol.unindexed_batch import UnindexedRowPlan, await_masks, carry_out
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.writes import Outcome, RowWrite, UpdateFields, under_condition
+from hbmodel.protocol.writes import DeleteRow, Outcome, RowWrite, UpdateFields, under_condition
 from hbmodel.store.port import Capabilities
-from hbmodel.store.values import Row
 
 
 def write_unindexed_batch(
@@ -41,20 +39,23 @@ def write_unindexed_batch(
     rows |= yield from planner.read_expiring(writes, rows, bound)
     masks = yield from planner.read_masks(writes, bound)
     plans = {write.row: planner.plan(write, rows.get(write.row), masks.get(write.row)) for write in writes}
-    guarded = [write for write in writes if isinstance(write, UpdateFields) and under_condition(planner.schema, write)]
+    guarded = [
+        write for write in writes if not isinstance(write, DeleteRow) and (_expires(plans[write.row]) or _under_condition(planner, write))
+    ]
     behind = {write.row for write in guarded}
     yield from carry_out(planner.schema.table, [plan for row, plan in plans.items() if row not in behind], can)
     if deleted is not None:
         deleted |= {row: plan.outcome for row, plan in plans.items() if plan.outcome.action == "deleted"}
-    if planner.outlives:
-        over = [row for row, plan in plans.items() if plan.put is not None and plan.put.ttl is not None and _was_there(rows.get(row))]
-        if over:
-            yield from keep_together(planner, (yield GetRows(planner.schema.table, over, planner.columns)), bound, can)
     if guarded:
-        plans |= yield from update_guarded(planner, guarded, {w.row: (plans[w.row], rows[w.row]) for w in guarded}, bound, can, together)
+        planned = {row: (plans[row], rows.get(row)) for row in behind}
+        plans |= yield from update_guarded(planner, guarded, planned, bound, can, together)
     yield from await_masks(plans.values())
     yield Acknowledge([plans[write.row].outcome for write in writes])
 
 
-def _was_there(row: Row | None) -> bool:
-    return isinstance(row, StampedRow) and bool(row.columns)
+def _under_condition(planner: UnindexedRowPlanner, write: RowWrite) -> bool:
+    return isinstance(write, UpdateFields) and under_condition(planner.schema, write)
+
+
+def _expires(plan: UnindexedRowPlan) -> bool:
+    return plan.put is not None and plan.put.ttl is not None

@@ -364,7 +364,7 @@ def test_an_atomic_store_takes_one_call_for_a_row_alone() -> None:
         let_tick_pass()
         session.update(Token(name="a", page="x"), page="y")
         session.commit()
-        assert store.told() == ["get tokens", "put tokens", "get tokens", "mutate_row tokens"]
+        assert store.told() == ["get tokens", "put tokens", "get tokens", "check_and_mutate tokens"]
         session.add(Token(name="b", page="x"))
         session.update(Token(name="b", page="x"), page="y")
         session.commit()
