@@ -280,6 +280,11 @@ class SteppedStore(RecordingStore):
             self.turns.wait()
         self.now += 1
 
+    def pass_by(self, _: object, passed: int) -> None:
+        """A pause until the server's clock shows a later time."""
+        self.tick()
+        self.now = max(self.now, passed + 1)
+
 
 def _deletes(items: Sequence[Any]) -> bool:
     return any(deletes_now(item if isinstance(item, list | tuple) else getattr(item, "mutations", (item,))) for item in items)
@@ -369,6 +374,7 @@ class Stage:
         with (
             patch("hbmodel.protocol.driver.let_tick_pass", self.store.tick),
             patch("hbmodel.session.unit_of_work.let_tick_pass", self.store.tick),
+            patch("hbmodel.protocol.driver.await_clock", self.store.pass_by),
         ):
             state: State = {}
             for at, name in enumerate(begin):
