@@ -65,8 +65,8 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
         raise SessionError("A TTL must be a timedelta: ttl=timedelta(days=1).", table=schema.table, found=type(ttl).__name__)
     if ttl <= timedelta(0) or ttl % _MILLISECOND:
         raise EncodingError("A TTL must be a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
-    if (reason := refuses_ttl(schema)) is not None:
-        raise CapabilityError(reason, table=schema.table)
+    if (no_ttl := refuses_ttl(schema)) is not None:
+        raise CapabilityError(no_ttl, table=schema.table)
     asked, life = ttl // _MILLISECOND, family_life(schema)
     if life is not None and asked > life:
         raise SessionError(
