@@ -141,7 +141,7 @@ class IndexedRowPlanner:
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
         whole = not old.live or isinstance(write, DeleteRow) or write.ttl is not None or self.mixed or family_life(self.schema) is not None
-        newest = old.newest if whole else newest_beside_counters(self.schema, old.row)  # other writes leave the counters as they are
+        newest = old.newest if whole else min(old.newest, newest_beside_counters(self.schema, old.row))  # others leave counters alone
         timestamp, error = time_above(self.schema.table, write.row, newest, now, self.bound)
         if error is not None:
             raise error

@@ -254,7 +254,7 @@ class UnindexedMover(RowMover):
             assert mask.timestamp is not None
             yield AwaitClock(mask.timestamp)
 
-    def _deletion(self, row: Row, masks: Sequence[Delete]) -> list[Put | Delete]:
+    def _deletion(self, row: Row, masks: Sequence[Delete] = ()) -> list[Put | Delete]:
         whole = self.planner.deletion(row.row)
         if not whole.families:
             whole = Delete(row.row, columns=(*whole.columns, self.schema.move_column))

@@ -32,7 +32,7 @@ class PartByPart(JointCommit):
 
     def _until_rows_change(self, part: Part) -> None:
         super()._until_rows_change(part)
-        self._carry_out()
+        self._carry_out(frozenset())
 
 
 class Torn(JointCommit):
@@ -74,6 +74,9 @@ class Early(JointCommit):
             part.gathered = False
             while part.operation is not None and not isinstance(part.operation, Acknowledge):
                 part.step(self._perform(part, part.operation))
+            if isinstance(part.operation, Acknowledge):
+                part.outcomes = part.operation.outcomes
+                part.step(None)
             super()._until_rows_change(part)
 
 
@@ -83,15 +86,6 @@ class ConditionalApart(JointCommit):
     def _change_if(self, parts: Sequence[Part]) -> None:
         for part in parts:
             super()._change_if([part])
-
-
-class Unsure(JointCommit):
-    """Of a conditional change whose answer was lost it is said for sure that it was refused."""
-
-    def _change_if(self, parts: Sequence[Part]) -> None:
-        for part in parts:
-            part.again = False
-        super()._change_if(parts)
 
 
 class Settled(WrittenRows):
@@ -137,7 +131,6 @@ MUTANTS: Mapping[str, Mutant] = {
     "a reading of the clock for each part": Mutant(Rules(OwnReadings), pair("indexed", "put all", "put both", (11, 12)), "HALF"),
     "acknowledged before the row": Mutant(Rules(Early), pair("indexed", "put both", "tags"), "MISSING"),
     "conditional changes apart": Mutant(Rules(ConditionalApart), pair("versioned", "put both", "put all"), "HALF"),
-    "a lost answer taken for a refusal": Mutant(Rules(Unsure), pair("versioned", "delete, put", "put both", lost=0, can=FINAL), "HALF"),
     "an absent object settled at once": Mutant(Rules(around=_settled), pair("versioned", "put, delete nothing", "put both pets"), "HALF"),
     "an absent object of another kind settled at once": Mutant(
         Rules(around=_settled), pair("versioned", "put owner, delete nothing", "put owner and pet"), "HALF"

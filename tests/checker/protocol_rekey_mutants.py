@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
@@ -129,8 +129,8 @@ class WithoutTraces(UnindexedMover):
         """Leaves out the traces."""
         return super().mark(_unowned(row), mark, version, over)
 
-    def _deletion(self, row: Row) -> list[Put | Delete]:
-        return super()._deletion(_unowned(row))
+    def _deletion(self, row: Row, masks: Sequence[Delete] = ()) -> list[Put | Delete]:
+        return super()._deletion(_unowned(row), masks)
 
 
 def _unowned(row: Row) -> Row:

@@ -67,8 +67,8 @@ class NoSpareFlag(UnindexedRowPlanner):
     def cells(self, write: Any) -> Mapping[bytes, bytes]:
         return {column: value for column, value in super().cells(write).items() if column != self.schema.spare_flag_column}
 
-    def _plan(self, write: Any, row: Any) -> UnindexedRowPlan:
-        plan = super()._plan(write, row)
+    def _plan(self, *args: Any) -> UnindexedRowPlan:
+        plan = super()._plan(*args)
         cells = {} if plan.put is None else {c: v for c, v in plan.put.cells.items() if c != self.schema.spare_flag_column}
         return evolve(plan, put=evolve(plan.put, cells=cells) if plan.put is not None and cells else None)
 

@@ -326,10 +326,10 @@ def test_a_row_ends_when_it_would_have(model: Any) -> None:
     assert moved == session.get(model, name="b") == model(name="b", size=1)
     after = cells_of(store, table)[b"b"]
     end = b"d:_l" if model is ShortIndexed else b"d:_t"
-    assert after[end] == before[end]
+    assert after[end][:8] == before[end][:8]
     session.update(moved, size=2)
     session.commit()
-    assert cells_of(store, table)[b"b"][end] == before[end]
+    assert cells_of(store, table)[b"b"][end][:8] == before[end][:8]
     time.sleep(1)
     assert all(not cells or cells[b"d:_l"][:1] == b"\0" for cells in _without_stamps(store, table).values())
     with pytest.raises(hb.RowNotFound, match="There is no row with this key to move"):
