@@ -16,11 +16,12 @@ from attrs import evolve
 
 from hbmodel.mapping.schema import FLAG
 from hbmodel.protocol.claimed_key import CLAIMED, abandoned_claim
+from hbmodel.protocol.future_cells import check_free
 from hbmodel.protocol.operations import CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol, PutRows
 from hbmodel.protocol.unindexed_insert import counters_over, whole_row
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import Outcome, PutObject
-from hbmodel.store.values import Cell, Put, Row
+from hbmodel.store.values import Delete, Put, Row
 
 
 def insert_claimed(
@@ -48,13 +49,18 @@ def insert_claimed(
         claim = CLAIMED + draw()
         yield CheckAndPut(table, row, flag, expected, Put(row, {flag: claim}))
         yield LetClockTick()  # what others put or delete in the millisecond of the claim is there by now, or has a later time
-        held = yield from _flag(table, row, flag)  # whatever the answer was: a delete of the same millisecond hides a claim
+        found: Row | None
+        (found,) = yield GetRows(table, [row], planner.columns)  # whatever the answer was: a delete of the same millisecond hides a claim
+        held = None if found is None else found.columns.get(flag)
         expected = b""
-        if held is None:
+        if found is None or held is None:
             continue
         if held.value != claim:
             expected = yield from abandoned_claim(table, row, held, grace)
             continue
+        if (error := (yield from check_free(planner.schema, found, {*columns, *plan.blanks}, held.timestamp))) is not None:
+            yield DeleteRows(table, [Delete(row, columns=(flag,), timestamp=held.timestamp)])  # the claim
+            raise error
         puts = [Put(row, columns, held.timestamp)] if columns else []
         puts += yield from counters_over(planner, plan.put, flag, bound)
         if puts:
@@ -63,9 +69,3 @@ def insert_claimed(
             yield DeleteRows(table, [evolve(delete, timestamp=held.timestamp) for delete in plan.deletes])
         if (yield CheckAndPut(table, row, flag, claim, Put(row, {flag: FLAG}))):
             return plan.outcome
-
-
-def _flag(table: str, row: bytes, flag: bytes) -> Protocol[Cell | None]:
-    found: Row | None
-    (found,) = yield GetRows(table, [row], (flag,))
-    return None if found is None else found.columns.get(flag)

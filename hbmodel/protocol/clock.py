@@ -134,6 +134,18 @@ class ServerClock:
             return self.now()
         return now
 
+    def ahead(self, timestamp: int) -> int | None:
+        """The server's time in ms, unless this machine's clock has reached `timestamp`; then None, and nothing is asked.
+
+        The two clocks may differ by any time.
+
+        Raises:
+            StoreUnavailable: the server cannot be asked.
+        """
+        offset = self._shared.latest
+        now = self._wall() + (0 if offset is None else offset.value)
+        return None if now >= timestamp else self._ask()[1]
+
     def _measured(self) -> Offset:
         for probe in range(1, PROBES + 1):
             before, server, after = self._ask()

@@ -13,6 +13,7 @@ from typing import Protocol as Port
 from hbmodel.errors import SchemaMismatch, StoreClosed, StoreError, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.protocol.operations import (
     Acknowledge,
+    AskIfAhead,
     AwaitClock,
     Change,
     CheckAndMutate,
@@ -49,10 +50,14 @@ CHECKED = Change | CheckBinding
 
 
 class Clock(Port):
-    """Answers a protocol's questions about time; both methods may ask the store."""
+    """Answers a protocol's questions about time; every method may ask the store."""
 
     def now(self, exact: bool = False) -> int:
         """See `ReadClock`."""
+        ...
+
+    def ahead(self, timestamp: int) -> int | None:
+        """See `AskIfAhead`."""
         ...
 
     def fresh(self, since: int) -> bool:
@@ -81,6 +86,9 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
         case ReadClock(exact):
             assert clock is not None
             return clock.now(exact)
+        case AskIfAhead(timestamp):
+            assert clock is not None
+            return clock.ahead(timestamp)
         case CheckLease(since):
             assert clock is not None
             return clock.fresh(since)

@@ -3,16 +3,19 @@
 Of several increments in one millisecond, each gives the counter's cell a timestamp one above the one before. So the cell may be ahead
 of the server's clock, and a delete at the server's time does not hide it. Its column is then deleted up to its own timestamp too, and
 the delete is acknowledged once the clock has passed that: later writes and increments must not be hidden.
+
+Other programs may put cells with times of their own. What is ahead of the server's clock by no more than the clock bound is waited for by
+every call that reads it; what is further ahead refuses the call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from hbmodel.errors import ClockError
 from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema
 from hbmodel.protocol.clock import time_above
-from hbmodel.protocol.operations import GetRows, Protocol, ReadClock
+from hbmodel.protocol.operations import AskIfAhead, AwaitClock, GetRows, Protocol, ReadClock
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 MARGIN = 20
@@ -32,11 +35,25 @@ def read_masks(
     """
     found: Sequence[Row | None] = yield GetRows(schema.table, rows, columns)
     cells = {row.row: row.columns for row in found if row is not None}
-    if not cells:
+    now = yield from time_for(schema, cells.values())
+    if now is None:
         return {}
-    now: int = yield ReadClock()
     masks = {row: mask_of(schema, row, of_row, now, bound) for row, of_row in cells.items()}
     return {row: mask for row, mask in masks.items() if mask is not None}
+
+
+def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Protocol[int | None]:
+    """The server's time in ms for the deletes of these cells, or None if the server's own time hides all of them.
+
+    Counters are often ahead, so the server's clock counts. About other cells it is asked only where this machine's clock has not
+    reached their times.
+    """
+    cells = [(column, cell.timestamp) for row in rows for column, cell in row.items()]
+    if not cells:
+        return None
+    counted = any(column in schema.counter_columns for column, _ in cells)
+    now: int | None = yield (ReadClock() if counted else AskIfAhead(max(timestamp for _, timestamp in cells)))
+    return now
 
 
 def mask_of(schema: TableSchema, row: bytes, cells: Mapping[bytes, Cell], now: int, bound: int) -> Delete | ClockError | None:
@@ -92,3 +109,72 @@ def newest_beside_counters(schema: TableSchema, row: Row | None) -> int:
     """The timestamp of the newest cell of a row that is no counter, or -1."""
     columns = {} if row is None else row.columns
     return max((cell.timestamp for column, cell in columns.items() if column not in schema.counter_columns), default=-1)
+
+
+def await_replaced(schema: TableSchema, replaced: Mapping[bytes, int], bound: int) -> Protocol[dict[bytes, ClockError]]:
+    """Waits until the server's clock has reached the times of cells that are to be put again, or deleted, at the server's time.
+
+    Args:
+        schema: the schema of the model.
+        replaced: the timestamp of the newest such cell of each row, by row key.
+        bound: the largest distance of a timestamp into the future of the server's clock, in ms.
+
+    Returns:
+        The errors of rows with a cell further ahead than the bound, by row key.
+    """
+    if not replaced:
+        return {}
+    now: int | None = yield AskIfAhead(max(replaced.values()))
+    if now is None:
+        return {}
+    checked = {row: time_above(schema.table, row, timestamp, now, bound)[1] for row, timestamp in replaced.items()}
+    late = [timestamp for row, timestamp in replaced.items() if checked[row] is None and timestamp > now]
+    if late:
+        yield AwaitClock(max(late))
+    return {row: error for row, error in checked.items() if error is not None}
+
+
+def check_shown(schema: TableSchema, row: Row, put: Put, blanks: Collection[bytes]) -> Protocol[None]:
+    """Raises `ClockError` if cells ahead of the server's clock hide what an insert has put.
+
+    Args:
+        schema: the schema of the model.
+        row: the row as it was read after the insert.
+        put: the put of the object.
+        blanks: the columns that the insert has deleted.
+    """
+    hidden = [c for c, cell in row.columns.items() if c in blanks or put.cells.get(c, cell.value) != cell.value]
+    newest, now = yield from _newest_ahead(schema, row, hidden)
+    if now is not None:
+        raise ClockError(
+            "The object was put, but cells of its row whose timestamps are ahead of the server's clock hide a part of it: delete these "
+            "versions in `hbase shell`, and put the object again.",
+            table=schema.table, key=row.row, newest=newest, now=now,
+        )  # fmt: skip
+
+
+def check_free(schema: TableSchema, row: Row, columns: Collection[bytes], claimed: int) -> Protocol[ClockError | None]:
+    """The error of an insert whose columns would be hidden by cells ahead of the server's clock, or None.
+
+    Args:
+        schema: the schema of the model.
+        row: the row as it was read.
+        columns: the columns that the insert puts or deletes.
+        claimed: the timestamp at which it does so, in ms.
+    """
+    later = [column for column, cell in row.columns.items() if column in columns and cell.timestamp > claimed]
+    newest, now = yield from _newest_ahead(schema, row, later)
+    if now is None:
+        return None
+    return ClockError(
+        "Cells of the row whose timestamps are ahead of the server's clock would hide a part of the object: nothing was put. Delete these "
+        "versions in `hbase shell`, and insert again.",
+        table=schema.table, key=row.row, newest=newest, now=now,
+    )  # fmt: skip
+
+
+def _newest_ahead(schema: TableSchema, row: Row, columns: Collection[bytes]) -> Protocol[tuple[int, int | None]]:
+    """The timestamp of the newest of some cells, without counters, and the server's time if that cell is ahead of it; otherwise None."""
+    newest = max((row.columns[column].timestamp for column in columns if column not in schema.counter_columns), default=-1)
+    now: int | None = (yield AskIfAhead(newest)) if newest >= 0 else None
+    return newest, now if now is not None and newest > now else None

@@ -131,6 +131,19 @@ class ReadClock:
 
 
 @frozen
+class AskIfAhead:
+    """Whether a cell may be ahead of the server's clock. Answer: None if this machine's clock has reached its time; otherwise the server's.
+
+    So the server is asked only about cells that this machine's clock finds in the future.
+
+    Attributes:
+        timestamp: of the cell, in ms since 1970.
+    """
+
+    timestamp: int
+
+
+@frozen
 class CheckLease:
     """Whether a write whose time was chosen from the reading `since` of the clock may still be acknowledged. Answer: bool.
 
@@ -174,7 +187,7 @@ class Acknowledge:
 
 
 Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | Increment | Together
-Question = GetRows | FirstRows | ReadClock | CheckLease | CheckBinding
+Question = GetRows | FirstRows | ReadClock | AskIfAhead | CheckLease | CheckBinding
 Operation = Change | Question | LetClockTick | AwaitClock | Acknowledge
 
 Protocol = Generator[Operation, Any, R]

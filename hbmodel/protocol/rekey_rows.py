@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 from hbmodel.errors import ClockError
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.protocol.future_cells import mask_of
+from hbmodel.protocol.future_cells import mask_of, time_for
 from hbmodel.protocol.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.move_marks import MoveMark
 from hbmodel.protocol.operations import (
@@ -238,11 +238,12 @@ class UnindexedMover(RowMover):
         return applied
 
     def _masks(self, row: Row) -> Protocol[list[Delete]]:
-        """The deletes of counters in an old row that may be ahead of the server's clock; raises `ClockError` for one too far ahead."""
-        counters = {c: cell for c, cell in row.columns.items() if c in self.schema.counter_columns}
-        if not counters:
+        """The deletes of cells of an old row that may be ahead of the server's clock; raises `ClockError` for one too far ahead."""
+        cells = {column: cell for column, cell in row.columns.items() if not column.startswith(self.schema.stamp_prefix)}
+        now = yield from time_for(self.schema, [cells])
+        if now is None:
             return []
-        mask = mask_of(self.schema, row.row, counters, (yield ReadClock()), self.bound)
+        mask = mask_of(self.schema, row.row, cells, now, self.bound)
         if isinstance(mask, ClockError):
             raise mask
         return [] if mask is None else [mask]

@@ -55,6 +55,7 @@ class StampedRow:
         owners: the columns that show which insert put the row; a write that puts the whole row again includes them.
         error: why the row cannot be written, or None.
         mark: the mark of a move to another key, or None; an update that puts the whole row again keeps it.
+        ahead: whether the time may be ahead of the server's clock, because a cell of the row is.
     """
 
     row: bytes
@@ -64,6 +65,7 @@ class StampedRow:
     error: HbmodelError | None = None
     owners: Sequence[bytes] = ()
     mark: bytes | None = None
+    ahead: bool = False
 
 
 def read_stamped(
@@ -103,7 +105,8 @@ def read_stamped(
                 continue
             timestamp, error = time_above(schema.table, row, newest, cell.timestamp, bound)
             owners = tuple(column for column, value in system.items() if value == OWN)
-            stamped[row] = StampedRow(row, MappingProxyType(cells), timestamp, tuple(stamps), error, owners, system.get(schema.move_column))
+            mark, ahead = system.get(schema.move_column), error is None and timestamp > cell.timestamp
+            stamped[row] = StampedRow(row, MappingProxyType(cells), timestamp, tuple(stamps), error, owners, mark, ahead)
             del overtaken[row]
         if not overtaken:
             return stamped

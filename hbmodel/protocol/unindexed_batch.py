@@ -71,8 +71,9 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
         yield calls[0] if len(calls) == 1 else Together(calls)
 
 
-def await_masks(plans: Iterable[UnindexedRowPlan]) -> Protocol[None]:
-    """Waits until the server's clock is past what the masks of plans hide, so that they hide nothing that is written later."""
-    times = [mask.timestamp for plan in plans for mask in plan.masks if mask.timestamp is not None]
+def await_masks(plans: Iterable[UnindexedRowPlan], others: Iterable[int] = ()) -> Protocol[None]:
+    """Waits until the server's clock is past what the masks of plans hide, and `others`, so that nothing hides what is written later."""
+    times = [*others]
+    times += [mask.timestamp for plan in plans for mask in plan.masks if mask.timestamp is not None]
     if times:
         yield AwaitClock(max(times))

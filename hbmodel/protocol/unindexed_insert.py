@@ -6,8 +6,8 @@ from hbmodel.errors import RowExists, UnknownOutcome
 from hbmodel.mapping.schema import COUNTER_ZERO, FLAG
 from hbmodel.protocol.claimed_key import abandoned_claim
 from hbmodel.protocol.clock import GRACE
-from hbmodel.protocol.future_cells import counters_above
-from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, Protocol, ReadClock
+from hbmodel.protocol.future_cells import check_shown, counters_above
+from hbmodel.protocol.operations import AwaitClock, CheckAndMutate, CheckAndPut, DeleteRows, GetRows, Protocol, ReadClock
 from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE, StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -80,9 +80,13 @@ def insert_unindexed(
         asked = planner.columns
         (row,) = yield GetRows(schema.table, [write.row], asked if mark is None or asked == schema.family_names else (*asked, mark))
         there = row is not None and column in row.columns
+        if row is not None and there:
+            yield from check_shown(schema, row, plan.put, plan.blanks)
         if row is not None and (
             _landed(row, there, mark) if mark is not None else there and shows(row, plan.put, {column} & {schema.exists_column})
         ):
+            if stamped is not None and stamped.ahead:
+                yield AwaitClock(stamped.timestamp)
             return plan.outcome
         raise UnknownOutcome(
             "The row was put, but reading it back did not show it: a delete of the same millisecond hides it, or another program has "

@@ -24,7 +24,7 @@ from hbmodel.protocol.expiry import (
     read_end,
     refuses_ttl,
 )
-from hbmodel.protocol.future_cells import read_masks
+from hbmodel.protocol.future_cells import await_replaced, read_masks
 from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.server_time import OWN, STAMP_LIFE, StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
@@ -91,15 +91,42 @@ class UnindexedRowPlanner:
         if not updates:
             return {}
         whole = family_life(self.schema) is not None or any(under_condition(self.schema, write) for write in updates)
-        found: Sequence[Row | None] = yield GetRows(self.schema.table, [w.row for w in updates], self.columns if whole else self.glance)
+        columns = self.columns if whole else self._with_changed(updates)
+        found: Sequence[Row | None] = yield GetRows(self.schema.table, [w.row for w in updates], columns)
         return {write.row: row for write, row in zip(updates, found, strict=True)}
 
+    def _with_changed(self, updates: Iterable[UpdateFields]) -> Sequence[bytes]:
+        """The columns to read of rows whose updates need no others than those that they change."""
+        if self.glance == self.schema.family_names:
+            return self.glance
+        return tuple(sorted({*self.glance, *(column for write in updates for column in self._changed(write))}))
+
+    def _changed(self, write: UpdateFields) -> Sequence[bytes]:
+        """The columns that an update changes, without entries of map columns."""
+        return [self.schema.by_name[name].column for name in write.changes if name in self.schema.by_name]
+
     def read_masks(self, writes: Iterable[RowWrite], bound: int) -> Protocol[dict[bytes, Delete | ClockError]]:
-        """For the rows of deletes, the deletes of counters that may be ahead of the server's clock; see `read_masks`."""
+        """For the rows of deletes, the deletes of cells that may be ahead of the server's clock; see `read_masks`.
+
+        Those are counters, and in tables that other programs fill every cell of the model.
+        """
         rows = [write.row for write in writes if isinstance(write, DeleteRow)]
-        if not rows or not self.schema.counter_columns:
+        columns = self.deletion(b"").columns or sorted(self.schema.counter_columns)
+        if not rows or not columns:
             return {}
-        return (yield from read_masks(self.schema, rows, sorted(self.schema.counter_columns), bound))
+        return (yield from read_masks(self.schema, rows, columns, bound))
+
+    def await_replaced(
+        self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
+    ) -> Protocol[dict[bytes, Delete | ClockError]]:
+        """Waits for the times of cells that updates are to replace; returns the errors of updates that cannot. See `await_replaced`."""
+        replaced: dict[bytes, int] = {}
+        for write in writes:
+            row = rows.get(write.row)
+            if isinstance(write, UpdateFields) and row is not None and not isinstance(row, StampedRow):
+                times = [row.columns[column].timestamp for column in self._changed(write) if column in row.columns]
+                replaced |= {write.row: max(times)} if times else {}
+        return dict((yield from await_replaced(self.schema, replaced, bound)))
 
     def read_expiring(self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int) -> Protocol[dict[bytes, Row | None]]:
         """The rows that expire, before the write or after it, with all columns and the time for the write."""
@@ -138,7 +165,7 @@ class UnindexedRowPlanner:
         Args:
             write: the write.
             row: the row, or None.
-            mask: for a delete, that of the cells which a delete at the server's time may not hide, or why they cannot be hidden.
+            mask: for a delete, that of the cells which a delete at the server's time may not hide; or why the row cannot be written.
         """
         try:
             if isinstance(row, StampedRow) and row.error is not None:
@@ -149,9 +176,9 @@ class UnindexedRowPlanner:
             return UnindexedRowPlan(Outcome("failed", write.row, error=error), deletes=left)
 
     def _plan(self, write: RowWrite, row: Row | None, mask: Delete | ClockError | None = None) -> UnindexedRowPlan:
+        if isinstance(mask, ClockError):
+            raise mask
         if isinstance(write, DeleteRow):
-            if isinstance(mask, ClockError):
-                raise mask
             masks = () if mask is None else (mask,)
             return UnindexedRowPlan(Outcome("deleted", write.row), deletes=[self.deletion(write.row)], masks=masks)
         found = {} if row is None else row.columns

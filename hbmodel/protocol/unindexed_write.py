@@ -6,6 +6,7 @@ from collections.abc import Sequence, Set
 
 from hbmodel.protocol.guarded_update import update_guarded
 from hbmodel.protocol.operations import Acknowledge, Protocol, PutRows
+from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan, await_masks, carry_out
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import DeleteRow, Outcome, RowWrite, UpdateFields, under_condition
@@ -38,6 +39,7 @@ def write_unindexed_batch(
     rows = yield from planner.read(writes)
     rows |= yield from planner.read_expiring(writes, rows, bound)
     masks = yield from planner.read_masks(writes, bound)
+    masks |= yield from planner.await_replaced(writes, rows, bound)
     plans = {write.row: planner.plan(write, rows.get(write.row), masks.get(write.row)) for write in writes}
     guarded = [
         write for write in writes if not isinstance(write, DeleteRow) and (_expires(plans[write.row]) or _under_condition(planner, write))
@@ -49,7 +51,8 @@ def write_unindexed_batch(
     if guarded:
         planned = {row: (plans[row], rows.get(row)) for row in behind}
         plans |= yield from update_guarded(planner, guarded, planned, bound, can, together)
-    yield from await_masks(plans.values())
+    ahead = [row.row for row in rows.values() if isinstance(row, StampedRow) and row.ahead]
+    yield from await_masks(plans.values(), [at for row in ahead if (at := plans[row].outcome.timestamp) is not None])
     yield Acknowledge([plans[write.row].outcome for write in writes])
 
 

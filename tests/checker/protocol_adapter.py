@@ -422,6 +422,9 @@ class SetClock:
     def now(self, exact: bool = False) -> int:
         return self.reading
 
+    def ahead(self, timestamp: int) -> int | None:
+        return None
+
     def fresh(self, since: int) -> bool:
         self.slow -= 1
         if self.slow < 0 and self.repaired < since:

@@ -153,6 +153,9 @@ class Clock:
         self._reading += self._ticks
         return found
 
+    def ahead(self, timestamp: int) -> int | None:
+        return None
+
     def fresh(self, since: int) -> bool:
         return True
 

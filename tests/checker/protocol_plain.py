@@ -16,6 +16,7 @@ from hbmodel.protocol.index_repair import repair_entries
 from hbmodel.protocol.index_verify import Entry
 from hbmodel.protocol.operations import (
     Acknowledge,
+    AskIfAhead,
     CheckAndMutate,
     CheckLease,
     DeleteRows,
@@ -181,6 +182,8 @@ def _driven(number: int, call: str, reading: int, rules: Rules, can: Capabilitie
         if isinstance(operation, ReadClock):
             answer = max(reading, (yield ("plain", number, operation)) + 1)
             yield ("issue", answer)
+        elif isinstance(operation, AskIfAhead):
+            answer = None
         elif isinstance(operation, CheckLease):
             answer = not rules.by_clock or (yield ("plain", number, ReadClock())) < operation.since
         elif not isinstance(operation, Acknowledge | LetClockTick):

@@ -17,6 +17,7 @@ from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import (
     Acknowledge,
+    AskIfAhead,
     CheckAndMutate,
     CheckAndMutateRows,
     CheckLease,
@@ -109,6 +110,8 @@ def driven(who: str, protocol: Protocol[Any], reading: int) -> Steps:
         answer = None
         if isinstance(operation, ReadClock):
             answer = reading
+        elif isinstance(operation, AskIfAhead):
+            answer = None
         elif isinstance(operation, CheckLease):
             answer = True
         elif isinstance(operation, Acknowledge):

@@ -23,6 +23,7 @@ from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import (
     Acknowledge,
+    AskIfAhead,
     AwaitClock,
     CheckAndMutate,
     CheckAndMutateRows,
@@ -394,6 +395,8 @@ def _called(number: int, protocol: Any, rules: Rules) -> Steps:
             yield ("tick", 1)
         elif isinstance(operation, CheckLease):
             answer = True
+        elif isinstance(operation, AskIfAhead):
+            answer = None  # a program does not put cells with times of its own
         else:
             answer = yield ("unindexed", begins, operation)
             begins = None

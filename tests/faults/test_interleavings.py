@@ -36,6 +36,9 @@ class Clock:
     def now(self, exact: bool = False) -> int:
         return NOW + self.ahead
 
+    def ahead(self, timestamp: int) -> int | None:
+        return None
+
     def fresh(self, since: int) -> bool:
         return True
 

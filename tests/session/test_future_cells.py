@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -77,7 +78,8 @@ each_model = pytest.mark.parametrize("model", UNINDEXED, ids=lambda model: model
 
 
 def key_of(model: Any, k: str = "a") -> dict[str, str]:
-    return {"k": k, **({"r": "r"} if model is Wide else {})}
+    """The key of an object; a key of its own (not a letter) has a row of its own too."""
+    return {"k": k, **({"r": "r" if len(k) == 1 else k} if model is Wide else {})}
 
 
 def made(model: Any, k: str = "a", m: int = 1) -> Any:
@@ -268,3 +270,111 @@ def test_a_model_without_counters_is_deleted_in_one_call(bed: Bed) -> None:
     session.delete_key(Plain, k="a")
     session.commit()
     assert [call.name for call in bed.store.calls if call.table == "future_plain"] == ["delete"]
+
+
+# --- cells of other programs ------------------------------------------------------------------------------------------
+
+
+def with_cell_ahead(bed: Bed, model: Any, by: int, k: str) -> hb.Session:
+    """A session with an object, of which another program has put a cell again with a time of its own."""
+    session = bed.use(model)
+    session.add(made(model, k))
+    session.commit()
+    moved_ahead(bed, model, b"m", by)
+    return session
+
+
+@each_model
+def test_an_update_waits_for_the_cell_that_it_replaces(bed: Bed, model: Any) -> None:
+    session = with_cell_ahead(bed, model, AHEAD, "a")
+    session.update_key(model, **key_of(model), m=2)
+    session.commit()
+    assert session.get(model, **key_of(model)).m == 2
+
+
+@pytest.mark.parametrize("by", [FAR, 2**63], ids=["far", "the end of time"])
+@each_model
+def test_an_update_of_a_cell_far_ahead_is_refused(bed: Bed, model: Any, by: int) -> None:
+    k = f"far update {by}"
+    session = with_cell_ahead(bed, model, by, k)
+    session.update_key(model, **key_of(model, k), m=2)
+    with pytest.raises(hb.ClockError):
+        session.commit()
+    session.discard()
+    assert session.get(model, **key_of(model, k)).m == 1
+
+
+@each_inserted
+def test_a_moved_object_leaves_nothing_that_is_ahead(atomic_bed: Bed, model: Any) -> None:
+    session = with_cell_ahead(atomic_bed, model, AHEAD, "a")
+    session.rekey(made(model), k="b")
+    assert session.get(model, **key_of(model)) is None
+    assert session.get(model, **key_of(model, "b")).m == 1
+    session.add(made(model, m=4))
+    session.commit()
+    assert session.get(model, **key_of(model)).m == 4
+
+
+@each_inserted
+def test_an_object_with_a_cell_far_ahead_stays_under_its_key(atomic_bed: Bed, model: Any) -> None:
+    session = with_cell_ahead(atomic_bed, model, FAR, "far move")
+    with pytest.raises(hb.ClockError):
+        session.rekey(made(model, "far move"), k="far moved")
+    assert session.get(model, **key_of(model, "far move")).m == 1
+    assert session.get(model, **key_of(model, "far moved")) is None
+
+
+def test_a_delete_in_a_table_of_others_takes_a_cell_that_is_ahead(bed: Bed) -> None:
+    session = with_cell_ahead(bed, Foreign, AHEAD, "a")
+    delete_key(session, Foreign)
+    assert session.get(Foreign, k="a") is None
+    session.add(made(Foreign, m=7))
+    session.commit()
+    assert session.get(Foreign, k="a").m == 7
+
+
+def test_a_delete_in_a_table_of_others_of_a_cell_far_ahead_is_refused(bed: Bed) -> None:
+    session = with_cell_ahead(bed, Foreign, FAR, "far foreign")
+    with pytest.raises(hb.ClockError):
+        delete_key(session, Foreign, "far foreign")
+    session.discard()
+    assert session.get(Foreign, k="far foreign").m == 1
+
+
+def test_an_insert_under_a_cell_that_is_ahead_says_that_it_is_hidden(bed: Bed) -> None:
+    session = with_cell_ahead(bed, Flag, FAR, "far hidden")
+    delete_key(session, Flag, "far hidden")
+    put, free = "The object was put, but cells of its row whose timestamps are ahead", "would hide a part of the object: nothing was put"
+    for _ in range(2):
+        with pytest.raises(hb.ClockError, match=put if bed.atomic else free):
+            session.insert(made(Flag, "far hidden", m=3))
+        if bed.atomic:
+            delete_key(session, Flag, "far hidden")
+        assert session.get(Flag, k="far hidden") is None
+
+
+def test_what_follows_a_ttl_over_a_cell_that_is_ahead_is_not_hidden(bed: Bed) -> None:
+    @hb.model(table="future_expiring", family="d")
+    class Expiring:
+        k: hb.Key[str] = hb.key()
+        m: hb.Column[int] = hb.column("m")
+
+    session = with_cell_ahead(bed, Expiring, AHEAD, "a")
+    session.add(made(Expiring, m=2), ttl=timedelta(hours=1))
+    session.commit()
+    session.delete_key(Expiring, k="a")
+    session.commit()
+    assert session.get(Expiring, k="a") is None
+
+
+@pytest.mark.parametrize("model", [Tall, Foreign], ids=lambda model: model.__name__)
+def test_the_server_is_not_asked_for_its_time_where_no_cell_is_ahead(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    session.add(made(model))
+    session.commit()
+    time.sleep(0.01)
+    bed.store.calls.clear()
+    session.update_key(model, **key_of(model), m=2)
+    session.commit()
+    delete_key(session, model)
+    assert {call.table for call in bed.store.calls} == {hb.schema_of(model).table}

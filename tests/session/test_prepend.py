@@ -401,6 +401,9 @@ class Steady:
     def now(self, exact: bool = False) -> int:
         return 1_000
 
+    def ahead(self, timestamp: int) -> int | None:
+        return None
+
     def fresh(self, since: int) -> bool:
         return True
 
