@@ -210,8 +210,9 @@ class UnindexedMover(RowMover):
             try:
                 operation = protocol.send(answer)
             except StopIteration as stop:
-                self.placed = stop.value
-                return self.placed
+                outcome: Outcome = stop.value
+                self.placed = outcome
+                return outcome
             answer = yield operation
             self.left |= isinstance(operation, CheckAndMutate) and answer
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.store import Put
+from hbmodel.store import Delete, Put
 from hbmodel.store.clock_tick import let_tick_pass
 from tests.support.beds import Bed, cells_of, fresh
 from tests.support.faulty import Crash, FaultyStore
@@ -111,7 +111,7 @@ def test_a_cell_from_the_future_is_refused_beyond_the_bound(bed: Bed) -> None:
     row = hb.row_key(Card, name="a")
     cells = {b"d:p": b"x", b"d:l": b"\x80\x00\x00\x01"}
     now = time.time_ns() // 1_000_000
-    bed.store.put("cards", [Put(row, cells, now + 30_000)])
+    bed.store.put("cards", [Put(row, cells, now + 1_500)])
     session.add(card(page="above"), ttl=HOUR)
     session.commit()
     assert session.get(Card, name="a") == card(page="above")
@@ -189,6 +189,17 @@ def hb_delete(name: str) -> Any:
     from hbmodel.store import Delete
 
     return Delete(hb.row_key(Card, name=name), families=(b"d",))
+
+
+def test_a_row_under_a_delete_from_the_future_takes_no_ttl() -> None:
+    with fresh(Card) as store:
+        session = hb.Session(store)
+        ahead = time.time_ns() // 1_000_000 + 3_600_000
+        store.delete("cards", [Delete(hb.row_key(Card, name="a"), families=(b"d",), timestamp=ahead)])
+        session.add(card(), ttl=HOUR)
+        with pytest.raises(hb.ClockError, match="Writes to the row stay hidden, by a delete whose timestamp is ahead"):
+            session.commit()
+        session.discard()
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
