@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
 from typing import Any, TypeVar
 from typing import Protocol as Port
 
 from hbmodel.errors import SchemaMismatch, StoreClosed, StoreError, StoreUnavailable, TableNotFound, UnknownOutcome
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.operations import (
     Acknowledge,
     AskIfAhead,
@@ -36,7 +37,7 @@ from hbmodel.protocol.operations import (
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.gate import GATE, Gate, pass_gate
 from hbmodel.store.port import PipelinedStore, Store
-from hbmodel.store.values import Row, Scan
+from hbmodel.store.values import Delete, Put, Row, Scan
 
 R = TypeVar("R")
 
@@ -245,6 +246,27 @@ def may_have_written(operation: Operation, error: BaseException) -> bool:
     return not (alone and isinstance(error, StoreUnavailable | StoreClosed | TableNotFound))
 
 
+def counts_again(schema: TableSchema, operation: Operation) -> bool:
+    """Whether carrying out an operation a second time could undo what another program has written in between.
+
+    A change of rows of the model's table does if the server gives its timestamp. So does one under a condition: the row may fulfill it
+    again, and after a refusal the change is planned again over what is there. Stamps, and changes of other tables, do not.
+    """
+    mutations: Iterable[Put | Delete]
+    match operation:
+        case Together(operations):
+            return any(counts_again(schema, each) for each in operations)
+        case CheckAndMutate(schema.table) | CheckAndMutateRows(schema.table) | CheckAndPut(schema.table):
+            return True
+        case PutRows(schema.table, mutations) | DeleteRows(schema.table, mutations) | MutateRow(schema.table, mutations):
+            return any(mutation.timestamp is None and not _is_stamp(schema, mutation) for mutation in mutations)
+    return False
+
+
+def _is_stamp(schema: TableSchema, mutation: Put | Delete) -> bool:
+    return isinstance(mutation, Put) and all(column.startswith(schema.stamp_prefix) for column in mutation.cells)
+
+
 class Resumable:
     """A protocol that can be resumed at the operation that failed.
 
@@ -257,21 +279,29 @@ class Resumable:
         clock: answers its questions about time.
         check: called before each request that changes something, until the acknowledgement, except directly after the start; raises
             `SchemaMismatch` if the protocol must be started again.
+        once: whether carrying out an operation a second time could undo what another program has written in between.
 
     Attributes:
         outcomes: the acknowledged outcomes, or None before the acknowledgement.
         finished: whether the protocol has ended.
         wrote: whether any mutation may have been applied.
+        in_doubt: whether it stopped at an operation that may have been carried out, and that is not to be carried out twice.
     """
 
-    def __init__(self, begin: Callable[[], Protocol[Any]], clock: Clock | None = None, check: Gate | None = None) -> None:
-        self._begin, self._clock, self._check = begin, clock, check
+    def __init__(
+        self,
+        begin: Callable[[], Protocol[Any]],
+        clock: Clock | None = None,
+        check: Gate | None = None,
+        once: Callable[[Operation], bool] = lambda operation: False,
+    ) -> None:
+        self._begin, self._clock, self._check, self._once = begin, clock, check, once
         self._protocol: Protocol[Any] | None = None
         self._operation: Operation | None = None
         self._again = False
         self.outcomes: Sequence[Any] | None = None
         self.finished = False
-        self.wrote = False
+        self.wrote = self.in_doubt = False
 
     def run(self, store: Store) -> None:
         """Runs the protocol to its end; after an error of the store it stays at the failed operation."""
@@ -297,9 +327,10 @@ class Resumable:
                 raise
             except BaseException as error:
                 self._again = True
-                self.wrote |= may_have_written(self._operation, error)
+                if may_have_written(self._operation, error):
+                    self.wrote, self.in_doubt = True, self._once(self._operation)
                 raise
-            self._again = False
+            self._again = self.in_doubt = False
             if not self.wrote:
                 self.wrote = isinstance(self._operation, Change)
             self._advance(answer)

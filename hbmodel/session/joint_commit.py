@@ -52,9 +52,11 @@ class Part:
         view: the store as the model sees it.
         begin: makes the protocol.
         check: raises `SchemaMismatch` if the protocol must be restarted.
+        once: as for `Resumable`.
         protocol: the running protocol, or None before its start.
         operation: the operation whose result it waits for.
         again: whether that operation was tried before.
+        in_doubt: as of `Resumable`.
         gathered: whether some row changes that the protocol regards as done are not executed yet.
         timed: whether it has read the clock, so that its row changes have times that depend on it.
         outcomes: the acknowledged outcomes, or None while there are none.
@@ -64,9 +66,11 @@ class Part:
     view: Store
     begin: Callable[[], Protocol[Any]]
     check: Callable[[], None]
+    once: Callable[[Operation], bool] = lambda operation: False
     protocol: Protocol[Any] | None = None
     operation: Operation | None = None
     again: bool = False
+    in_doubt: bool = False
     gathered: bool = False
     timed: bool = False
     outcomes: Sequence[Outcome] | None = None
@@ -80,7 +84,7 @@ class Part:
     def step(self, answer: Any) -> None:
         """Answers the operation and takes the next one."""
         assert self.protocol is not None
-        self.again = False
+        self.again = self.in_doubt = False
         try:
             self.operation = self.protocol.send(answer)
         except StopIteration:
@@ -93,6 +97,14 @@ class Part:
         """The rows that hold these objects."""
         wide = self.schema.wide
         return set(places) if wide is None else {wide.form.cut(place)[0] for place in places}
+
+    def failed(self, error: BaseException) -> bool:
+        """Notes that its operation failed; returns whether it may have changed a table."""
+        self.again = True
+        wrote = self.operation is not None and may_have_written(self.operation, error)
+        if wrote and self.operation is not None:
+            self.in_doubt = self.once(self.operation)
+        return wrote
 
     @property
     def rows_of_changes(self) -> set[bytes]:
@@ -181,6 +193,11 @@ class JointCommit:
     def wrote(self) -> bool:
         """Whether anything may have been changed."""
         return self._wrote or self._changes.wrote
+
+    @property
+    def in_doubt(self) -> bool:
+        """As of `Resumable`."""
+        return self._changes.in_doubt or any(part.in_doubt for part in self._parts)
 
     @property
     def outcomes(self) -> Sequence[Sequence[Outcome]] | None:
@@ -280,8 +297,7 @@ class JointCommit:
         except SchemaMismatch:
             raise
         except BaseException as error:
-            part.again = True
-            self._wrote |= may_have_written(operation, error)
+            self._wrote |= part.failed(error)
             raise
         self._wrote |= isinstance(operation, Change)
         return answer
@@ -319,8 +335,7 @@ class JointCommit:
             found = iter(self._landed(parts, asked, ready, change_together(self._store, self._table, ready)))
         except BaseException as error:
             for part in parts:
-                part.again = True
-                self._wrote |= part.operation is not None and may_have_written(part.operation, error)
+                self._wrote |= part.failed(error)
             raise
         self._wrote |= any(change.mutations for change in ready)
         applied = [change.row not in waiting and next(found) for change in changes]

@@ -323,10 +323,8 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
     ) -> int:
         """Writes many objects immediately, in bounded memory, apart from the pending writes, and returns the number of objects read.
 
-        The last object with a repeated key wins. Repeating a failed load is safe.
-
         Args:
-            objs: objects, of one or several models.
+            objs: objects, of one or several models; the last one with a repeated key wins.
             batch_size: the maximum number of objects per batch; batches are limited in bytes too.
             shuffle: shuffles the objects within windows of this size, so that sorted input does not load one region after another.
             progress: called with the number of objects written so far, after each batch.
@@ -340,11 +338,14 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         return Loader(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).load(objs)
 
     @guarded
-    def commit(self) -> list[Outcome]:
+    def commit(self, *, resend: bool = False) -> list[Outcome]:
         """Writes everything that is pending and returns the outcome of each call, in order.
 
-        Writes are batched per table and phase. A commit is atomic for the objects of one row, see `atomic_rows`, but not across
-        rows: after `PartialWrite` the session stays open and `commit()` continues with the rest.
+        A commit is atomic for the objects of one row, see `atomic_rows`, but not across rows: after `PartialWrite` the session stays
+        open and `commit()` continues with the rest.
+
+        Args:
+            resend: whether to send again what may have been carried out, over what other programs have written to the rows since.
 
         Raises:
             PartialWrite: contains the applied and the pending calls.
@@ -352,7 +353,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
             SessionError: several calls for one object of a wide row cannot be combined into one write; nothing is written.
             CapabilityError: the store cannot make all changes of one row in one mutation; nothing is written to the row.
         """
-        return self._work.commit()
+        return self._work.commit(resend=resend)
 
     @guarded
     def retry(self, function: Callable[[Self], T], *, attempts: int = RETRIES) -> T:

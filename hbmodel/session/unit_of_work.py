@@ -15,14 +15,15 @@ from hbmodel.errors import (
     SchemaMismatch,
     SessionError,
     StoreError,
+    UnknownOutcome,
 )
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock
-from hbmodel.protocol.driver import Resumable
+from hbmodel.protocol.driver import Resumable, counts_again
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import write_indexed_batch
 from hbmodel.protocol.migration import RETURNED
-from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.operations import Operation, Protocol
 from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
@@ -150,14 +151,17 @@ class UnitOfWork:
         self._writers.clear()
         self._shared.clear()
 
-    def commit(self) -> list[Outcome]:
+    def commit(self, *, resend: bool = False) -> list[Outcome]:
         """Writes everything that is pending, or continues a commit that stopped; see `Session.commit`."""
         self._batches += self._split(self._pending) if self._shared else split_batches(self._pending)
         self._committing += self._pending
         self._pending = []
         while self._batches:
             try:
-                self._run(self._batches[0])
+                current = self._batches[0]
+                if current.running is not None and current.running.in_doubt and not resend:
+                    raise UnknownOutcome(_UNKNOWN, table=current.table)
+                self._run(current)
             except HbmodelError as error:
                 refused = self._pinned is not None and not isinstance(error, StoreError)  # nothing but entries may be written then
                 if (self._begun or self._batches[0].wrote) and not refused:
@@ -201,7 +205,9 @@ class UnitOfWork:
         if moving:
             self._moves.route(current)
         if current.running is None:
-            current.running = Resumable(lambda: self._protocol(current), self._clock, lambda: self._check_bound(current))
+            current.running = Resumable(
+                lambda: self._protocol(current), self._clock, lambda: self._check_bound(current), lambda of: self._only_once(current, of)
+            )
         running = current.running
         try:
             self._follow([current], running, self._view(current.schema))
@@ -246,7 +252,10 @@ class UnitOfWork:
                 owner.settle(outcome)
 
     def _part(self, batch: Batch) -> Part:
-        return Part(batch.schema, self._view(batch.schema), lambda: self._protocol(batch), lambda: self._check_bound(batch))
+        return Part(
+            batch.schema, self._view(batch.schema), lambda: self._protocol(batch), lambda: self._check_bound(batch),
+            lambda operation: self._only_once(batch, operation),
+        )  # fmt: skip
 
     def _follow(self, batches: Sequence[Batch], running: Resumable | JointCommit, store: Store) -> None:
         """Runs batches to their end; repeats them with the current indexes if the indexes of their tables change meanwhile."""
@@ -293,6 +302,10 @@ class UnitOfWork:
         )  # fmt: skip
         return write_indexed_batch(planner, current.writes, able.mutate_row, current.deleted, current.together)
 
+    @staticmethod
+    def _only_once(current: Batch, operation: Operation) -> bool:
+        return not current.schema.versioned and counts_again(current.schema, operation)
+
     def _check_bound(self, current: Batch) -> None:
         """Raises `SchemaMismatch` if the binding of the batch no longer holds, so that nothing more is written with it."""
         self._moves.check_phase(current)
@@ -303,7 +316,7 @@ class UnitOfWork:
         pending = [call for call in self._committing if call.remaining]
         applied = [call.outcome for call in self._committing if not call.remaining and call.outcome is not None]
         return PartialWrite(
-            "The commit stopped partway: the objects in `applied` are written, those in `pending` are not. Call commit() again to finish.",
+            _IN_DOUBT if self._batches[0].in_doubt else _STOPPED,
             applied=[outcome for outcome in applied if outcome.error is None],
             pending=[call.subject for call in pending],
             failures=[outcome for outcome in applied if outcome.error is not None],
@@ -311,6 +324,16 @@ class UnitOfWork:
             key=pending[0].writes[0].row if pending else None,
             reason=str(error),
         )
+
+
+_STOPPED = "The commit stopped partway: the objects in `applied` are written, those in `pending` are not. Call commit() again to finish."
+
+_IN_DOUBT = (
+    "The commit stopped partway: the objects in `applied` are written, and some of those in `pending` may be. Read them, then call "
+    "discard(), or commit(resend=True) to write all of them: that overwrites what other programs have written to them since."
+)
+
+_UNKNOWN = "Calls were sent, their result is unknown, and the server gives their timestamps: commit() does not send them again."
 
 
 def _refused(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> HbmodelError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from itertools import chain
 
 from attrs import define, evolve, field
 
@@ -111,7 +112,7 @@ def change_together(store: Store, table: str, changes: Sequence[ConditionalChang
 
 @define
 class RowChanges:
-    """Mutations of rows of one table that were gathered and not carried out yet. All of them are safe to repeat.
+    """Mutations of rows of one table that were gathered and not carried out yet.
 
     Attributes:
         store: with the table.
@@ -119,12 +120,14 @@ class RowChanges:
         shared: the rows that are changed by one mutation each, or not at all. Of any other one the puts come before the deletes where
             the store does not take both at once.
         wrote: whether any row may have been changed.
+        in_doubt: whether changes at the server's time may have been carried out, and would be carried out again.
     """
 
     store: Store
     table: str
     shared: Set[bytes]
     wrote: bool = field(default=False, init=False)
+    in_doubt: bool = field(default=False, init=False)
     _rows: dict[bytes, list[Put | Delete]] = field(factory=dict, init=False)
 
     def __bool__(self) -> bool:
@@ -196,6 +199,9 @@ class RowChanges:
                 self.store.mutate_row(self.table, change)
                 self.wrote = True
         except BaseException as error:
-            self.wrote |= not isinstance(error, StoreUnavailable | StoreClosed | TableNotFound)
+            if not isinstance(error, StoreUnavailable | StoreClosed | TableNotFound):
+                self.wrote = True
+                self.in_doubt |= any(m.timestamp is None for m in chain(puts, deletes, *changes))
             raise
+        self.in_doubt = False
         self.drop([row for row in self._rows if row not in held])

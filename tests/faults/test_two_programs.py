@@ -7,8 +7,9 @@ import random
 
 import pytest
 
+from tests.support.calls_of_kinds import DEEDS, KINDS, Kind, beginnings, fitting
 from tests.support.examples import examples
-from tests.support.two_programs import DEEDS, KINDS, Kind, Stage, beginnings, fitting, random_schedule
+from tests.support.two_programs import Fault, Stage, random_schedule
 
 Case = tuple[tuple[str, ...], tuple[str, str], int]
 
@@ -30,6 +31,44 @@ def test_two_calls_leave_what_some_order_of_them_leaves(name: str, distinct: boo
     for number, (begin, pair, seed) in enumerate(some(cases(KINDS[name]), f"{name} {distinct}")):
         result = stage.run(begin, pair, number, random_schedule(seed))
         assert result.wrong is None, (begin, pair, seed, result.wrong)
+
+
+Interruption = tuple[tuple[str, ...], tuple[str, str], int, tuple[bool, bool], bool]
+
+
+def interruptions(of: Kind) -> list[Interruption]:
+    """Every beginning with every two calls, the request of the first one that fails, how it fails, and whether its program goes on.
+
+    `rekey` is no first call: one that was interrupted is completed by repeating it.
+    """
+    pairs = itertools.product([name for name in fitting(of) if name != "rekey"], fitting(of))
+    failures = [(True, False), (True, True), (False, False)]
+    return list(itertools.product(beginnings(of), pairs, range(7), failures, (False, True)))
+
+
+def _interrupted(stage: Stage, number: int, case: Interruption) -> None:
+    begin, pair, at, (sent, carried_out), crash = case
+    result = stage.run_interrupted(begin, pair, number, Fault(at, sent, carried_out), crash=crash)
+    assert result.wrong is None, (case, result.wrong)
+
+
+@pytest.mark.parametrize("distinct", [True, False], ids=["every request a later time", "a clock that stands still"])
+@pytest.mark.parametrize("name", KINDS)
+def test_a_call_beside_one_that_is_interrupted(name: str, distinct: bool) -> None:
+    stage = Stage.of_kind(KINDS[name], distinct=distinct)
+    drawn = random.Random(f"{name} {distinct}")
+    cases = interruptions(KINDS[name])
+    for number, case in enumerate(drawn.sample(cases, min(len(cases), examples(60)))):
+        _interrupted(stage, number, case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("distinct", [True, False], ids=["every request a later time", "a clock that stands still"])
+@pytest.mark.parametrize("name", KINDS)
+def test_every_call_beside_every_one_that_is_interrupted(name: str, distinct: bool) -> None:
+    stage = Stage.of_kind(KINDS[name], distinct=distinct)
+    for number, case in enumerate(interruptions(KINDS[name])):
+        _interrupted(stage, number, case)
 
 
 @pytest.mark.slow

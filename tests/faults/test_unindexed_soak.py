@@ -55,6 +55,9 @@ class Walker:
                 self.step()
             except (hb.RowNotFound, hb.RowExists):
                 pass
+            except hb.UnknownOutcome as error:
+                if error.key == self.own.encode():
+                    self.faults.append(repr(error))  # no other thread deletes or overwrites it
             except Exception as error:
                 self.faults.append(repr(error))
 

@@ -76,8 +76,9 @@ def test_a_row_for_each_user(java: JavaClient, table: str, store: hb.Store) -> N
     assert java.cells(table) == before  # nothing of the table has changed by being declared and read
 
     session.add(Pet(user="ann", name="ada", colour="green", size=2))
+    session.commit()
     session.update(session.get(Pet, user="ann", name="rex"), colour="gold")
-    session.commit()  # Thrift1 does not put and delete in one row at once
+    session.commit()  # Thrift1 does not check one object and put another one at once
     session.delete_key(Pet, user="ann", name="tom")
     session.commit()
     after = list(java.cells(table))

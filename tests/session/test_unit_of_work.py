@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
+from hbmodel.errors import StoreUnavailable
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.session.batches import Batch, Pending, split_batches
-from tests.support.beds import fresh, rows_of
+from hbmodel.store.clock_tick import let_tick_pass
+from tests.support.beds import cells_of, fresh, rows_of
 from tests.support.faulty import Call, FaultyStore, RecordingStore
 from tests.support.models import Hit, Logged, Order, Person, Sample, day, order
 
@@ -154,6 +157,156 @@ def test_a_failed_commit_of_several_rounds_tells_applied_from_pending() -> None:
         session.add(order(3))  # joins what is pending
         assert [outcome.action for outcome in session.commit()] == ["superseded", "put", "put", "put", "deleted", "put"]
         assert [o.number for o in session.query(Order).allow_full_scan()] == [3, 1]
+
+
+@hb.model(table="uow_notes", family="d")
+class Note:
+    name: hb.Key[str] = hb.key()
+    text: hb.Column[str] = hb.column("t")
+    more: hb.Column[str | None] = hb.column("m", default=None, null="delete")
+    labels: hb.Columns[str, str] = hb.columns("l", factory=dict)
+
+
+@hb.model(table="uow_lives", family="d")
+class Life:
+    name: hb.Key[str] = hb.key()
+    text: hb.Column[str] = hb.column("t")
+
+
+@hb.model(table="uow_shared", family="d")
+class Shared:
+    page: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    text: hb.Column[str] = hb.column("t")
+
+
+@hb.model(table="uow_checked", family="d")
+class Checked:
+    name: hb.Key[str] = hb.key()
+    text: hb.Column[str] = hb.column("t")
+    version: hb.Column[int] = hb.version()
+
+
+def _shared_row(session: hb.Session) -> None:
+    session.add_all(Shared(page="a", name=name, text="mine") for name in "xy")
+
+
+SERVER_TIME: dict[str, tuple[Callable[[hb.Session], object], Callable[[hb.Session], object]]] = {
+    "add": (lambda session: session.add(Note(name="a", text="mine")), lambda session: session.delete_key(Note, name="a")),
+    "add with a TTL": (
+        lambda session: session.add(Life(name="a", text="mine"), ttl=timedelta(hours=1)),
+        lambda session: session.delete_key(Life, name="a"),
+    ),
+    "update": (
+        lambda session: session.update_key(Note, name="a", text="mine"),
+        lambda session: session.update_key(Note, name="a", text="later"),
+    ),
+    "update to None": (
+        lambda session: session.update_key(Note, name="a", more=None),
+        lambda session: session.update_key(Note, name="a", more="later"),
+    ),
+    "update to expire": (
+        lambda session: session.update_key(Life, name="a", text="mine", ttl=timedelta(hours=1)),
+        lambda session: session.update_key(Life, name="a", text="later"),
+    ),
+    "map entry": (
+        lambda session: session.put_columns(Note(name="a", text=""), Note.labels, {"k": "mine"}),
+        lambda session: session.put_columns(Note(name="a", text=""), Note.labels, {"k": "later"}),
+    ),
+    "delete": (lambda session: session.delete_key(Note, name="a"), lambda session: session.add(Note(name="a", text="later"))),
+    "objects of one row": (_shared_row, lambda session: session.delete_key(Shared, page="a", name="x")),
+}
+
+
+def _begun(*models: type[Any]) -> RecordingStore:
+    store = fresh(*models)
+    session = hb.Session(store)
+    session.add(Note(name="a", text="first", more="first", labels={"k": "first"}))
+    if Life in models:
+        session.add(Life(name="a", text="first"))
+    session.commit()
+    store.calls.clear()
+    let_tick_pass()  # so that no call that reads the time of the row has to ask twice
+    return store
+
+
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("kind", SERVER_TIME)
+def test_a_write_at_server_time_whose_answer_is_lost_is_not_sent_again(kind: str, limited: bool) -> None:
+    """Another program changes the row after the write: sent again, it would undo that."""
+    mine, later = SERVER_TIME[kind]
+    with _begun(Note, Life, Shared) as inner:
+        probe = FaultyStore(inner, limited=limited)
+        mine(session := hb.Session(probe))
+        session.commit()
+        writes = [at for at, call in enumerate(probe.calls) if call.writes and call.table.startswith("uow")]
+    tables = ("uow_notes", "uow_lives", "uow_shared")
+    for at in writes:
+        with _begun(Note, Life, Shared) as inner:
+            store = FaultyStore(inner, at, "after", limited=limited)
+            mine(session := hb.Session(store))
+            with pytest.raises(hb.PartialWrite) as caught:
+                session.commit()
+            later(other := hb.Session(inner))
+            other.commit()
+            left = {table: cells_of(inner, table) for table in tables}
+            sent = len(store.calls)
+            if "some of those in `pending` may be" not in str(caught.value):  # its cells have the same time each time they are put
+                session.commit()
+                assert at < writes[-1] or {table: cells_of(inner, table) for table in tables} == left
+                continue
+            with pytest.raises(hb.PartialWrite, match=r"commit\(resend=True\) to write all of them") as caught:
+                session.commit()
+            assert isinstance(caught.value.__cause__, hb.UnknownOutcome)
+            assert "commit() does not send them again" in caught.value.reason
+            assert caught.value.pending
+            assert not [call for call in store.calls[sent:] if call.writes]
+            assert {table: cells_of(inner, table) for table in tables} == left
+            session.commit(resend=True)
+            assert [str(call) for call in store.calls[sent:] if call.writes][:1] == [str(store.calls[at])]
+            assert session.commit() == []
+
+
+def test_a_write_in_doubt_is_dropped_by_discard() -> None:
+    with _begun(Note) as inner:
+        session = hb.Session(FaultyStore(inner, 1, "after"))
+        session.add(Note(name="b", text="mine"))
+        with pytest.raises(hb.PartialWrite, match="may be"):
+            session.commit()
+        session.discard()
+        session.add(Note(name="c", text="mine"))
+        assert [outcome.action for outcome in session.commit()] == ["put"]
+        assert set(cells_of(inner, "uow_notes")) == {b"a", b"b", b"c"}
+
+
+@pytest.mark.parametrize("mode", ["before", "after"])
+@pytest.mark.parametrize("model", [Order, Checked])
+def test_writes_at_given_times_or_of_versions_are_sent_again(model: type[Any], mode: Any) -> None:
+    def made() -> Any:
+        return order(1) if model is Order else Checked(name="a", text="mine")
+
+    with fresh(model) as inner:
+        session = hb.Session(probe := FaultyStore(inner))
+        session.add(made())
+        session.commit()
+        rows = [at for at, call in enumerate(probe.calls) if call.writes and call.table == hb.schema_of(model).table]
+    assert rows
+    for at in rows:
+        with fresh(model) as inner:
+            session = hb.Session(FaultyStore(inner, at, mode))
+            session.add(made())
+            with pytest.raises((hb.PartialWrite, hb.UnknownOutcome, StoreUnavailable)):
+                session.commit()
+            assert [outcome.action for outcome in session.commit()] == ["put"]
+
+
+def test_a_write_that_was_not_sent_is_sent_by_the_next_commit() -> None:
+    with _begun(Note) as inner:
+        session = hb.Session(FaultyStore(inner, 1, "before"))
+        session.add(Note(name="b", text="mine"))
+        with pytest.raises(StoreUnavailable):
+            session.commit()
+        assert [outcome.action for outcome in session.commit()] == ["put"]
 
 
 def test_what_an_add_replaced_is_pending_as_long_as_the_add_is() -> None:

@@ -8,242 +8,19 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
 
-from attrs import field, frozen
+from attrs import define, frozen
 
 import hbmodel as hb
+from hbmodel.errors import StoreUnavailable
 from hbmodel.protocol.clock import wall_time
 from hbmodel.store.clock_tick import deletes_now
 from hbmodel.store.embedded import EmbeddedStore
+from tests.support.calls_of_kinds import DEEDS, Kind, State, moved, names
 from tests.support.faulty import Call, RecordingStore
-
-HOUR = timedelta(hours=1)
-
-
-# --- kinds of models ----------------------------------------------------------------------------------------------------
-
-
-@frozen(eq=False)
-class Kind:
-    """A kind of model, with the columns m and o, and what more it has.
-
-    Attributes:
-        name: of the kind.
-        model: the class.
-        number: whether m is a number; else it is text, which may be empty.
-        required: whether m is required.
-        counter: whether it has the counter h.
-        wide: whether the rows are shared.
-        indexed: whether it has an index on m.
-    """
-
-    name: str
-    model: Any
-    number: bool = True
-    required: bool = True
-    counter: bool = False
-    wide: bool = False
-    indexed: bool = False
-
-    @property
-    def schema(self) -> Any:
-        return hb.schema_of(self.model)
-
-    def value(self, number: int) -> Any:
-        return number if self.number else str(number)
-
-
-def kind(
-    name: str, *, number: bool = True, required: bool = True, counter: bool = False, wide: bool = False, null: Any = "delete",
-    index: str = "", version: bool = False, family: str = "d", **options: Any,
-) -> Kind:  # fmt: skip
-    """Declares a kind of model."""
-    of, null = int if number else str, None if wide else null
-    column = hb.column("m") if required else hb.column("m", default=None, **({"null": null} if null else {}))
-    fields: dict[str, Any] = {"r": hb.key()} if wide else {}
-    types: dict[str, Any] = {"r": hb.Key[str]} if wide else {}
-    fields |= {"k": hb.key(part="column") if wide else hb.key(), "m": column}
-    types |= {"k": hb.Key[str], "m": hb.Column[of] if required else hb.Column[of | None]}  # type: ignore[valid-type]
-    more: dict[str, Any] = {"null": null} if null else {}
-    fields["o"], types["o"] = hb.column("o", default=None, **more, **({} if family == "d" else {"family": family})), hb.Column[str | None]
-    if counter:
-        fields["h"], types["h"] = hb.counter("h"), hb.Column[int]
-    if version:
-        fields["version"], types["version"] = hb.version(), hb.Column[int]
-    if index:
-        fields["by_m"] = hb.index("m", unique=True) if index == "unique" else hb.index("m", covers=("o",) if index == "covering" else ())
-    body = {**fields, "__annotations__": types, "__module__": __name__}
-    made = hb.model(table=f"tp_{name}", family="d", **options)(type(name.title(), (), body))
-    return Kind(name, made, number, required, counter, wide, bool(index))
-
-
-KINDS: Mapping[str, Kind] = {
-    each.name: each
-    for each in (
-        kind("plain"),
-        kind("empty", null=None),
-        kind("text", number=False),
-        kind("flag", exists=hb.flag("e")),
-        kind("counted", counter=True, exists=hb.flag("e")),
-        kind("counter", counter=True),
-        kind("foreign", foreign=True),
-        kind("nothing", number=False, required=False),
-        kind("blank", number=False, required=False, null=None),
-        kind("families", family="x"),
-        kind("salted", salt=hb.HashSalt(4)),
-        kind("indexed", index="m", null=None),
-        kind("covering", index="covering", version=True, null=None),
-        kind("versioned", version=True, null=None),
-        kind("unique", index="unique", version=True, null=None),
-        kind("wide", wide=True),
-        kind("wide_text", wide=True, number=False),
-        kind("wide_flag", wide=True, exists=hb.flag("e")),
-        kind("wide_counter", wide=True, counter=True),
-        kind("wide_indexed", wide=True, index="m", null=None),
-        kind("wide_versioned", wide=True, version=True, null=None),
-    )
-}
-
-
-# --- calls, and what each of them does to a row --------------------------------------------------------------------------
-
-State = Mapping[str, tuple[Any, Any, int]]
-"""The rows by key: m, o and the counter."""
-
-
-@frozen(eq=False)
-class Deed:
-    """One call of a program.
-
-    Attributes:
-        make: makes it, given the kind, the session, the key, and a number from which its values come.
-        then: what is there after it, given the kind, what was there and that number; or the error that it ends with.
-        fits: whether a kind takes it.
-    """
-
-    name: str
-    make: Callable[[Kind, hb.Session, str, int], object]
-    then: Callable[[Kind, State, int], State | type[hb.HbmodelError]]
-    fits: Callable[[Kind], bool] = field(default=lambda kind: True)
-
-
-def names(of: Kind, key: str) -> dict[str, str]:
-    """The key fields."""
-    return {"r": "r" + key, "k": "k"} if of.wide else {"k": key}
-
-
-def moved(of: Kind, key: str) -> dict[str, str]:
-    """The fields of the key to which an object moves, as far as they change."""
-    return {"k": "z"} if of.wide else {"k": key + "z"}
-
-
-def _object(of: Kind, key: str, m: Any, o: Any) -> Any:
-    return of.model(**names(of, key), m=m, o=o)
-
-
-def _add(of: Kind, state: State, m: Any, o: Any) -> State:
-    held = state.get("k")
-    return {**state, "k": (m, o, held[2] if held else 0)}
-
-
-def _update(of: Kind, state: State, **changes: Any) -> State | type[hb.HbmodelError]:
-    held = state.get("k")
-    if held is None:
-        return hb.RowNotFound
-    return {**state, "k": (changes.get("m", held[0]), changes.get("o", held[1]), held[2])}
-
-
-def _rekey(of: Kind, state: State) -> State | type[hb.HbmodelError]:
-    if "k" not in state:
-        return hb.RowNotFound
-    return hb.RowExists if "z" in state else {"z": state["k"]}
-
-
-def _rekey_now(of: Kind, session: hb.Session, key: str, n: int) -> None:
-    session.rekey(of.model(**names(of, key), m=of.value(0)), **moved(of, key))
-
-
-def _expires(of: Kind) -> bool:
-    return not of.counter and not of.schema.versioned
-
-
-def _increment(of: Kind, state: State) -> State | type[hb.HbmodelError]:
-    held = state.get("k")
-    return hb.RowNotFound if held is None else {**state, "k": (held[0], held[1], held[2] + 1)}
-
-
-def _load(of: Kind, session: hb.Session, key: str, n: int) -> None:
-    session.load([_object(of, key, of.value(n), None)])
-
-
-def _delete_found(of: Kind, session: hb.Session, key: str, n: int) -> None:
-    session.query(of.model).where(*[getattr(of.model, name) == value for name, value in names(of, key).items()]).delete()
-
-
-def _deleted(of: Kind, state: State, n: int) -> State:
-    return {key: row for key, row in state.items() if key != "k"}
-
-
-def _insertable(of: Kind) -> bool:
-    return of.required and of.number
-
-
-def _update_deed(name: str, fits: Callable[[Kind], bool] = lambda of: True, ttl: timedelta | None = None, **changes: Any) -> Deed:
-    """An update; the value `...` stands for a number of the run."""
-
-    def made(of: Kind, n: int) -> dict[str, Any]:
-        return {field: of.value(n) if value is ... else value for field, value in changes.items()}
-
-    def make(of: Kind, session: hb.Session, key: str, n: int) -> None:
-        session.update_key(of.model, **names(of, key), **made(of, n), **({} if ttl is None else {"ttl": ttl}))
-
-    return Deed(name, make, lambda of, state, n: _update(of, state, **made(of, n)), fits)
-
-
-def _add_deed(name: str, o: str | None, fits: Callable[[Kind], bool] = lambda of: True, ttl: timedelta | None = None) -> Deed:
-    def make(of: Kind, session: hb.Session, key: str, n: int) -> None:
-        session.add(_object(of, key, of.value(n), o), **({} if ttl is None else {"ttl": ttl}))
-
-    return Deed(name, make, lambda of, state, n: _add(of, state, of.value(n), o), fits)
-
-
-DEEDS: Mapping[str, Deed] = {
-    deed.name: deed
-    for deed in (
-        _add_deed("add", "a"),
-        _add_deed("add none", None),
-        _add_deed("add ttl", "t", _expires, HOUR),
-        Deed("load", _load, lambda of, state, n: _add(of, state, of.value(n), None)),
-        _update_deed("update m", m=...),
-        _update_deed("update o", o="u"),
-        _update_deed("forget o", o=None),
-        _update_deed("update both", m=..., o=None),
-        _update_deed("forget m", lambda of: not of.required, m=None),
-        _update_deed("update ttl", _expires, HOUR, o="v"),
-        Deed("delete", lambda of, session, key, n: session.delete_key(of.model, **names(of, key)), _deleted),
-        Deed("query delete", _delete_found, _deleted),
-        Deed(
-            "insert",
-            lambda of, session, key, n: session.insert(_object(of, key, of.value(n), "i")),
-            lambda of, state, n: hb.RowExists if "k" in state else _add(of, state, of.value(n), "i"),
-            _insertable,
-        ),
-        Deed(
-            "increment",
-            lambda of, session, key, n: session.increment(of.model(**names(of, key), m=of.value(0)), of.model.h),
-            lambda of, state, n: _increment(of, state),
-            lambda of: of.counter,
-        ),
-        Deed("rekey", _rekey_now, lambda of, state, n: _rekey(of, state), lambda of: _insertable(of) and not of.schema.foreign),
-    )
-}
-
-
-# --- running them --------------------------------------------------------------------------------------------------------
 
 
 class SteppedStore(RecordingStore):
@@ -257,10 +34,13 @@ class SteppedStore(RecordingStore):
         self.now = wall_time()
         self.distinct = distinct
         self.turns: Turns | None = None
+        self.fault: Fault | None = None
         super().__init__(EmbeddedStore(None, lambda: self.now), limited=limited)
 
     def _do(self, call: Call, apply: Any) -> Any:
         turns = self.turns
+        if self.fault is not None and not call.table.startswith("hbmodel"):
+            return self._perhaps(self.fault, call, apply)
         if turns is None or call.table.startswith("hbmodel"):
             return self._at_once(call, apply)
         turns.wait()
@@ -269,6 +49,17 @@ class SteppedStore(RecordingStore):
             turns.wait()
             self.now += 1  # the store's own pause
         return answer
+
+    def _perhaps(self, fault: Fault, call: Call, apply: Any) -> Any:
+        fault.left -= 1
+        if fault.left >= 0:
+            return self._at_once(call, apply)
+        self.fault = None
+        if not call.writes or not fault.sent:
+            raise StoreUnavailable("On purpose: nothing was sent.")
+        if fault.carried_out:
+            self._at_once(call, apply)
+        raise hb.UnknownOutcome("On purpose: the answer is lost.")
 
     def _at_once(self, call: Call, apply: Any) -> Any:
         self.now += self.distinct
@@ -284,6 +75,21 @@ class SteppedStore(RecordingStore):
         """A pause until the server's clock shows a later time."""
         self.tick()
         self.now = max(self.now, passed + 1)
+
+
+@define
+class Fault:
+    """A request that fails.
+
+    Attributes:
+        left: how many requests go through before.
+        sent: whether it was sent.
+        carried_out: whether it was carried out.
+    """
+
+    left: int
+    sent: bool
+    carried_out: bool
 
 
 def _deletes(items: Sequence[Any]) -> bool:
@@ -369,20 +175,13 @@ class Stage:
 
     def run(self, begin: Sequence[str], deeds: Sequence[str], number: int, schedule: Callable[[], int]) -> Result:
         """Makes two calls at once; `number` must be new, since the key and the values come from it."""
-        of, key = self.of, f"{number:07}"
-        base = 10 * number
+        key, base = f"{number:07}", 10 * number
         with (
             patch("hbmodel.protocol.driver.let_tick_pass", self.store.tick),
             patch("hbmodel.session.unit_of_work.let_tick_pass", self.store.tick),
             patch("hbmodel.protocol.driver.await_clock", self.store.pass_by),
         ):
-            state: State = {}
-            for at, name in enumerate(begin):
-                self._call(name, key, base + at)
-                after = DEEDS[name].then(of, state, base + at)
-                assert not isinstance(after, type), (begin, after)
-                state = after
-                self.store.now += 1
+            state = self._begun(begin, key, base)
             errors: list[type[BaseException] | None] = [None, None]
 
             def program(at: int) -> None:
@@ -398,7 +197,54 @@ class Stage:
                 turns.run([lambda: program(0), lambda: program(1)])
             finally:
                 self.store.turns = None
-        return self._judged(state, deeds, key, base, (errors[0], errors[1]))
+        return self._judged(begin, state, deeds, key, base, (errors[0], errors[1]))
+
+    def run_interrupted(self, begin: Sequence[str], deeds: Sequence[str], number: int, fault: Fault, *, crash: bool) -> Result:
+        """Makes two calls; a request of the first one fails, then the other one is made, then the first goes on, unless it crashed.
+
+        The request fails in a place that the first call may not reach: then the calls follow one another.
+        """
+        of, key = self.of, f"{number:07}"
+        base = 10 * number
+        with (
+            patch("hbmodel.protocol.driver.let_tick_pass", self.store.tick),
+            patch("hbmodel.session.unit_of_work.let_tick_pass", self.store.tick),
+            patch("hbmodel.protocol.driver.await_clock", self.store.pass_by),
+        ):
+            state = self._begun(begin, key, base)
+            session = self.sessions()
+            self.store.fault = fault
+            error = self._tried(session, lambda: DEEDS[deeds[0]].make(of, session, key, base + 5)) or self._tried(session, session.commit)
+            self.store.fault = None
+            other = self.sessions()
+            error_beside = self._tried(other, lambda: DEEDS[deeds[1]].make(of, other, key, base + 6)) or self._tried(other, other.commit)
+            if error in INTERRUPTED and not crash and session._work.waiting:
+                error = self._tried(session, session.commit)
+            if error in INTERRUPTED:
+                error = hb.UnknownOutcome
+            session.discard()
+            other.discard()
+        return self._judged(begin, state, deeds, key, base, (error, error_beside))
+
+    def _begun(self, begin: Sequence[str], key: str, base: int) -> State:
+        state: State = {}
+        for at, name in enumerate(begin):
+            self._call(name, key, base + at)
+            after = DEEDS[name].then(self.of, state, base + at)
+            assert not isinstance(after, type), (begin, after)
+            state = after
+            self.store.now += 1
+        return state
+
+    @staticmethod
+    def _tried(session: hb.Session, call: Callable[[], object]) -> type[BaseException] | None:
+        try:
+            call()
+        except hb.PartialWrite as error:
+            return type(error.failures[0].error or error) if error.failures else type(error)
+        except Exception as error:
+            return type(error)
+        return None
 
     def _call(self, name: str, key: str, number: int) -> None:
         session = self.sessions()
@@ -408,13 +254,13 @@ class Stage:
         finally:
             session.discard()
 
-    def _judged(self, state: State, deeds: Sequence[str], key: str, base: int, errors: Any) -> Result:
+    def _judged(self, begin: Sequence[str], state: State, deeds: Sequence[str], key: str, base: int, errors: Any) -> Result:
         found, wrong = self._found(key)
         if wrong is None:
             outcomes = list(self._orders(state, deeds, base, errors))
             if self.of.schema.foreign and hb.RowExists in errors and found.keys() == {"k"}:
                 outcomes.append(found)  # without a mark of its own an insert does not know its row again once another call has changed it
-            if found not in outcomes and not _allowed(state, deeds, found, errors) and not self._mixed(found, outcomes):
+            if found not in outcomes and not _allowed(self.of, begin, state, deeds, found, errors) and not self._mixed(found, outcomes):
                 wrong = f"found {dict(found)} with {[e and e.__name__ for e in errors]}, not one of {[dict(each) for each in outcomes]}"
         return Result(found, errors, wrong)
 
@@ -475,7 +321,7 @@ WHOLE = ("add", "add none", "add ttl", "load", "insert")
 """Calls that put whole rows: beside `rekey` the object may be left under both keys, and `rekey` says so."""
 
 
-def _allowed(state: State, deeds: Sequence[str], found: State, errors: Any) -> bool:
+def _allowed(of: Kind, begin: Sequence[str], state: State, deeds: Sequence[str], found: State, errors: Any) -> bool:
     """What the documentation allows although no order of the calls gives it."""
     for at in (0, 1):
         one, other = deeds[at], deeds[1 - at]
@@ -483,13 +329,19 @@ def _allowed(state: State, deeds: Sequence[str], found: State, errors: Any) -> b
             return True
         if one == "rekey" and errors[at] is None and "k" in state and found == {"z": state["k"]}:
             return True  # what the other one wrote under the old key is lost, as beside a delete; or both have made the same move
-        if "ttl" in one and "delete" not in other and errors == (None, None) and found.keys() == {"k"}:
+        if ("ttl" in one or "add ttl" in begin) and "delete" not in other and errors == (None, None) and found.keys() == {"k"}:
             return True  # the row has a time that was drawn before, so that the other call wins although it was first
+        if of.indexed and not of.schema.versioned and one == "insert" and other in WHOLE and errors == (None, None):
+            return True  # likewise: the other call had drawn its time before, and put its row later
     return False
 
 
 UNSURE = (hb.ConflictError, hb.UnknownOutcome, hb.UniqueViolation, hb.RowMoved, hb.ClockError)
 """Errors after which a call may have been carried out or not."""
+
+
+INTERRUPTED = (hb.PartialWrite, hb.UnknownOutcome, StoreUnavailable)
+"""What a call raises when one of its requests fails."""
 
 
 def random_schedule(seed: int) -> Callable[[], int]:
@@ -505,18 +357,3 @@ def random_schedule(seed: int) -> Callable[[], int]:
         return at
 
     return choose
-
-
-def fitting(of: Kind) -> list[str]:
-    """The calls that the kind takes."""
-    return [name for name, deed in DEEDS.items() if deed.fits(of)]
-
-
-def beginnings(of: Kind) -> list[tuple[str, ...]]:
-    """What was done before."""
-    found: list[tuple[str, ...]] = [(), ("add",), ("add none",)]
-    if of.schema.versioned is False and not of.counter:
-        found.append(("add ttl",))
-    if of.counter:
-        found.append(("add", "increment", "increment"))
-    return found
