@@ -30,6 +30,7 @@ from tests.benchmarks.latest import OBJECTS as LATEST_OBJECTS
 from tests.benchmarks.latest import latest_cases
 from tests.benchmarks.mapping import mapping_cases
 from tests.benchmarks.prepend import Comment, prepend_cases
+from tests.benchmarks.updates import UPDATED_MODELS, UPDATED_OBJECTS, update_cases
 from tests.benchmarks.wide import MODELS as WIDE_MODELS
 from tests.benchmarks.wide import OBJECTS as WIDE_OBJECTS
 from tests.benchmarks.wide import wide_cases
@@ -58,7 +59,7 @@ class Spread:
     size: hb.Column[int] = hb.column("s", hb.Int32)
 
 
-MODELS = (Reading, Event, Covered, Spread, Comment, *LATEST_OBJECTS, *WIDE_MODELS)
+MODELS = (Reading, Event, Covered, Spread, Comment, *LATEST_OBJECTS, *WIDE_MODELS, *UPDATED_MODELS)
 
 
 def readings(rows: int) -> Iterator[Reading]:
@@ -80,6 +81,7 @@ OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
     Covered: lambda rows: events(min(rows, 20_000), Covered),
     **LATEST_OBJECTS,
     **WIDE_OBJECTS,
+    **UPDATED_OBJECTS,
 }
 
 
@@ -98,7 +100,12 @@ def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool]
             ]
             cases += [*_keysets(first, second), *latest_cases(first, second, by_hand)]
             cases += wide_cases(first, second, by_hand, embedded)
-            cases += [*_single_puts(first, second, by_hand), *_puts(first, second, by_hand), *mapping_cases()]
+            cases += [
+                *_single_puts(first, second, by_hand),
+                *_puts(first, second, by_hand),
+                *update_cases(first, second, by_hand),
+                *mapping_cases(),
+            ]
             # Last, since it has connections of its own, and the gateway closes one that lies idle for a minute.
             cases += prepend_cases(first, second, where.hostname or "localhost", where.port or 9090)
             cases = [case for case in cases if chosen(case.name)]

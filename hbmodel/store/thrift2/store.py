@@ -16,6 +16,7 @@ from hbmodel.store.gateway.filter_language import filter_string
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
+from hbmodel.store.gateway.spread import spread
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
 from hbmodel.store.ranges import KeyRange
@@ -124,13 +125,13 @@ class Thrift2Store(GatewayStore):
         return applied
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> list[bool]:
-        """Applies mutations of many rows, each on its condition; see `Store.check_and_mutate_many`. Requests are sent ahead."""
+        """Applies mutations of many rows, each on its condition; see `Store.check_and_mutate_many`."""
         check_conditional_changes(table, changes)
         if not changes:
             return []
         name = self._name(table)
-        exchange = Exchange(_check_and_mutate(name, change.column, change.expected or b"", change.mutations) for change in changes)
-        applied = [bool(reply) for reply in self._caller.run(Idempotence.ANEW, exchange, table=table)]
+        requests = [_check_and_mutate(name, change.column, change.expected or b"", change.mutations) for change in changes]
+        applied = [bool(reply) for reply in spread(self._caller, self._pool.size, requests, table)]
         if any(done and deletes_now(change.mutations) for done, change in zip(applied, changes, strict=True)):
             let_tick_pass()
         return applied

@@ -86,6 +86,31 @@ def test_conditional_changes_of_many_rows_are_sent_ahead(proxy: Proxy, store: Th
     assert all(store.check_and_mutate_many(TABLE, changes[3:]))
 
 
+def test_many_conditional_changes_are_spread_over_connections(proxy: Proxy, store: Thrift2Store) -> None:
+    rows = [b"spread%03d" % n for n in range(200)]
+    store.put(TABLE, [Put(row, {B: b"%d" % (n % 3)}, 5) for n, row in enumerate(rows)])
+    changes = [ConditionalChange(row, B, b"1", [Put(row, CELLS, 6)]) for row in rows]
+    with Thrift2Store.from_url(proxy.url + "?timeout=20") as spread:
+        assert spread.check_and_mutate_many(TABLE, changes) == [n % 3 == 1 for n in range(200)]
+        assert proxy.connections == 4
+        assert proxy.calls().count("checkAndMutate") == 200
+    with Thrift2Store.from_url(proxy.url + "?timeout=20&pool=1") as alone:
+        assert alone.check_and_mutate_many(TABLE, changes) == [n % 3 == 1 for n in range(200)]
+        assert proxy.connections == 5
+
+
+@pytest.mark.parametrize("after", [0, 100, 2000, 5000])
+def test_an_answer_that_is_lost_of_many_changes_leaves_them_in_doubt(proxy: Proxy, store: Thrift2Store, after: int) -> None:
+    changes = [ConditionalChange(row, A, None, [Put(row, {A: b"1"}, 6)]) for row in (b"lost%d-%03d" % (after, n) for n in range(200))]
+    with Thrift2Store.from_url(proxy.url + "?timeout=20") as spread:
+        proxy.cut_after_reply_bytes(after)
+        with pytest.raises(UnknownOutcome):
+            spread.check_and_mutate_many(TABLE, changes)
+        assert spread.get(TABLE, [b"none"]) == [None]  # no connection with answers to come is used again
+        assert not all(spread.check_and_mutate_many(TABLE, changes))
+        assert None not in store.get(TABLE, [change.row for change in changes])
+
+
 def test_a_page_of_a_session_is_one_call(proxy: Proxy, through: Thrift2Store, store: Thrift2Store) -> None:
     @hb.model(table=TABLE + "_page", family="d")
     class Thing:

@@ -1,0 +1,60 @@
+"""Many writes of one row each, spread over the connections that can be spared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hbmodel.errors import StoreClosed, StoreUnavailable, UnknownOutcome
+from hbmodel.store.gateway.connection import ThriftConnection
+from hbmodel.store.gateway.pipeline import Exchange
+from hbmodel.store.gateway.pool import Lease
+from hbmodel.store.gateway.retry import Idempotence, RetryingCaller
+from hbmodel.store.gateway.scan_calls import Request
+
+SPREAD_FROM = 16
+"""The fewest writes for which another connection is used."""
+
+AHEAD = 500
+"""Most writes that are sent on one connection before the first reply is read; their replies fit into any socket's buffers."""
+
+
+def spread(caller: RetryingCaller, connections: int, requests: Sequence[Request], table: str) -> list[Any]:
+    """The replies to writes that count each time, in order.
+
+    A gateway carries out the requests of one connection one after the other. The replies are short, so many requests are sent ahead.
+
+    Args:
+        caller: carries out the calls.
+        connections: the most connections to use.
+        requests: the calls.
+        table: their table, for errors.
+
+    Raises:
+        UnknownOutcome: any of them may have been carried out.
+        StoreUnavailable: none was.
+    """
+    parts = min(connections, len(requests) // SPREAD_FROM) or 1
+    if parts == 1:
+        return caller.run(Idempotence.ANEW, Exchange(requests), table=table)
+    size = -(-len(requests) // parts)
+    own, *others = (Exchange(requests[begin : begin + size], AHEAD) for begin in range(0, len(requests), size))
+    begun: list[Lease[ThriftConnection] | None] = []
+    done = False
+    try:
+        for exchange in others:
+            begun.append(caller.begin(exchange))
+        caller.run(Idempotence.ANEW, own, table=table)
+        done = True
+        for exchange in others:
+            caller.run(Idempotence.ANEW, exchange, begun.pop(0), table=table)
+    except (StoreUnavailable, StoreClosed) as error:
+        if done or any(begun):
+            raise UnknownOutcome(error.message, **error.details) from error
+        raise
+    finally:
+        for lease in begun:
+            if lease is not None:
+                lease.drop()
+                lease.release()
+    return [reply for exchange in (own, *others) for reply in exchange.replies]

@@ -1,0 +1,132 @@
+"""Comparisons of updates, and of puts with and without the cell that shows that a row exists, with code written by hand on happybase.
+
+By hand an update of one object reads its row, to see that there is one, and puts the cells: two calls, between which another program may
+delete the row. hbmodel's put is conditional.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import struct
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import happybase
+
+import hbmodel as hb
+from tests.benchmarks.comparison import IN_ROW, MANY, Case
+
+OBJECTS_OF_A_BATCH = 500
+PUTS_OF_A_BATCH = 1000
+
+
+def _declared(name: str, required: bool, **options: Any) -> Any:
+    fields: dict[str, Any] = {"number": hb.key(hb.UInt32)}
+    types: dict[str, Any] = {"number": hb.Key[int]}
+    for column in ("first", "second", "third"):
+        fields[column] = hb.column(column[0]) if required else hb.column(column[0], default=None)
+        types[column] = hb.Column[str] if required else hb.Column[str | None]  # type: ignore[valid-type]
+    body = {**fields, "__annotations__": types, "__module__": __name__}
+    return hb.model(table=f"bench_{name}_{os.getpid()}", family="d", **options)(type(name.title(), (), body))
+
+
+Account = _declared("account", required=True)
+"""Its columns are required: they show that a row exists."""
+
+Flagged = _declared("flagged", required=True, exists=hb.flag("e"))
+"""The same with a flag."""
+
+Loose = _declared("loose", required=False)
+"""No column is required."""
+
+UPDATED_MODELS = (Account, Flagged, Loose)
+
+VALUES = {"first": "the first value", "second": "the second value", "third": "the third value"}
+
+
+def accounts(rows: int, model: Any = Account) -> Iterator[Any]:
+    """The objects that are updated."""
+    for number in range(min(rows, 20_000)):
+        yield model(number=number, **VALUES)
+
+
+UPDATED_OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {model: partial(accounts, model=model) for model in UPDATED_MODELS}
+
+
+def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
+    """Updates one by one, 500 in a commit, and batches of 1,000 puts."""
+    table = by_hand.table(hb.schema_of(Account).table)
+    numbers = itertools.count()
+
+    def one(session: hb.Session, model: Any) -> None:
+        session.update_key(model, number=next(numbers) % 20_000, second=f"value {next(numbers)}")
+        session.commit()
+
+    def one_by_hand(calls: int) -> None:
+        key = struct.pack(">I", next(numbers) % 20_000)
+        assert table.row(key)
+        table.put(key, {b"d:s": f"value {next(numbers)}".encode()})
+        if calls == 3:
+            table.row(key)
+
+    def many(session: hb.Session, model: Any) -> None:
+        begin = next(numbers) % 19_000
+        for number in range(begin, begin + OBJECTS_OF_A_BATCH):
+            session.update_key(model, number=number, second=f"value {begin}")
+        session.commit()
+
+    def many_by_hand() -> None:
+        begin = next(numbers) % 19_000
+        keys = [struct.pack(">I", number) for number in range(begin, begin + OBJECTS_OF_A_BATCH)]
+        assert len(table.rows(keys)) == OBJECTS_OF_A_BATCH
+        with table.batch() as batch:
+            for key in keys:
+                batch.put(key, {b"d:s": f"value {begin}".encode()})
+
+    def puts(session: hb.Session, model: Any) -> None:
+        begin = next(numbers) % 19_000
+        session.load(model(number=begin + number, **VALUES) for number in range(PUTS_OF_A_BATCH))
+
+    def puts_by_hand() -> None:
+        begin = next(numbers) % 19_000
+        with table.batch() as batch:
+            for number in range(PUTS_OF_A_BATCH):
+                batch.put(struct.pack(">I", begin + number), {b"d:" + name[:1].encode(): value.encode() for name, value in VALUES.items()})
+
+    for gateway, store in (("thrift1", first), ("thrift2", second)):
+        session = hb.Session(store)
+        target = 1.0 if gateway == "thrift1" else None
+        yield Case(
+            f"{gateway}: one update / row and put", partial(one, session, Account), partial(one_by_hand, 2), MANY, None, IN_ROW, (Account,)
+        )
+        yield Case(
+            f"{gateway}: one update / row, put and row",
+            partial(one, session, Account),
+            partial(one_by_hand, 3),
+            MANY,
+            target,
+            IN_ROW,
+            (Account,),
+        )
+        yield Case(
+            f"{gateway}: one update with a flag / without", partial(one, session, Flagged), partial(one, session, Account), MANY,
+            in_row=IN_ROW, reads=(Account, Flagged),
+        )  # fmt: skip
+        yield Case(
+            f"{gateway}: 500 updates in a commit / rows and a batch",
+            partial(many, session, Account),
+            many_by_hand,
+            15,
+            None,
+            reads=(Account,),
+        )
+        flagged, plain = partial(many, session, Flagged), partial(many, session, Account)
+        yield Case(f"{gateway}: 500 updates in a commit with a flag / without", flagged, plain, 15, reads=(Account, Flagged))
+        yield Case(
+            f"{gateway}: 1000 puts without an index / a batch", partial(puts, session, Account), puts_by_hand, 15, 1.25 if target else None
+        )
+        yield Case(
+            f"{gateway}: 1000 puts, no column required / required", partial(puts, session, Loose), partial(puts, session, Account), 15, 1.25
+        )
