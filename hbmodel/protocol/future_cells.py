@@ -15,11 +15,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from hbmodel.errors import ClockError
 from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema
 from hbmodel.protocol.clock import time_above
-from hbmodel.protocol.operations import AskIfAhead, AwaitClock, GetRows, Protocol, ReadClock
+from hbmodel.protocol.operations import AskIfAhead, AwaitClock, DeleteRows, GetRows, Protocol, ReadClock
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 MARGIN = 20
 """How far above a counter's cell it is deleted, in ms: for increments between the read and the delete, which carry its value on."""
+
+ROUNDS = 5
+"""How often a deleted row is read for increments further above, at most: programs that read before they increment have stopped by then."""
 
 
 def read_masks(
@@ -40,6 +43,34 @@ def read_masks(
         return {}
     masks = {row: mask_of(schema, row, of_row, now, bound) for row, of_row in cells.items()}
     return {row: mask for row, mask in masks.items() if mask is not None}
+
+
+def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[list[Delete]]:
+    """Deletes counters that were incremented beyond their masks between the read and the delete, and so carry the old value on.
+
+    Args:
+        schema: the schema of the model.
+        masks: what was carried out with the deletes of the rows.
+
+    Returns:
+        The deletes that were carried out.
+    """
+    made: list[Delete] = []
+    left = {mask.row: mask.timestamp or 0 for mask in masks if not schema.counter_columns.isdisjoint(mask.columns)}
+    for _ in range(ROUNDS):
+        if not left:
+            break
+        found: Sequence[Row | None] = yield GetRows(schema.table, tuple(left), sorted(schema.counter_columns))
+        again: list[Delete] = []
+        for row in found:
+            beyond = {} if row is None else {c: cell.timestamp for c, cell in row.columns.items() if cell.timestamp > left[row.row]}
+            if row is not None and beyond:
+                again.append(Delete(row.row, columns=tuple(sorted(beyond)), timestamp=max(beyond.values()) + MARGIN))
+        if again:
+            yield DeleteRows(schema.table, again)
+        made += again
+        left = {mask.row: mask.timestamp or 0 for mask in again}
+    return made
 
 
 def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Protocol[int | None]:

@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 from hbmodel.errors import ClockError
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.protocol.future_cells import mask_of, time_for
+from hbmodel.protocol.future_cells import hide_increments, mask_of, time_for
 from hbmodel.protocol.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.move_marks import MoveMark
 from hbmodel.protocol.operations import (
@@ -250,9 +250,10 @@ class UnindexedMover(RowMover):
         return [] if mask is None else [mask]
 
     def _settled(self, masks: Sequence[Delete]) -> Protocol[None]:
-        """Waits until the clock is past the delete of a row."""
+        """Deletes what was incremented in between, and waits until the clock is past the deletes of a row."""
+        again = yield from hide_increments(self.schema, masks)
         yield LetClockTick()
-        for mask in masks:
+        for mask in (*masks, *again):
             assert mask.timestamp is not None
             yield AwaitClock(mask.timestamp)
 

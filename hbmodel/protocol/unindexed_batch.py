@@ -71,9 +71,9 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
         yield calls[0] if len(calls) == 1 else Together(calls)
 
 
-def await_masks(plans: Iterable[UnindexedRowPlan], others: Iterable[int] = ()) -> Protocol[None]:
-    """Waits until the server's clock is past what the masks of plans hide, and `others`, so that nothing hides what is written later."""
+def await_masks(masks: Iterable[Delete], others: Iterable[int] = ()) -> Protocol[None]:
+    """Waits until the server's clock is past what masks hide, and `others`, so that nothing hides what is written later."""
     times = [*others]
-    times += [mask.timestamp for plan in plans for mask in plan.masks if mask.timestamp is not None]
+    times += [mask.timestamp for mask in masks if mask.timestamp is not None]
     if times:
         yield AwaitClock(max(times))

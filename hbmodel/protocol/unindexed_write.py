@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
+from hbmodel.protocol.future_cells import hide_increments
 from hbmodel.protocol.guarded_update import update_guarded
 from hbmodel.protocol.operations import Acknowledge, Protocol, PutRows
 from hbmodel.protocol.server_time import StampedRow
@@ -51,8 +52,10 @@ def write_unindexed_batch(
     if guarded:
         planned = {row: (plans[row], rows.get(row)) for row in behind}
         plans |= yield from update_guarded(planner, guarded, planned, bound, can, together)
+    done = [mask for plan in plans.values() for mask in plan.masks]
+    done += yield from hide_increments(planner.schema, done)
     ahead = [row.row for row in rows.values() if isinstance(row, StampedRow) and row.ahead]
-    yield from await_masks(plans.values(), [at for row in ahead if (at := plans[row].outcome.timestamp) is not None])
+    yield from await_masks(done, [at for row in ahead if (at := plans[row].outcome.timestamp) is not None])
     yield Acknowledge([plans[write.row].outcome for write in writes])
 
 

@@ -235,6 +235,7 @@ def _bare() -> Iterator[tuple[str, Sweep]]:
         yield f"no index, adjacent states of a table: {store}", partial(bare.joint, store, ticks=0)
     for store in counted.STORES:
         yield f"no index, counters: {store}", partial(counted.counters, store)
+        yield f"no index, counters without a margin: {store}", partial(counted.counters, store, counted.WITHOUT_MARGIN)
 
 
 def _covering() -> Iterator[tuple[str, Sweep]]:

@@ -13,6 +13,7 @@ import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.store import Put, Scan
 from tests.support.beds import Bed
+from tests.support.faulty import Call, RecordingStore
 
 AHEAD = 300
 """How far a cell is ahead of the server's clock, in ms: longer than the calls of a test in between may take, or it is not ahead."""
@@ -156,6 +157,55 @@ def test_a_delete_takes_a_counter_that_was_incremented_quickly(bed: Bed, model: 
         session.commit()
         assert session.get(model, **key_of(model)).hits == 0
         delete_key(session, model)
+
+
+class Counting(RecordingStore):
+    """Before each of the first calls that delete something, another program increments a counter many times.
+
+    Args:
+        store: that does the work.
+        model: of the object.
+        times: before how many calls.
+    """
+
+    def __init__(self, bed: Bed, model: Any, times: int) -> None:
+        super().__init__(bed.store, limited=bed.store.limited)
+        self.bed, self.model, self.times, self.by = bed, model, times, 50
+
+    def _do(self, call: Call, apply: Any) -> Any:
+        deletes = call.name in ("delete", "mutate_row", "check_and_mutate", "check_and_mutate_many")
+        if deletes and call.table == hb.schema_of(self.model).table and self.times:
+            self.times -= 1
+            moved_ahead(self.bed, self.model, by=self.by)
+            self.by += 50
+        return super()._do(call, apply)
+
+
+each_with_counter = pytest.mark.parametrize("model", [*UNINDEXED, Indexed, Versioned], ids=lambda model: model.__name__)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@each_with_counter
+def test_a_delete_takes_increments_that_are_made_meanwhile(atomic_bed: Bed, model: Any, times: int) -> None:
+    session = begun(atomic_bed, model)
+    counting = Counting(atomic_bed, model, times)
+    delete_key(hb.Session(counting), model)
+    assert session.get(model, **key_of(model)) is None
+    session.add(made(model))
+    session.commit()
+    assert session.get(model, **key_of(model)).hits == 0
+    assert session.increment(made(model), model.hits) == 1
+
+
+@pytest.mark.parametrize("model", [Tall, Flag, Wide, Families, Indexed, Versioned], ids=lambda model: model.__name__)
+def test_a_moved_object_leaves_no_increments_that_are_made_meanwhile(atomic_bed: Bed, model: Any) -> None:
+    session = begun(atomic_bed, model)
+    hb.Session(Counting(atomic_bed, model, 4)).rekey(session.get(model, **key_of(model)), k="b")
+    assert session.get(model, **key_of(model)) is None
+    assert session.get(model, **key_of(model, "b")).hits == 3
+    session.add(made(model))
+    session.commit()
+    assert session.get(model, **key_of(model)).hits == 0
 
 
 each_inserted = pytest.mark.parametrize("model", [Flag, Tall, Families, Wide], ids=lambda model: model.__name__)
