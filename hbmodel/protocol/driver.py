@@ -20,6 +20,7 @@ from hbmodel.protocol.operations import (
     CheckAndMutate,
     CheckAndMutateRows,
     CheckAndPut,
+    CheckAndPutRows,
     CheckBinding,
     CheckLease,
     DeleteRows,
@@ -36,7 +37,7 @@ from hbmodel.protocol.operations import (
 )
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.gate import GATE, Gate, pass_gate
-from hbmodel.store.port import PipelinedStore, Store
+from hbmodel.store.port import PipelinedStore, Store, check_and_put_each
 from hbmodel.store.values import Delete, Put, Row, Scan
 
 R = TypeVar("R")
@@ -109,6 +110,8 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
             return [True if applied else refused for applied in store.check_and_mutate_many(table, changes)]
         case CheckAndPut(table, row, column, expected, put):
             return store.check_and_put(table, row, column, expected, put)
+        case CheckAndPutRows(table, conditional):
+            return check_and_put_each(store, table, conditional)
         case Increment(table, row, column, amount):
             return store.increment(table, row, column, amount)
         case Together(operations):
@@ -219,7 +222,7 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
             if isinstance(operation, Acknowledge):
                 acknowledged = operation.outcomes
             changed = changed or (isinstance(operation, CheckAndMutate | CheckAndPut) and answer)
-            changed = changed or (isinstance(operation, CheckAndMutateRows) and any(answer))
+            changed = changed or (isinstance(operation, CheckAndMutateRows | CheckAndPutRows) and any(answer))
             operation = protocol.send(answer)
     except StopIteration as stop:
         result: R = stop.value
@@ -256,7 +259,7 @@ def counts_again(schema: TableSchema, operation: Operation) -> bool:
     match operation:
         case Together(operations):
             return any(counts_again(schema, each) for each in operations)
-        case CheckAndMutate(schema.table) | CheckAndMutateRows(schema.table) | CheckAndPut(schema.table):
+        case CheckAndMutate(schema.table) | CheckAndMutateRows(schema.table) | CheckAndPut(schema.table) | CheckAndPutRows(schema.table):
             return True
         case PutRows(schema.table, mutations) | DeleteRows(schema.table, mutations) | MutateRow(schema.table, mutations):
             return any(mutation.timestamp is None and not _is_stamp(schema, mutation) for mutation in mutations)
@@ -319,7 +322,7 @@ class Resumable:
                 answer = perform_checked(store, self._operation, self._clock, check, again=self._again, first=begun)
                 begun = False
             except SchemaMismatch as error:
-                self.wrote |= isinstance(self._operation, Together)  # perhaps a part of it
+                self.wrote |= isinstance(self._operation, Together | CheckAndPutRows)  # perhaps a part of it
                 if not self._again and self._protocol is not None:  # so that the protocol knows that the operation was not begun
                     with suppress(SchemaMismatch):
                         self._protocol.throw(error)

@@ -16,13 +16,13 @@ from attrs import frozen
 
 from hbmodel.errors import CapabilityError
 from hbmodel.mapping.schema import FLAG, TableSchema
-from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, CheckAndPut, DeleteRows, GetRows, Protocol
+from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, CheckAndPut, CheckAndPutRows, DeleteRows, GetRows, Protocol
 from hbmodel.protocol.server_time import StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan, carry_out
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import Outcome, PutObject, UpdateFields
 from hbmodel.store.port import Capabilities
-from hbmodel.store.values import ConditionalChange, Put, Row
+from hbmodel.store.values import ConditionalChange, ConditionalPut, Put, Row
 
 Planned = Mapping[bytes, tuple[UnindexedRowPlan, Row | None]]
 """The plan of each update, and the row that it was planned over, by row key."""
@@ -86,9 +86,7 @@ def update_guarded(
         if can.check_and_mutate:
             applied = yield from _change(table, guarded, together)
         else:
-            applied = []
-            for update in guarded:
-                applied.append((yield from _put_cell_by_cell(planner, update)))
+            applied = yield from _put_cell_by_cell(planner, guarded)
         for update, went_through in zip(guarded, applied, strict=True):
             if went_through:
                 plans[update.write.row] = update.plan
@@ -116,11 +114,34 @@ def _change(table: str, guarded: Sequence[_Guarded], together: Set[bytes]) -> Pr
     return applied
 
 
-def _put_cell_by_cell(planner: UnindexedRowPlanner, update: _Guarded) -> Protocol[bool]:
-    """Puts the cells of an update, each under the condition; returns whether all were put. A cell that is None is deleted last.
+def _put_cell_by_cell(planner: UnindexedRowPlanner, guarded: Sequence[_Guarded]) -> Protocol[list[bool]]:
+    """Puts the cells of updates, each under the condition; returns for each row whether all were put. Cells that are None are deleted last.
+
+    The next cell of every row is put at once. A row whose condition does not hold gets no further cell, and no delete.
 
     A reader may see some of the new values before the others. So may everybody, if the program dies.
     """
+    puts = [_conditional_puts(planner, update) for update in guarded]
+    refused: set[int] = set()
+    for number in range(max(map(len, puts), default=0)):
+        going = [at for at, of_row in enumerate(puts) if number < len(of_row) and at not in refused]
+        applied = yield from _put_each(planner.schema.table, [puts[at][number] for at in going])
+        refused.update(at for at, went_through in zip(going, applied, strict=True) if not went_through)
+    if deletes := [delete for at, update in enumerate(guarded) if at not in refused for delete in update.plan.deletes]:
+        yield DeleteRows(planner.schema.table, deletes)
+    return [at not in refused for at in range(len(guarded))]
+
+
+def _put_each(table: str, puts: Sequence[ConditionalPut]) -> Protocol[Sequence[bool]]:
+    if len(puts) == 1:
+        (one,) = puts
+        return [(yield CheckAndPut(table, one.put.row, one.column, one.expected or b"", one.put))]
+    applied: Sequence[bool] = (yield CheckAndPutRows(table, puts)) if puts else []
+    return applied
+
+
+def _conditional_puts(planner: UnindexedRowPlanner, update: _Guarded) -> list[ConditionalPut]:
+    """The puts of the cells of an update, one after the other, each with the condition that holds if all earlier ones were applied."""
     schema, put, row = planner.schema, update.plan.put, update.write.row
     column, expected = update.column, update.expected
     cells = {} if put is None else dict(put.cells)
@@ -128,14 +149,12 @@ def _put_cell_by_cell(planner: UnindexedRowPlanner, update: _Guarded) -> Protoco
     if flag is not None and update.plan.blanks and not schema.required_columns:
         cells[flag] = FLAG  # the deletes are unconditional, and two programs may each delete the cell that the other one left
     proving = {flag, *schema.proving_columns}
+    puts: list[ConditionalPut] = []
     for name in sorted(cells, key=lambda name: (name != flag, not cells[name], name == column)):
-        if not (yield CheckAndPut(schema.table, row, column, expected, Put(row, {name: cells[name]}))):
-            return False
+        puts.append(ConditionalPut(column, expected, Put(row, {name: cells[name]})))
         if name in proving and cells[name]:  # the cell that was checked may be one that becomes empty
             column, expected = name, cells[name]
-    if update.plan.deletes:
-        yield DeleteRows(schema.table, update.plan.deletes)
-    return True
+    return puts
 
 
 def _guard(planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: Capabilities) -> tuple[bytes, bytes] | UnindexedRowPlan:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from attrs import frozen
 
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.values import ConditionalChange, Delete, Put
+from hbmodel.store.values import ConditionalChange, ConditionalPut, Delete, Put
 
 R = TypeVar("R")
 
@@ -103,6 +103,14 @@ class CheckAndPut:
 
 
 @frozen
+class CheckAndPutRows:
+    """`CheckAndPut` in many rows, each by itself. Answer: `list[bool]`, in the order of `puts`."""
+
+    table: str
+    puts: Sequence[ConditionalPut]
+
+
+@frozen
 class Increment:
     """Adds to a counter. Answer: its new value. Safe to repeat if the protocol may skip values, since a repetition counts twice."""
 
@@ -186,7 +194,7 @@ class Acknowledge:
     outcomes: Sequence[Any]
 
 
-Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | Increment | Together
+Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | CheckAndPutRows | Increment | Together
 Question = GetRows | FirstRows | ReadClock | AskIfAhead | CheckLease | CheckBinding
 Operation = Change | Question | LetClockTick | AwaitClock | Acknowledge
 

@@ -6,7 +6,16 @@ Only the names listed here are public; the modules of this package are not.
 from __future__ import annotations
 
 from hbmodel.store.checks.rows import NO_TABLE, check_cells, check_row
-from hbmodel.store.port import BegunPut, Capabilities, PipelinedStore, RepeatingStore, Store, VersionsStore, check_store
+from hbmodel.store.port import (
+    BegunPut,
+    Capabilities,
+    ConditionalPutsStore,
+    PipelinedStore,
+    RepeatingStore,
+    Store,
+    VersionsStore,
+    check_store,
+)
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import (
     CELL_OVERHEAD,
@@ -18,6 +27,7 @@ from hbmodel.store.values import (
     BegunAgain,
     Cell,
     ConditionalChange,
+    ConditionalPut,
     Delete,
     Family,
     Get,
@@ -40,6 +50,8 @@ __all__ = [
     "Capabilities",
     "Cell",
     "ConditionalChange",
+    "ConditionalPut",
+    "ConditionalPutsStore",
     "Delete",
     "Family",
     "Get",

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.store.port import Store
-from hbmodel.store.values import ConditionalChange, Delete, Get, Put, Row, Scan
+from hbmodel.store.values import ConditionalChange, ConditionalPut, Delete, Get, Put, Row, Scan
 from hbmodel.store.wrapping import WrappingStore
 
 
@@ -52,6 +52,10 @@ class AsOfStore(WrappingStore):
         _refuse(table)
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> NoReturn:
+        """Refused."""
+        _refuse(table)
+
+    def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> NoReturn:
         """Refused."""
         _refuse(table)
 

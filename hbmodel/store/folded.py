@@ -16,10 +16,10 @@ from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.intervals import EVERY_COLUMN, Interval, within
 from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.part_of_row import PartOfRow
-from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, read_versions
+from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, check_and_put_each, read_versions
 from hbmodel.store.row_widths import RowWidths
 from hbmodel.store.slices import NO_OBJECTS, SliceReader, SliceScan, close_scan
-from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
+from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan
 from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
 
@@ -242,6 +242,11 @@ class FoldedStore(WrappingStore):
         if wide is None:
             return self._store.check_and_put(table, row, column, expected, put)
         return self._writes(wide).check_and_put(row, column, expected, put)
+
+    def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
+        """See `ConditionalPutsStore`; where the store has no such call, one put follows another."""
+        wide = self._of_columns(table, {column for each in puts for column in (each.column, *each.put.cells)})
+        return check_and_put_each(self._store, table, puts) if wide is None else self._writes(wide).check_and_put_each(puts)
 
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         """See `Store.check_and_mutate`."""

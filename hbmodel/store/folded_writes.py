@@ -9,9 +9,9 @@ from attrs import define, field, frozen
 from hbmodel.errors import DecodingError, InvalidRequest
 from hbmodel.store.checks.rows import check_column, check_conditional_change, check_conditional_put, check_put, check_row
 from hbmodel.store.gate import pass_gate
-from hbmodel.store.port import BegunPut, PipelinedStore, Store
+from hbmodel.store.port import BegunPut, PipelinedStore, Store, check_and_put_each
 from hbmodel.store.row_changes import change_together
-from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, Delete, Get, Put
+from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, ConditionalPut, Delete, Get, Put
 from hbmodel.store.wide_rows import ROW_VERSION, WideRows
 
 MAX_PUT_BYTES = 1024 * 1024
@@ -154,11 +154,18 @@ class FoldedWrites:
         """See `FoldedStore.check_and_put`."""
         if put.row != place:
             check_conditional_put(self.wide.name, place, column, put)
-        row, prefix = self._cut(place)
-        cells = {self.wide.column(prefix, name): value for name, value in put.cells.items()}
-        return self.store.check_and_put(
-            self.wide.table, row, self.wide.column(prefix, column), expected, Put(row, cells, put.timestamp, put.ttl)
-        )
+        made = self._conditional_put(ConditionalPut(column, expected, put))
+        return self.store.check_and_put(self.wide.table, made.put.row, made.column, expected, made.put)
+
+    def check_and_put_each(self, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
+        """See `FoldedStore.check_and_put_each`."""
+        return check_and_put_each(self.store, self.wide.table, list(map(self._conditional_put, puts)))
+
+    def _conditional_put(self, of: ConditionalPut) -> ConditionalPut:
+        """A conditional put of an object as one of its row."""
+        row, prefix = self._cut(of.put.row)
+        cells = {self.wide.column(prefix, name): value for name, value in of.put.cells.items()}
+        return ConditionalPut(self.wide.column(prefix, of.column), of.expected, Put(row, cells, of.put.timestamp, of.put.ttl))
 
     def check_and_mutate(self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         """See `FoldedStore.check_and_mutate`."""

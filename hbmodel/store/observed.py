@@ -12,8 +12,8 @@ from typing import TypeVar
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, UnknownOutcome
-from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, read_versions
-from hbmodel.store.values import Cell, ConditionalChange, Delete, Get, Put, Row, Scan
+from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, check_and_put_each, read_versions
+from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Get, Put, Row, Scan
 from hbmodel.store.wrapping import WrappingStore
 
 logger = logging.getLogger("hbmodel")
@@ -27,8 +27,8 @@ class Call:
 
     Attributes:
         table: its name.
-        operation: `get`, `get_each`, `versions`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_mutate`,
-            `check_and_mutate_many` or `increment`.
+        operation: `get`, `get_each`, `versions`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_put_each`,
+            `check_and_mutate`, `check_and_mutate_many` or `increment`.
         rows: how many rows a read received or a write sent.
         bytes: total size of row keys, column names and values that a read received or a write sent.
         duration: seconds until the store answered, including waits before retries. A scan's first batch includes its start.
@@ -186,6 +186,16 @@ class ObservedStore(WrappingStore):
         check = len(column) + len(expected or b"")
         return self._sent(
             table, "check_and_put", [put], lambda store: store.check_and_put(table, row, column, expected, put), rows=1, more=check
+        )
+
+    def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
+        """See `ConditionalPutsStore`; told as one call, also if the store puts one after another."""
+        return self._sent(
+            table,
+            "check_and_put_each",
+            [each.put for each in puts],
+            lambda store: check_and_put_each(store, table, puts),
+            more=sum(len(each.column) + len(each.expected or b"") for each in puts),
         )
 
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:

@@ -8,8 +8,9 @@ from typing import Protocol, Self, cast, runtime_checkable
 
 from attrs import frozen
 
-from hbmodel.errors import CapabilityError, DeclarationError
-from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
+from hbmodel.errors import CapabilityError, DeclarationError, StoreClosed, StoreUnavailable, UnknownOutcome
+from hbmodel.store.gate import pass_gate
+from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan
 
 
 @frozen
@@ -226,6 +227,35 @@ def read_versions(store: Store, table: str, row: bytes, columns: Sequence[bytes]
     if not isinstance(store, VersionsStore):
         raise CapabilityError("This store reads only the newest version of a cell.", table=table)
     return store.versions(table, row, columns, most)
+
+
+@runtime_checkable
+class ConditionalPutsStore(Protocol):
+    """A store that can send conditional puts of many rows before it waits for the answers to the first ones."""
+
+    def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
+        """`Store.check_and_put` in many rows, each by itself and in any order; returns for each whether it was applied.
+
+        No row may be in it twice. After an error any subset may be applied. The store never retries it.
+        """
+        ...
+
+
+def check_and_put_each(store: Store, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
+    """`ConditionalPutsStore.check_and_put_each` of a store that has it; of any other one `check_and_put` after another."""
+    if isinstance(store, ConditionalPutsStore):
+        return store.check_and_put_each(table, puts)
+    applied: list[bool] = []
+    try:
+        for each in puts:
+            if applied:
+                pass_gate()
+            applied.append(store.check_and_put(table, each.put.row, each.column, each.expected, each.put))
+    except (StoreUnavailable, StoreClosed) as error:
+        if any(applied):
+            raise UnknownOutcome(error.message, **error.details) from error
+        raise
+    return applied
 
 
 class BegunPut(Protocol):

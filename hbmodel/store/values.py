@@ -132,6 +132,21 @@ class ConditionalChange:
     mutations: Sequence[Put | Delete]
 
 
+@frozen
+class ConditionalPut:
+    """A put of one cell that is applied if a column of its row holds exactly a value.
+
+    Attributes:
+        column: the column to check, `family:qualifier`.
+        expected: its value; None or empty expects an absent or empty cell.
+        put: exactly one cell, without a timestamp.
+    """
+
+    column: bytes
+    expected: bytes | None
+    put: Put
+
+
 EVERYTHING = KeyRange()
 """All rows."""
 

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hbmodel.errors import CapabilityError, InvalidRequest
-from hbmodel.store import ConditionalChange, Delete, Put
+from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Put
+from hbmodel.store.port import check_and_put_each
 from tests.conformance.conformance import Bed, long, now
 from tests.support.slow_machines import lives_for
 
@@ -65,6 +66,17 @@ class CheckAndPutConformance:
             won = list(threads.map(lambda number: self.check_and_put(bed, row, b"d:a", None, b"d:a", b"%d" % number), range(32)))
         assert won.count(True) == 1
         assert bed.values(row) == {b"d:a": b"%d" % won.index(True)}
+
+    def test_many_rows_are_put_each_on_its_own_condition(self, bed: Bed) -> None:
+        key = bed.key()
+        rows = [key(b"%04d" % n) for n in range(200)]
+        bed.store.put(bed.table, [Put(row, {b"d:a": b"%d" % (n % 3)}) for n, row in enumerate(rows) if n % 3])
+        for expected, wanted, value in ((b"1", 1, b"first"), (None, 0, b"second"), (b"2", 2, b"third"), (b"none", 3, b"fourth")):
+            puts = [ConditionalPut(b"d:a", expected, Put(row, {b"d:b": value})) for row in rows]
+            assert list(check_and_put_each(bed.store, bed.table, puts)) == [n % 3 == wanted for n in range(200)]
+        found = bed.store.get(bed.table, rows, [b"d:b"])
+        assert [row and row.columns[b"d:b"].value for row in found] == [(b"second", b"first", b"third")[n % 3] for n in range(200)]
+        assert list(check_and_put_each(bed.store, bed.table, [])) == []
 
     def test_what_it_refuses(self, bed: Bed) -> None:
         row = bed.key()(b"r")

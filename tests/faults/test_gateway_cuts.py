@@ -14,9 +14,10 @@ from attrs import define
 
 from hbmodel.errors import CapabilityError, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.session.connect import connect
-from hbmodel.store import ConditionalChange, Delete, Family, PipelinedStore, Put, Row, Scan, Store
+from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Family, PipelinedStore, Put, Row, Scan, Store
 from hbmodel.store.gateway import batches as portions
 from hbmodel.store.gateway import store as gateway_store
+from hbmodel.store.port import check_and_put_each
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1 import writes
 from tests.support.cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault, without_waits
@@ -417,6 +418,23 @@ class CheckAndPut(Once):
         return {case.row(0): {A: (b"new", 0), b"e:a": (b"old", 0)}}
 
 
+class CheckAndPutEach(Writing):
+    """A conditional put in each of several rows, spread over two connections: none is made twice, which would come back as a refusal."""
+
+    timed = whole = False
+    pool = 2
+    size = 32
+    calls = 32
+    answer: ClassVar[Any] = [True] * 32
+
+    def run(self, case: Case) -> Any:
+        puts = [ConditionalPut(A, b"old", Put(row, {A: b"new"})) for row in case.rows(self.size)]
+        return list(check_and_put_each(case.through, TABLE, puts))
+
+    def after(self, case: Case) -> State:
+        return {row: {A: (b"new", 0), b"e:a": (b"old", 0)} for row in case.rows(self.size)}
+
+
 class CheckAndMutate(Once, RowChange):
     repeatable = False
     answer = True
@@ -461,8 +479,8 @@ class Increment(Once):
 
 OPERATIONS: list[Operation] = [
     Get(), MultiGet(), Scanning(), ReversedScan(), ShortScan(), SharingScans(), Pieces(), TimedPuts(), BegunPuts(), UntimedPuts(),
-    TimedDeletes(), UntimedDeletes(), RowChange(), UntimedRowChange(), CheckAndPut(), CheckAndMutate(), CheckAndMutateMany(),
-    Increment(),
+    TimedDeletes(), UntimedDeletes(), RowChange(), UntimedRowChange(), CheckAndPut(), CheckAndPutEach(), CheckAndMutate(),
+    CheckAndMutateMany(), Increment(),
 ]  # fmt: skip
 
 SILENCE = 0.25

@@ -204,6 +204,8 @@ STORE = [
     "Capabilities",
     "Cell",
     "ConditionalChange",
+    "ConditionalPut",
+    "ConditionalPutsStore",
     "Delete",
     "EVERYTHING",
     "FOREVER",

@@ -10,9 +10,19 @@ from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.errors import RowExists, SchemaMismatch, StoreUnavailable, TableNotFound, UnknownOutcome
-from hbmodel.protocol.driver import Resumable, drive, may_have_written, perform
-from hbmodel.protocol.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
-from hbmodel.store import BegunPut, Delete, Family, Put
+from hbmodel.protocol.driver import Resumable, counts_again, drive, may_have_written, perform
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    CheckAndMutate,
+    CheckAndPutRows,
+    DeleteRows,
+    GetRows,
+    MutateRow,
+    Protocol,
+    PutRows,
+    Together,
+)
+from hbmodel.store import BegunPut, ConditionalPut, Delete, Family, Put
 from tests.support.faulty import Call, FaultyStore, RecordingStore
 
 CELL = b"d:a"
@@ -49,6 +59,67 @@ def test_every_operation_reaches_the_store(prepared: RecordingStore) -> None:
     ]  # fmt: skip
     assert values(prepared, "t", b"r", b"s") == [b"4", None]
     assert values(prepared, "u", b"r") == [b"6"]
+
+
+class Port(RecordingStore):
+    """A store with nothing but the port."""
+
+    check_and_put_each = None  # type: ignore[assignment]
+
+
+class PortFaults(FaultyStore):
+    """The same, failing."""
+
+    check_and_put_each = None  # type: ignore[assignment]
+
+
+PUTS = [ConditionalPut(CELL, expected, Put(row, {CELL: b"2"})) for row, expected in ((b"r", b"1"), (b"s", None), (b"x", None))]
+
+
+def test_conditional_puts_are_one_call_or_follow_one_another(prepared: RecordingStore) -> None:
+    for store, calls in ((prepared, ["check_and_put_each t"]), (Port(prepared.inner), ["check_and_put t"] * 3)):
+        prepared.inner.delete("t", [Delete(b"x")])
+        prepared.inner.put("t", [Put(row, {CELL: b"1"}) for row in (b"r", b"s")])
+        assert perform(store, CheckAndPutRows("t", PUTS)) == [True, False, True]
+        assert store.told() == calls
+        assert values(prepared.inner, "t", b"r", b"s", b"x") == [b"2", b"1", b"2"]
+
+
+@pytest.mark.parametrize(("at", "error"), [(0, StoreUnavailable), (1, UnknownOutcome), (2, UnknownOutcome)])
+def test_conditional_puts_of_which_some_are_done_are_in_doubt(prepared: RecordingStore, at: int, error: type[StoreUnavailable]) -> None:
+    """Also where the store says that it did nothing: it speaks of its own call only."""
+    prepared.put("t", [Put(b"r", {CELL: b"1"})])
+    running = Resumable(several)
+    with pytest.raises(error):
+        running.run(PortFaults(prepared, at))
+    assert running.wrote == (at > 0)
+
+
+def test_conditional_puts_that_were_all_refused_have_done_nothing(prepared: RecordingStore) -> None:
+    with pytest.raises(StoreUnavailable):
+        drive(PortFaults(prepared, 1), several())
+    assert values(prepared, "t", b"r", b"s", b"x") == [None] * 3
+
+
+def several() -> Protocol[None]:
+    yield CheckAndPutRows("t", PUTS)
+    yield GetRows("t", [b"r"], [CELL])
+
+
+def test_what_fails_behind_conditional_puts_does_not_say_that_nothing_was_done(prepared: RecordingStore) -> None:
+    with pytest.raises(UnknownOutcome, match="The row was put, but the store could not be reached to confirm"):
+        drive(FaultyStore(prepared, 1), several())
+
+
+@hb.model(table="t", family="d")
+class Thing:
+    k: hb.Key[str] = hb.key()
+    a: hb.Column[str] = hb.column("a")
+
+
+def test_conditional_puts_of_the_rows_of_a_model_count_again() -> None:
+    assert counts_again(hb.schema_of(Thing), CheckAndPutRows("t", PUTS))
+    assert not counts_again(hb.schema_of(Thing), CheckAndPutRows("u", PUTS))
 
 
 class Beginning(RecordingStore):
@@ -280,6 +351,16 @@ def test_each_of_several_requests_passes_the_gate(prepared: RecordingStore, resu
     with pytest.raises(SchemaMismatch):
         running.run(prepared) if resumed else drive(prepared, protocol(), check=Shut(2))
     assert prepared.told().count("delete t") == 2
+    assert running.wrote is resumed
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_each_of_several_conditional_puts_passes_the_gate(prepared: RecordingStore, resumed: bool) -> None:
+    store = Port(prepared.inner)
+    running = Resumable(several, check=Shut(1))
+    with pytest.raises(SchemaMismatch):
+        running.run(store) if resumed else drive(store, several(), check=Shut(2))
+    assert store.told() == ["check_and_put t"] * 2
     assert running.wrote is resumed
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 import hbmodel as hb
-from hbmodel.store import Family, Put
-from tests.support.beds import Bed, cells_of
+from hbmodel.protocol.operations import AskIfAhead, CheckAndPut, CheckAndPutRows, DeleteRows, GetRows, Operation
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.writes import UpdateFields
+from hbmodel.store import ConditionalPut, Delete, Family, Put
+from tests.support.beds import HBASE, Bed, cells_of, fresh
 from tests.support.beside import Beside, commit
 
 
@@ -205,3 +209,182 @@ def test_a_commit_of_many_updates_is_one_conditional_call_each(atomic_bed: Bed) 
     session.commit()
     assert [call for call in atomic_bed.store.told() if call.startswith("check")] == ["check_and_mutate_many gu_number"]
     assert [item.m for item in session.query(NUMBER).allow_full_scan()] == list(range(1, 151))
+
+
+# --- cell by cell -------------------------------------------------------------------------------------------------------
+
+APART = pytest.mark.parametrize("bed", ["limited", HBASE[0]], indirect=True)
+"""The stores on which each cell is put by a conditional call of its own."""
+
+
+@hb.model(table="gu_wide", family="d")
+class Wide:
+    """Objects that share rows."""
+
+    group: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(part="column")
+    m: hb.Column[int] = hb.column("m")
+    o: hb.Column[str | None] = hb.column("o", default=None)
+
+
+@APART
+def test_the_cells_of_many_rows_are_put_in_rounds(bed: Bed) -> None:
+    session = bed.use(NUMBER)
+    session.add_all(NUMBER(k=f"{n:03}", m=n, o="x") for n in range(150))
+    session.commit()
+    bed.store.calls.clear()
+    for n in range(150):
+        session.update_key(NUMBER, k=f"{n:03}", m=n + 1, **[{}, {"o": "y"}, {"o": None}][n % 3])
+    session.commit()
+    calls = [call for call in bed.store.calls if call.table == "gu_number" and call.writes]
+    assert [(call.name, len(call.items)) for call in calls] == [("check_and_put_each", 150), ("check_and_put_each", 50), ("delete", 50)]
+    found = session.query(NUMBER).allow_full_scan().all()
+    assert [(item.m, item.o) for item in found] == [(n + 1, ["x", "y", None][n % 3]) for n in range(150)]
+
+
+@APART
+@pytest.mark.parametrize(
+    ("changes", "calls"),
+    [
+        ({"m": 2}, ["check_and_put"]),
+        ({"m": 2, "o": "b"}, ["check_and_put", "check_and_put"]),
+        ({"m": 2, "o": None}, ["check_and_put", "delete"]),
+    ],
+)
+def test_a_single_update_takes_single_calls(bed: Bed, changes: Mapping[str, Any], calls: Sequence[str]) -> None:
+    session = bed.use(NUMBER)
+    session.add(NUMBER(k="a", m=1, o="a"))
+    session.commit()
+    bed.store.calls.clear()
+    session.update_key(NUMBER, k="a", **changes)
+    session.commit()
+    assert [call.name for call in bed.store.calls if call.table == "gu_number" and call.writes] == calls
+
+
+@APART
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_any_call_of_another_program_between_the_calls_of_many_updates(bed: Bed, number: int) -> None:
+    """The rows of the others are updated as if there were no other program."""
+    bed.use(NUMBER)
+    keys = "abc"
+    for at in itertools.count(1):
+        for key in keys:
+            assert commit(bed.store, lambda s, key=key: s.add(NUMBER(k=key, m=1, o="a"))) is None  # type: ignore[misc]
+        beside = Beside(bed.store, at, lambda s: s.delete_key(NUMBER, k=keys[number]))
+        session = hb.Session(bed.store, on_call=beside)
+        for key, o in zip(keys, ("b", "b", None), strict=True):
+            session.update_key(NUMBER, k=key, m=2, o=o)
+        failed: list[Any] = []
+        try:
+            session.commit()
+        except hb.PartialWrite as error:
+            failed = [type(failure.error) for failure in error.failures]
+            session.discard()
+        assert failed in ([], [hb.RowNotFound])
+        if not beside.made:
+            break
+        found = {item.k: (item.m, item.o) for item in hb.Session(bed.store).query(NUMBER).allow_full_scan()}
+        wanted = {key: (2, o) for key, o in zip(keys, ("b", "b", None), strict=True) if key != keys[number]}
+        assert found == wanted, at
+
+
+@APART
+def test_objects_that_share_rows_are_updated_in_rounds(bed: Bed) -> None:
+    bed.use(Wide)
+    calls: list[hb.Call] = []
+    session = hb.Session(bed.store, on_call=calls.append, atomic_rows=False)
+    session.add_all(Wide(group=group, number=n, m=n, o="x") for group in "ab" for n in range(40))
+    session.commit()
+    calls.clear()
+    for group in "ab":
+        for n in range(40):
+            session.update_key(Wide, group=group, number=n, m=n + 1, **({"o": "y"} if n % 2 else {}))
+    session.commit()
+    writes = [
+        (call.operation, call.rows) for call in calls if call.table == "gu_wide" and call.operation not in ("get", "get_each", "scan")
+    ]
+    assert writes == [("check_and_put_each", 80), ("check_and_put_each", 40)]
+    found = session.query(Wide).allow_full_scan().all()
+    assert [(item.group, item.number, item.m, item.o) for item in found] == [
+        (group, n, n + 1, "y" if n % 2 else "x") for group in "ab" for n in range(40)
+    ]
+
+
+Changes = Mapping[str, Mapping[str, Any]]
+
+
+def operations(made: Any, changes: Changes, refused: Callable[[ConditionalPut], bool]) -> list[Operation]:
+    """What is done for updates of rows, by their keys, until a row is read again."""
+    schema = hb.schema_of(made)
+    session = hb.Session(store := fresh(made))
+    session.add_all(made(k=key, m=value(made, 1), o="a") for key in changes)
+    session.commit()
+    writes = [UpdateFields(None, hb.row_key(made, k=key), {"k": key}, of) for key, of in changes.items()]
+    protocol = write_unindexed_batch(UnindexedRowPlanner.of(schema), writes, 500, hb.connect("hbase://nobody").capabilities)
+    done: list[Operation] = []
+    answer: Any = None
+    while True:
+        operation = protocol.send(answer)
+        match operation:
+            case GetRows(table, rows, columns) if not done:
+                answer = store.get(table, rows, columns)
+            case AskIfAhead():
+                answer = None
+                continue
+            case CheckAndPut(_, _, column, expected, put):
+                answer = not refused(ConditionalPut(column, expected, put))
+            case CheckAndPutRows(_, puts):
+                answer = [not refused(each) for each in puts]
+            case DeleteRows():
+                answer = None
+            case _:
+                return done
+        done.append(operation)
+
+
+def of_row(done: Sequence[Operation], key: str) -> list[ConditionalPut | Delete]:
+    """What is done in one row, in order."""
+    found: list[ConditionalPut | Delete] = []
+    for operation in done:
+        match operation:
+            case CheckAndPut(_, _, column, expected, put):
+                found.append(ConditionalPut(column, expected, put))
+            case CheckAndPutRows(_, puts):
+                found += puts
+            case DeleteRows(_, deletes):
+                found += deletes
+    return [each for each in found if (each.put.row if isinstance(each, ConditionalPut) else each.row) == key.encode()]
+
+
+@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema_of(made).table)
+def test_each_row_gets_what_it_gets_alone(made: Any) -> None:
+    two = value(made, 2)
+    changes: dict[str, dict[str, Any]] = {
+        "a": {"m": two, "o": "b"},
+        "b": {"m": two, "o": None},
+        "c": {"m": two},
+        "d": {"o": None, "m": two},
+    }
+    if made is NOTHING:
+        changes |= {"e": {"m": None}, "f": {"m": None, "o": "b"}}
+    columns = (b"d:e", b"d:_", b"d:m", b"d:o", None)
+    for refused in itertools.product(changes, columns):
+
+        def refuses(each: ConditionalPut, refused: Any = refused) -> bool:
+            return (each.put.row.decode(), *each.put.cells) == refused
+
+        together = operations(made, changes, refuses)
+        for key, change in changes.items():
+            assert of_row(together, key) == of_row(operations(made, {key: change}, refuses), key), (refused, key)
+
+
+def test_a_row_that_is_refused_gets_no_further_cell_and_no_delete() -> None:
+    changes = {"a": {"m": "2", "o": None}, "b": {"m": "2", "o": None}, "c": {"m": "2", "o": "b"}}
+    done = operations(NOTHING, changes, lambda each: each.put.row == b"b" and b"d:_" in each.put.cells)
+    rounds = [[each.put for each in operation.puts] for operation in done if isinstance(operation, CheckAndPutRows)]
+    flag = {b"d:_": b"\x01"}
+    assert rounds == [
+        [Put(b"a", flag), Put(b"b", flag), Put(b"c", {b"d:m": b"2"})],
+        [Put(b"a", {b"d:m": b"2"}), Put(b"c", {b"d:o": b"b"})],
+    ]
+    assert [operation.deletes for operation in done if isinstance(operation, DeleteRows)] == [[Delete(b"a", columns=(b"d:o",))]]

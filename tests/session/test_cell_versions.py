@@ -426,7 +426,7 @@ def test_a_store_that_reads_newest_versions_only() -> None:
             self._inside = store
 
         def __getattr__(self, name: str) -> Any:
-            if name in {"versions", "on_retry", "begin_put"}:
+            if name in {"versions", "on_retry", "begin_put", "check_and_put_each"}:
                 raise AttributeError(name)
             return getattr(self._inside, name)
 

@@ -10,7 +10,7 @@ import pytest
 
 from hbmodel.encoding.codecs.text import terminated
 from hbmodel.errors import FamilyNotFound, InvalidRequest
-from hbmodel.store import ConditionalChange, Delete, Family, Put, Scan
+from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Family, Put, Scan
 from hbmodel.store.filters import ColumnPrefix, ColumnRange
 from hbmodel.store.folded import FoldedStore
 from hbmodel.store.wide_rows import ROW_VERSION
@@ -145,8 +145,17 @@ def test_conditions_and_counters_are_of_the_object(bed: Bed) -> None:
     assert wide.store.check_and_put(wide.table, x, b"d:a", None, Put(x, {b"d:a": b"1"}))
     assert not wide.store.check_and_put(wide.table, x, b"d:a", None, Put(x, {b"d:a": b"2"}))
     assert wide.store.check_and_put(wide.table, x, b"d:a", b"1", Put(x, {b"d:b": b"2"}))
+    bed.store.calls.clear()
+    places = [place(row, b"%02d" % n) for row in (b"r", b"s") for n in range(40)]
+    puts = [ConditionalPut(b"d:a", expected, Put(at, {b"d:b": b"3"})) for at in (x, *places) for expected in (b"1",)]
+    assert list(wide.store.check_and_put_each(wide.table, puts)) == [True, *[False] * 80]
+    assert wide.names() == ["check_and_put_each"]
+    assert all(each.put.row in (b"r", b"s") for each in bed.store.calls[0].items)
+    [other] = wide.store.check_and_put_each(wide.table, [ConditionalPut(b"e:x", b"e", Put(b"r", {b"e:x": b"f"}))])
+    assert other
+    assert wide.cells()[b"r"][b"e:x"][0] == b"f"
     assert [wide.store.increment(wide.table, x, b"d:n", 3), wide.store.increment(wide.table, x, b"d:n", 4)] == [3, 7]
-    assert wide.objects() == {x: {b"d:a": b"1", b"d:b": b"2", b"d:n": (7).to_bytes(8, "big")}}
+    assert wide.objects() == {x: {b"d:a": b"1", b"d:b": b"3", b"d:n": (7).to_bytes(8, "big")}}
 
 
 @pytest.mark.parametrize("bed", STORES, indirect=True)

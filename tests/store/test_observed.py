@@ -13,7 +13,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 import hbmodel as hb
-from hbmodel.store import ConditionalChange, Delete, Family, PipelinedStore, Put, Row, Scan, Store
+from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Family, PipelinedStore, Put, Row, Scan, Store
 from hbmodel.store.observed import ObservedStore
 from tests.protocol.test_driver import Beginning
 from tests.support.beds import HBASE, Bed
@@ -174,6 +174,12 @@ def test_bytes_are_those_of_keys_and_values_on_their_way(data: tuple[ObservedSto
         ("scan", 1, 3 + 3 + 5, lambda: list(store.scan("t", [Scan(columns=[b"d:a"])])[0])),
         ("mutate_row", 1, 3 + 3 + 5 + 3 + 3 + 3, lambda: store.mutate_row("t", [put, Delete(b"row", columns=[b"d:b"])])),
         ("check_and_put", 1, 3 + 1 + 3 + 3 + 2, lambda: store.check_and_put("t", b"row", b"d:b", b"x", Put(b"row", {b"d:b": b"yy"}))),
+        (
+            "check_and_put_each",
+            2,
+            2 * (3 + 1 + 3 + 3 + 2),
+            lambda: store.check_and_put_each("t", [ConditionalPut(b"d:b", b"x", Put(row, {b"d:b": b"yy"})) for row in (b"row", b"raw")]),
+        ),
         ("check_and_mutate", 1, 3 + 3 + 1, lambda: store.check_and_mutate("t", b"row", b"d:z", None, [Delete(b"row", families=[b"d"])])),
         (
             "check_and_mutate_many",

@@ -10,13 +10,13 @@ from attrs import evolve, frozen
 from hbmodel.encoding.codecs.text import escape, terminated, unescape_part
 from hbmodel.encoding.places import PlaceForm, PrefixEnd
 from hbmodel.errors import DecodingError
-from hbmodel.store import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan, Store
+from hbmodel.store import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan, Store
 from hbmodel.store.checks.reads import check_scans
 from hbmodel.store.checks.rows import check_row
 from hbmodel.store.filters import And, Filter, Or, RowContains
 from hbmodel.store.folded import FoldedStore
 from hbmodel.store.object_filters import object_filter
-from hbmodel.store.port import BegunPut, RepeatingStore, read_versions
+from hbmodel.store.port import BegunPut, RepeatingStore, check_and_put_each, read_versions
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.wide_rows import ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
@@ -216,6 +216,11 @@ class CutStore(WrappingStore):
         if folded is None:
             return self._store.check_and_put(table, row, column, expected, put)
         return folded.check_and_put(table, self._placed(row), column, expected, self._moved([put])[0])
+
+    def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
+        folded = self._folded(table)
+        moved = puts if folded is None else [evolve(each, put=self._moved([each.put])[0]) for each in puts]
+        return check_and_put_each(folded or self._store, table, moved)
 
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         folded = self._folded(table)

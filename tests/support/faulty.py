@@ -8,15 +8,15 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import CapabilityError, StoreUnavailable, UnknownOutcome
-from hbmodel.store import Capabilities, Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan, Store
+from hbmodel.store import Capabilities, Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan, Store
 from hbmodel.store.closing import ClosingStore
-from hbmodel.store.port import read_versions
+from hbmodel.store.port import check_and_put_each, read_versions
 from hbmodel.tables.registry import CLOCK_ROW
 
 Mode = Literal["before", "after", "first half", "second half"]
 MODES: tuple[Mode, ...] = ("before", "after", "first half", "second half")
 
-IN_PARTS = frozenset({"put", "delete", "check_and_mutate_many"})
+IN_PARTS = frozenset({"put", "delete", "check_and_put_each", "check_and_mutate_many"})
 """Calls of which some rows may be carried out and others not."""
 
 READS = frozenset({"get", "get_each", "versions", "scan", "batch", "tables", "families", "regions", "namespaces"})
@@ -119,6 +119,9 @@ class RecordingStore(ClosingStore):
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         return bool(self._do(Call("check_and_put", table, [put]), lambda _: self.inner.check_and_put(table, row, column, expected, put)))
+
+    def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
+        return list(self._do(Call("check_and_put_each", table, puts), lambda puts: check_and_put_each(self.inner, table, puts)))
 
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         self._refuse()

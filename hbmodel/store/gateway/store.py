@@ -27,9 +27,10 @@ from hbmodel.store.gateway.retry import Backoff, Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.gateway.scan_multiplexer import ScanIterator, ScanMultiplexer
+from hbmodel.store.gateway.spread import spread
 from hbmodel.store.gateway.table_names import name_in_port, name_in_store
 from hbmodel.store.port import BegunPut, Capabilities
-from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
+from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan
 
 logger = logging.getLogger("hbmodel")
 
@@ -189,6 +190,14 @@ class GatewayStore(GatewayClient):
         check_conditional_put(table, row, column, put)
         request = self._check_and_put_request(self._name(table), column, expected or b"", put)
         return bool(self._call(Idempotence.ANEW, request, table=table, key=row))
+
+    def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> list[bool]:
+        """Puts one cell in each of many rows if another (or the same) is as expected; see `ConditionalPutsStore`."""
+        for each in puts:
+            check_conditional_put(table, each.put.row, each.column, each.put)
+        name = self._name(table)
+        requests = [self._check_and_put_request(name, each.column, each.expected or b"", each.put) for each in puts]
+        return [bool(reply) for reply in spread(self._caller, self._pool.size, requests, table)] if requests else []
 
     @abstractmethod
     def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:

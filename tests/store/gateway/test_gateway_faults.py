@@ -11,8 +11,9 @@ from attrs import frozen
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.session.connect import connect
-from hbmodel.store import ConditionalChange, Delete, Family, PipelinedStore, Put, Store
+from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Family, PipelinedStore, Put, Store
 from hbmodel.store.gateway.batches import MAX_ROWS
+from hbmodel.store.port import check_and_put_each
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.gateway_tables import store_with_table
 from tests.support.proxy import Proxy
@@ -126,6 +127,7 @@ def test_writes_that_count_anew_are_tried_once(proxy: Proxy, gateway: Gateway, s
     writes: list[tuple[str, Callable[[], object]]] = [
         (gateway.increment, lambda: through.increment(TABLE, b"once", b"d:n", 1)),
         (gateway.check, lambda: through.check_and_put(TABLE, b"once", b"d:c", None, Put(b"once", {b"d:c": b"1"}))),
+        (gateway.check, lambda: check_and_put_each(through, TABLE, [ConditionalPut(b"d:c", None, Put(b"once", {b"d:c": b"1"}))])),
         (gateway.put_untimed, lambda: through.put(TABLE, [Put(b"once", {A: b"1"})])),
         (gateway.delete_untimed, lambda: through.delete(TABLE, [Delete(b"once", columns=[A])])),
     ]
@@ -143,6 +145,32 @@ def test_writes_that_count_anew_are_tried_once(proxy: Proxy, gateway: Gateway, s
         assert proxy.calls().count(method) == 1
     counted = int.from_bytes(store.get(TABLE, [b"once"])[0].columns[b"d:n"].value)  # type: ignore[union-attr]
     assert counted == (0 if break_ == "lose" else 1)
+
+
+def conditional_puts(name: bytes) -> list[ConditionalPut]:
+    return [ConditionalPut(A, None, Put(b"%s%03d" % (name, n), {A: b"1"})) for n in range(200)]
+
+
+def test_many_conditional_puts_are_spread_over_connections(proxy: Proxy, gateway: Gateway, store: Store) -> None:
+    puts = conditional_puts(b"spread")
+    store.put(TABLE, [each.put for each in puts[::3]])
+    with connect(proxy.url + "?timeout=20") as through, connect(proxy.url + "?timeout=20&pool=1") as alone:
+        assert list(check_and_put_each(through, TABLE, puts)) == [n % 3 > 0 for n in range(200)]
+        assert proxy.connections == 4
+        assert proxy.calls().count(gateway.check) == 200
+        assert not any(check_and_put_each(alone, TABLE, puts))
+        assert proxy.connections == 5
+
+
+@pytest.mark.parametrize("after", [0, 100, 2000, 5000])
+def test_an_answer_that_is_lost_of_many_conditional_puts_leaves_them_in_doubt(proxy: Proxy, store: Store, after: int) -> None:
+    puts = conditional_puts(b"doubt%d-" % after)
+    with connect(proxy.url + "?timeout=20") as through:
+        proxy.cut_after_reply_bytes(after)
+        with pytest.raises(UnknownOutcome):
+            check_and_put_each(through, TABLE, puts)
+        check_and_put_each(through, TABLE, puts)  # no connection with answers to come is used again
+    assert None not in store.get(TABLE, [each.put.row for each in puts])
 
 
 def test_a_connection_that_broke_while_unused_harms_nobody(proxy: Proxy, gateway: Gateway, through: Store) -> None:

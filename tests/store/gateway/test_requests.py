@@ -13,7 +13,7 @@ from hbmodel.errors import (
     StoreUnavailable,
     StoreURLError,
 )
-from hbmodel.store import MAX_CELL_SIZE, Capabilities, ConditionalChange, Delete, Family, Put, Scan, Store
+from hbmodel.store import MAX_CELL_SIZE, Capabilities, ConditionalChange, ConditionalPut, Delete, Family, Put, Scan, Store
 from hbmodel.store.filters import Or
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.ranges import KeyRange
@@ -173,6 +173,8 @@ BAD: list[Callable[[GatewayStore], object]] = [
     lambda store: store.check_and_put("t", b"k", A, None, Put(b"k", CELLS, 5)),
     lambda store: store.check_and_put("t", b"k", A, None, Put(b"k", {A: b"", B: b""})),
     lambda store: store.check_and_put("t", b"k", b"d", None, Put(b"k", CELLS)),
+    lambda store: store.check_and_put_each("t", [ConditionalPut(A, None, Put(b"k", CELLS)), ConditionalPut(A, None, Put(b"l", CELLS, 5))]),
+    lambda store: store.check_and_put_each("t", [ConditionalPut(b"d", None, Put(b"k", CELLS))]),
     lambda store: store.increment("t", b"", A, 1),
     lambda store: store.increment("t", b"k", b"d", 1),
     lambda store: store.increment("t", b"k", A, 2**63),
@@ -190,6 +192,7 @@ def test_bad_requests_are_refused_before_any_call(nobody: GatewayStore, call: Ca
 
 def test_nothing_to_do_makes_no_call(nobody: GatewayStore) -> None:
     assert nobody.get("t", []) == []
+    assert nobody.check_and_put_each("t", []) == []
     nobody.put("t", [])
     nobody.delete("t", [])
     empty = [Scan(KeyRange(b"b", b"a")), Scan(KeyRange(b"", b"")), Scan(limit=0), Scan(KeyRange(b"a", b"a"), reversed=True)]
