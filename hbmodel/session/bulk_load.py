@@ -55,7 +55,7 @@ class Loader:
                     raise  # nothing was sent: the error speaks for itself
                 partial = error.details if isinstance(error, PartialWrite) else {"pending": [call.subject for call in batch]}
                 raise PartialWrite(
-                    "The load stopped: at least the first `position` objects are written. Load all of them again: that puts the same objects.",
+                    "The load stopped: at least the first `position` objects are written. Load all objects again, or those that follow.",
                     **{"applied": [], "failures": [], "reason": str(error), **partial, "position": self._certain},
                 ) from error
             self._begun, self._certain = True, position
