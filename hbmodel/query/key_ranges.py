@@ -43,10 +43,16 @@ def buckets_and_rows(
     rows = None
     if path.index is None and found.complete(path.layout):
         # A key that HBase cannot store is absent; asking for it would be an error.
-        keys = [r.start for ranges in gathered.values() for r in ranges if 0 < len(r.start) <= MAX_ROW_LENGTH]
+        keys = [r.start for ranges in gathered.values() for r in ranges if _can_be(schema, r.start)]
         rows = sorted(keys, key=path.position if order is None else lambda row: order.key(path.position(row)), reverse=backwards)
     runs = sorted(gathered.items(), key=itemgetter(0))
     return [Bucket(path.salt.prefix(bucket), merge_ranges(ranges), lead) for (bucket, lead), ranges in runs], rows
+
+
+def _can_be(schema: TableSchema, key: bytes) -> bool:
+    """Whether HBase can store a row with this key; of objects that share rows, the row that holds this one."""
+    row = key if schema.wide is None else schema.wide.form.cut(key)[0]
+    return 0 < len(row) <= MAX_ROW_LENGTH
 
 
 def only_range(

@@ -120,7 +120,7 @@ def test_a_failure_at_any_call_and_another_commit(name: str, limited: bool, capl
                 assert "could not be brought up to date" in caplog.text
             check_queries(store, scenario.model)
             if outcomes is None:
-                outcomes = session.commit()
+                outcomes = session.commit(resend=True)
             assert [outcome.action for outcome in outcomes] == [outcome.action for outcome in asked]
             assert session.commit() == []
             assert objects(store, scenario.model) == after
@@ -169,7 +169,7 @@ def test_a_store_that_stays_away_for_a_while(name: str) -> None:
                 step(session)
             for tries in count():
                 try:
-                    session.commit()
+                    session.commit(resend=True)
                     break
                 except hb.HbmodelError:
                     assert tries < 3
@@ -189,7 +189,7 @@ def test_an_interrupt_at_any_call_and_another_commit(name: str) -> None:
             session = hb.Session(FaultyStore(store, at, mode, crash=True))
             with pytest.raises(Crash):
                 scenario.run(session)
-            session.commit()
+            session.commit(resend=True)
             assert objects(store, scenario.model) == after
             check_exact(store, scenario.model)
 
@@ -294,6 +294,6 @@ def test_a_failure_and_another_commit_on_hbase(hbase_bed: Bed, name: str) -> Non
         session = hb.Session(FaultyStore(hbase_bed.store, at, mode))
         with suppress(hb.HbmodelError):
             scenario.run(session)
-        session.commit()
+        session.commit(resend=True)
         assert objects(hbase_bed.store, scenario.model) == after
         check_exact(hbase_bed.store, scenario.model)

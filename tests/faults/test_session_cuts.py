@@ -151,7 +151,7 @@ def test_a_commit_can_go_on_after_a_fault_at_any_call(cut: Cut, name: str, full:
         check_queries(cut.bed.store, scenario.model)
         cut.proxy.disarm()
         if outcomes is None:
-            outcomes = session.commit()
+            outcomes = session.commit(resend=True)
         assert [outcome.action for outcome in outcomes] == [outcome.action for outcome in asked]
         assert session.commit() == []  # which deletes old index entries that could not be deleted
         assert objects(cut.bed.store, scenario.model) == after

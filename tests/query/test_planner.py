@@ -23,6 +23,7 @@ from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.store.filters import KeyOnly
 from hbmodel.store.ranges import KeyRange, prefix_successor
+from tests.support.beds import fresh
 from tests.support.examples import examples
 from tests.support.random_queries import (
     DESCENDING_CODECS,
@@ -209,6 +210,26 @@ def test_neighbouring_whole_keys_are_all_got() -> None:
 def test_keys_that_hbase_cannot_hold_are_not_asked_for() -> None:
     made = planned(query(Word, Word.word.in_(["", "a", "x" * 32_768, "x" * 32_767])))
     assert made.rows == [b"a", b"x" * 32_767]
+
+
+@hb.model(table="shared_words", family="d")
+class SharedWord:
+    word: hb.Key[str] = hb.key(hb.Delimited("|"))
+    number: hb.Key[int] = hb.key(hb.Int8, part="column")
+    size: hb.Column[int] = hb.column("s")
+
+
+def test_objects_of_rows_that_no_store_takes_are_absent() -> None:
+    with fresh(SharedWord) as store:
+        session = hb.Session(store)
+        session.add(SharedWord(word="a", number=1, size=1))
+        session.commit()
+        words = session.query(SharedWord)
+        for word in ("", "x" * 32_768):
+            assert words.where(SharedWord.word == word, SharedWord.number == 1).all() == []
+            assert words.where(SharedWord.word == word).all() == []
+            found = words.where(SharedWord.word.in_([word, "a"]), SharedWord.number.in_([1, 2])).all()
+            assert found == [SharedWord(word="a", number=1, size=1)]
 
 
 def test_what_lies_behind_a_position() -> None:
