@@ -11,6 +11,14 @@ from tests.support.calls_of_kinds import DEEDS, KINDS, Kind, beginnings, fitting
 from tests.support.examples import examples
 from tests.support.two_programs import Fault, Stage, random_schedule
 
+STORES = [
+    pytest.param(name, limited, id=f"{name}{', limited' if limited else ''}")
+    for limited in (False, True)
+    for name in KINDS
+    if not (limited and KINDS[name].schema.versioned)
+]
+"""The kinds, each on a store that changes rows atomically, and on one that does not, where there are no versions."""
+
 Case = tuple[tuple[str, ...], tuple[str, str], int]
 
 
@@ -20,21 +28,14 @@ def cases(of: Kind) -> list[Case]:
     return list(itertools.product(beginnings(of), pairs, range(40)))
 
 
-def _stage(name: str, distinct: bool, limited: bool) -> Stage:
-    if limited and KINDS[name].schema.versioned:
-        pytest.skip("a store without check-and-mutate has no versions")
-    return Stage.of_kind(KINDS[name], distinct=distinct, limited=limited)
-
-
 def some(of: list[Case], seed: str) -> list[Case]:
     return random.Random(seed).sample(of, min(len(of), examples(30)))
 
 
-@pytest.mark.parametrize("limited", [False, True], ids=["atomic rows", "limited"])
 @pytest.mark.parametrize("distinct", [True, False], ids=["every request a later time", "a clock that stands still"])
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("name", "limited"), STORES)
 def test_two_calls_leave_what_some_order_of_them_leaves(name: str, distinct: bool, limited: bool) -> None:
-    stage = _stage(name, distinct, limited)
+    stage = Stage.of_kind(KINDS[name], distinct=distinct, limited=limited)
     for number, (begin, pair, seed) in enumerate(some(cases(KINDS[name]), f"{name} {distinct}")):
         result = stage.run(begin, pair, number, random_schedule(seed))
         assert result.wrong is None, (begin, pair, seed, result.wrong)
@@ -59,11 +60,10 @@ def _interrupted(stage: Stage, number: int, case: Interruption) -> None:
     assert result.wrong is None, (case, result.wrong)
 
 
-@pytest.mark.parametrize("limited", [False, True], ids=["atomic rows", "limited"])
 @pytest.mark.parametrize("distinct", [True, False], ids=["every request a later time", "a clock that stands still"])
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("name", "limited"), STORES)
 def test_a_call_beside_one_that_is_interrupted(name: str, distinct: bool, limited: bool) -> None:
-    stage = _stage(name, distinct, limited)
+    stage = Stage.of_kind(KINDS[name], distinct=distinct, limited=limited)
     drawn = random.Random(f"{name} {distinct}")
     cases = interruptions(KINDS[name])
     for number, case in enumerate(drawn.sample(cases, min(len(cases), examples(40)))):
