@@ -173,21 +173,31 @@ def test_a_clock_that_is_off_beyond_the_bound_refuses_writes_of_indexed_rows(bed
     assert [o.number for o in session.query(Order).where(Order.state == "new")] == [2]
 
 
-@pytest.mark.parametrize("ahead", [CLOCK_BOUND - 10_000, 10_000 - CLOCK_BOUND])
-def test_a_clock_within_the_bound_is_corrected(bed: Bed, ahead: int) -> None:
-    bed.use(Person)
-    session = hb.Session(ShiftedStore(bed.store, ahead))
+@hb.model(table="clocks", family="d")
+class Clocked:
+    """Of one test alone, since a bed is not emptied before the times of its cells have passed."""
+
+    name: hb.Key[str] = hb.key()
+    city: hb.Column[str | None] = hb.column("c", default=None)
+
+    by_city = hb.index("city")
+
+
+def test_a_clock_within_the_bound_is_corrected(bed: Bed) -> None:
+    bed.use(Clocked)
     real = hb.Session(bed.store)
-    for one, other in ((session, real), (real, session)):
-        one.add(Person(name=f"{ahead}", city="a"))
-        (first,) = one.commit()
-        other.update(Person(name=f"{ahead}"), city="b")
-        (second,) = other.commit()
-        assert first.timestamp is not None
-        assert second.timestamp is not None
-        assert second.timestamp > first.timestamp
-        assert real.get(Person, name=f"{ahead}") == Person(name=f"{ahead}", city="b")
-    assert real.query(Person).where(Person.city == "b").count() == 1
+    for ahead in (CLOCK_BOUND - 10_000, 10_000 - CLOCK_BOUND):
+        session = hb.Session(ShiftedStore(bed.store, ahead))
+        for one, other in ((session, real), (real, session)):
+            one.add(Clocked(name=f"{ahead}", city="a"))
+            (first,) = one.commit()
+            other.update(Clocked(name=f"{ahead}"), city=f"b {ahead}")
+            (second,) = other.commit()
+            assert first.timestamp is not None
+            assert second.timestamp is not None
+            assert second.timestamp > first.timestamp
+            assert real.get(Clocked, name=f"{ahead}") == Clocked(name=f"{ahead}", city=f"b {ahead}")
+        assert real.query(Clocked).where(Clocked.city == f"b {ahead}").count() == 1
 
 
 def test_a_cell_from_the_future_is_named_and_stops_only_its_row(bed: Bed) -> None:
