@@ -16,7 +16,7 @@ from attrs import evolve
 
 from hbmodel.mapping.schema import FLAG
 from hbmodel.protocol.claimed_key import CLAIMED, abandoned_claim
-from hbmodel.protocol.future_cells import check_free
+from hbmodel.protocol.future_cells import error_if_hidden
 from hbmodel.protocol.operations import CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol, PutRows
 from hbmodel.protocol.unindexed_insert import counters_over, whole_row
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -29,8 +29,8 @@ def insert_claimed(
 ) -> Protocol[Outcome]:
     """Puts an object if its row is neither there nor claimed; raises `RowExists`.
 
-    No row is put twice: before the last step nothing of it can be read, and after that step the call is over. The server never gives
-    the flag a time below that of the claim that it was checked for, nor is that claim visible beside a delete that hides the flag.
+    No row is put twice: before the last step nothing of it can be read, and after that step the call is over. No delete hides the flag
+    of that step: it would have hidden the claim too, since the server gives the flag a time that is not below that of the claim.
 
     Args:
         planner: plans the mutations.
@@ -58,7 +58,7 @@ def insert_claimed(
         if held.value != claim:
             expected = yield from abandoned_claim(table, row, held, grace)
             continue
-        if (error := (yield from check_free(planner.schema, found, {*columns, *plan.blanks}, held.timestamp))) is not None:
+        if (error := (yield from error_if_hidden(planner.schema, found, {*columns, *plan.blanks}, held.timestamp))) is not None:
             yield DeleteRows(table, [Delete(row, columns=(flag,), timestamp=held.timestamp)])  # the claim
             raise error
         puts = [Put(row, columns, held.timestamp)] if columns else []

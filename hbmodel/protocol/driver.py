@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, TypeVar
 from typing import Protocol as Port
 
-from hbmodel.errors import SchemaMismatch, StoreClosed, StoreError, StoreUnavailable, TableNotFound, UnknownOutcome
+from hbmodel.errors import FamilyNotFound, SchemaMismatch, StoreClosed, StoreError, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.operations import (
     Acknowledge,
@@ -246,7 +246,18 @@ def may_have_written(operation: Operation, error: BaseException) -> bool:
     if not isinstance(operation, Change):
         return False
     alone = not isinstance(operation, Together) or len(operation.operations) == 1
-    return not (alone and isinstance(error, StoreUnavailable | StoreClosed | TableNotFound))
+    if alone and isinstance(error, StoreUnavailable | StoreClosed | TableNotFound):
+        return False
+    return not (isinstance(error, FamilyNotFound) and _changes_one_row(operation))
+
+
+def _changes_one_row(operation: Change) -> bool:
+    match operation:
+        case PutRows(_, changes) | DeleteRows(_, changes):
+            return len({change.row for change in changes}) == 1
+        case MutateRow() | CheckAndMutate() | CheckAndPut():
+            return True
+    return False
 
 
 def counts_again(schema: TableSchema, operation: Operation) -> bool:

@@ -53,23 +53,23 @@ def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[li
         masks: what was carried out with the deletes of the rows.
 
     Returns:
-        The deletes that were carried out.
+        The further deletes that were carried out.
     """
     made: list[Delete] = []
-    left = {mask.row: mask.timestamp or 0 for mask in masks if not schema.counter_columns.isdisjoint(mask.columns)}
+    left = [mask for mask in masks if not schema.counter_columns.isdisjoint(mask.columns)]
     for _ in range(ROUNDS):
         if not left:
             break
-        found: Sequence[Row | None] = yield GetRows(schema.table, tuple(left), sorted(schema.counter_columns))
-        again: list[Delete] = []
-        for row in found:
-            beyond = {} if row is None else {c: cell.timestamp for c, cell in row.columns.items() if cell.timestamp > left[row.row]}
-            if row is not None and beyond:
-                again.append(Delete(row.row, columns=tuple(sorted(beyond)), timestamp=max(beyond.values()) + MARGIN))
-        if again:
-            yield DeleteRows(schema.table, again)
-        made += again
-        left = {mask.row: mask.timestamp or 0 for mask in again}
+        # Cells that a mask hides are not found.
+        found: Sequence[Row | None] = yield GetRows(schema.table, [mask.row for mask in left], sorted(schema.counter_columns))
+        left = [
+            Delete(row.row, columns=tuple(row.columns), timestamp=max(cell.timestamp for cell in row.columns.values()) + MARGIN)
+            for row in found
+            if row is not None
+        ]
+        if left:
+            yield DeleteRows(schema.table, left)
+        made += left
     return made
 
 
@@ -184,7 +184,7 @@ def check_shown(schema: TableSchema, row: Row, put: Put, blanks: Collection[byte
         )  # fmt: skip
 
 
-def check_free(schema: TableSchema, row: Row, columns: Collection[bytes], claimed: int) -> Protocol[ClockError | None]:
+def error_if_hidden(schema: TableSchema, row: Row, columns: Collection[bytes], claimed: int) -> Protocol[ClockError | None]:
     """The error of an insert whose columns would be hidden by cells ahead of the server's clock, or None.
 
     Args:

@@ -6,7 +6,7 @@ safe to repeat: its timestamps are part of it, or its docstring says why.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from attrs import frozen
@@ -199,3 +199,20 @@ Question = GetRows | FirstRows | ReadClock | AskIfAhead | CheckLease | CheckBind
 Operation = Change | Question | LetClockTick | AwaitClock | Acknowledge
 
 Protocol = Generator[Operation, Any, R]
+
+
+def carried_out(protocol: Protocol[R], step: Callable[[Operation], Protocol[Any]]) -> Protocol[R]:
+    """Runs a protocol as a part of another one.
+
+    Args:
+        protocol: the protocol; its result is returned.
+        step: carries out one of its operations, as it is or otherwise, and returns the answer.
+    """
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
+        answer = yield from step(operation)

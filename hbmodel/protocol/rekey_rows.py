@@ -23,6 +23,7 @@ from hbmodel.protocol.operations import (
     Operation,
     Protocol,
     ReadClock,
+    carried_out,
 )
 from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.server_time import traces_of
@@ -41,15 +42,13 @@ def without_acknowledgement(
     protocol: Protocol[Any], change: Callable[[CheckAndMutate], Operation] = lambda operation: operation
 ) -> Protocol[Any]:
     """Runs a protocol as a part of another one: it acknowledges nothing, and `change` may replace its conditional change."""
-    answer: Any = None
-    while True:
-        try:
-            operation = protocol.send(answer)
-        except StopIteration as stop:
-            return stop.value
-        answer = None
-        if not isinstance(operation, Acknowledge):
-            answer = yield change(operation) if isinstance(operation, CheckAndMutate) else operation
+
+    def step(operation: Operation) -> Protocol[Any]:
+        if isinstance(operation, Acknowledge):
+            return None
+        return (yield change(operation) if isinstance(operation, CheckAndMutate) else operation)
+
+    return carried_out(protocol, step)
 
 
 @define(eq=False)
@@ -205,16 +204,15 @@ class UnindexedMover(RowMover):
     def _noting(self, protocol: Protocol[Outcome]) -> Protocol[Outcome]:
         """The same insert; notes what is done."""
         self.placed, self.left = None, False
-        answer: Any = None
-        while True:
-            try:
-                operation = protocol.send(answer)
-            except StopIteration as stop:
-                outcome: Outcome = stop.value
-                self.placed = outcome
-                return outcome
+
+        def step(operation: Operation) -> Protocol[Any]:
             answer = yield operation
             self.left |= isinstance(operation, CheckAndMutate) and answer
+            return answer
+
+        outcome = yield from carried_out(protocol, step)
+        self.placed = outcome
+        return outcome
 
     def keep_entries(self, row: bytes) -> Protocol[None]:
         """See `RowMover.keep_entries`."""

@@ -82,16 +82,6 @@ class Batch:
         """Whether anything that may have changed a table was sent."""
         return self.running is not None and self.running.wrote
 
-    @property
-    def in_doubt(self) -> bool:
-        """Whether something was sent that may have been carried out, and that is not to be carried out twice."""
-        return self.running is not None and self.running.in_doubt
-
-    @property
-    def table(self) -> str:
-        """The table of the rows."""
-        return self.schema.table
-
     def sent_to(self, table: str) -> SentChanges:
         """The changes of versioned rows of a table that were sent."""
         return self.sent.setdefault(table, {})

@@ -52,16 +52,6 @@ class JointBatch:
         """Whether anything that may have changed a table was sent."""
         return self.running is not None and self.running.wrote
 
-    @property
-    def in_doubt(self) -> bool:
-        """As of `Batch`."""
-        return self.running is not None and self.running.in_doubt
-
-    @property
-    def table(self) -> str:
-        """The table of the rows."""
-        return self.parts[0].schema.table
-
 
 def row_of(schema: TableSchema, place: bytes) -> bytes:
     """The row that holds an object."""

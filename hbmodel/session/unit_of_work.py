@@ -160,7 +160,7 @@ class UnitOfWork:
             try:
                 current = self._batches[0]
                 if current.running is not None and current.running.in_doubt and not resend:
-                    raise UnknownOutcome(_UNKNOWN, table=current.table)
+                    raise UnknownOutcome(_UNKNOWN)
                 self._run(current)
             except HbmodelError as error:
                 refused = self._pinned is not None and not isinstance(error, StoreError)  # nothing but entries may be written then
@@ -315,8 +315,9 @@ class UnitOfWork:
     def _partial(self, error: HbmodelError) -> HbmodelError:
         pending = [call for call in self._committing if call.remaining]
         applied = [call.outcome for call in self._committing if not call.remaining and call.outcome is not None]
+        running = self._batches[0].running
         return PartialWrite(
-            _IN_DOUBT if self._batches[0].in_doubt else _STOPPED,
+            _IN_DOUBT if running is not None and running.in_doubt else _STOPPED,
             applied=[outcome for outcome in applied if outcome.error is None],
             pending=[call.subject for call in pending],
             failures=[outcome for outcome in applied if outcome.error is not None],
@@ -333,7 +334,7 @@ _IN_DOUBT = (
     "discard(), or commit(resend=True) to write all of them: that overwrites what other programs have written to them since."
 )
 
-_UNKNOWN = "Calls were sent, their result is unknown, and the server gives their timestamps: commit() does not send them again."
+_UNKNOWN = "Calls were sent, and their result is unknown: sent again, they could undo what other programs have written since."
 
 
 def _refused(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> HbmodelError:

@@ -189,7 +189,7 @@ class ObservedStore(WrappingStore):
         )
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
-        """See `ConditionalPutsStore`; told as one call, also if the store puts one after another."""
+        """See `ConditionalPutsStore`; reported as one call, even if the store puts one after another."""
         return self._sent(
             table,
             "check_and_put_each",

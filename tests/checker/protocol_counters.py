@@ -15,7 +15,7 @@ from attrs import evolve
 
 import hbmodel as hb
 from hbmodel.protocol.future_cells import MARGIN
-from hbmodel.protocol.operations import AwaitClock, DeleteRows, GetRows, Protocol
+from hbmodel.protocol.operations import AwaitClock, DeleteRows, GetRows, Operation, Protocol, carried_out
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.store import Capabilities, Delete
@@ -116,29 +116,25 @@ class NoMargin(UnindexedRowPlanner):
 
 def _unawaited(protocol: Protocol[Any]) -> Protocol[Any]:
     """A delete is acknowledged while the clock is behind what it hides."""
-    answer: Any = None
-    while True:
-        try:
-            operation = protocol.send(answer)
-        except StopIteration as stop:
-            return stop.value
-        answer = None if isinstance(operation, AwaitClock) else (yield operation)
+
+    def step(operation: Operation) -> Protocol[Any]:
+        return None if isinstance(operation, AwaitClock) else (yield operation)
+
+    return carried_out(protocol, step)
 
 
 def _read_once(protocol: Protocol[Any]) -> Protocol[Any]:
     """A deleted row is not read again for increments beyond its mask."""
-    answer: Any = None
     deleted = False
-    while True:
-        try:
-            operation = protocol.send(answer)
-        except StopIteration as stop:
-            return stop.value
+
+    def step(operation: Operation) -> Protocol[Any]:
+        nonlocal deleted
         if deleted and isinstance(operation, GetRows):
-            answer = [None] * len(operation.rows)
-        else:
-            deleted |= isinstance(operation, DeleteRows)
-            answer = yield operation
+            return [None] * len(operation.rows)
+        deleted |= isinstance(operation, DeleteRows)
+        return (yield operation)
+
+    return carried_out(protocol, step)
 
 
 WITHOUT_MARGIN = Rules(writer=NoMargin)

@@ -16,7 +16,7 @@ import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.indexed_plan import DEAD
-from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol
+from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Operation, Protocol, carried_out
 from hbmodel.protocol.unique_claim import CLAIMED, claim_of, owner_of
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields, put_object
@@ -212,20 +212,14 @@ class Unwaiting(JointCommit):
 def fence_of(schema: TableSchema) -> Callable[[Protocol[Any]], Protocol[Any]]:
     """Fences that change the version of their object alone."""
 
-    def around(protocol: Protocol[Any]) -> Protocol[Any]:
-        answer: Any = None
-        while True:
-            try:
-                operation = protocol.send(answer)
-            except StopIteration as stop:
-                return stop.value
-            if isinstance(operation, CheckAndMutateRows) and operation.fences:
-                rows = yield GetRows(operation.table, [change.row for change in operation.changes], schema.row_columns)
-                changes = [_of_the_object(schema, change, row) for change, row in zip(operation.changes, rows, strict=True)]
-                operation = evolve(operation, changes=changes)
-            answer = yield operation
+    def step(operation: Operation) -> Protocol[Any]:
+        if isinstance(operation, CheckAndMutateRows) and operation.fences:
+            rows = yield GetRows(operation.table, [change.row for change in operation.changes], schema.row_columns)
+            changes = [_of_the_object(schema, change, row) for change, row in zip(operation.changes, rows, strict=True)]
+            operation = evolve(operation, changes=changes)
+        return (yield operation)
 
-    return around
+    return lambda protocol: carried_out(protocol, step)
 
 
 def _of_the_object(schema: TableSchema, change: ConditionalChange, row: Row | None) -> ConditionalChange:

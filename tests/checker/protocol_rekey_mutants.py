@@ -16,10 +16,12 @@ from hbmodel.protocol.operations import (
     CheckAndMutateRows,
     GetRows,
     MutateRow,
+    Operation,
     Protocol,
     PutRows,
     ReadClock,
     Together,
+    carried_out,
 )
 from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
 from hbmodel.protocol.rekey_rows import UnindexedMover
@@ -196,13 +198,7 @@ class UnmarkedVersions(VersionedMover):
 
 def _verified_at_once(protocol: Protocol[Any]) -> Protocol[Any]:
     """New entries are verified before their row is there."""
-    answer: Any = None
-    while True:
-        try:
-            operation = protocol.send(answer)
-        except StopIteration as stop:
-            return stop.value
-        answer = yield _verified_entries(operation)
+    return carried_out(protocol, lambda operation: _as_it_is(_verified_entries(operation)))
 
 
 def _verified_entries(operation: Any) -> Any:
@@ -218,35 +214,29 @@ def _verified(put: Put) -> Put:
 def _around(change: Callable[[CheckAndMutate], Protocol[Any]]) -> Rules:
     """Conditional changes are carried out by `change`."""
 
-    def changed(protocol: Protocol[Any]) -> Protocol[Any]:
-        answer: Any = None
-        while True:
-            try:
-                operation = protocol.send(answer)
-            except StopIteration as stop:
-                return stop.value
-            answer = yield from change(operation) if isinstance(operation, CheckAndMutate) else _as_it_is(operation)
+    def step(operation: Operation) -> Protocol[Any]:
+        return change(operation) if isinstance(operation, CheckAndMutate) else _as_it_is(operation)
 
-    return Rules(around=changed)
+    return Rules(around=lambda protocol: carried_out(protocol, step))
 
 
 def _refused_without(live: bool) -> Callable[[Protocol[Any]], Protocol[Any]]:
     """A refused insert begins again, whatever it finds of a row that is `live`, or dead."""
 
     def changed(protocol: Protocol[Any]) -> Protocol[Any]:
-        answer: Any = None
         put: Any = None
-        while True:
-            try:
-                operation = protocol.send(answer)
-            except StopIteration as stop:
-                return stop.value
+
+        def step(operation: Operation) -> Protocol[Any]:
+            nonlocal put
             answer = yield operation
             if isinstance(operation, GetRows) and put is not None:
                 (row,) = answer
                 own = row is not None and row.columns[b"d:_v"].value == put.cells[b"d:_v"]
                 answer = [None] if row is not None and not own and (row.columns[b"d:_l"].value == LIVE) == live else answer
             put = operation.mutations[0] if isinstance(operation, CheckAndMutate) and not answer else None
+            return answer
+
+        return carried_out(protocol, step)
 
     return changed
 

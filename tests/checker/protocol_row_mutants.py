@@ -10,7 +10,7 @@ from attrs import evolve
 
 from hbmodel.mapping.schema import LIVE
 from hbmodel.protocol.index_build import RowIndexer
-from hbmodel.protocol.operations import CheckAndMutate, GetRows, LetClockTick, MutateRow, Operation, Protocol, PutRows
+from hbmodel.protocol.operations import CheckAndMutate, GetRows, LetClockTick, MutateRow, Operation, Protocol, PutRows, carried_out
 from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -93,12 +93,8 @@ def without_checks(protocol: Protocol[Any]) -> Protocol[Any]:
 
 def put_until_seen(protocol: Protocol[Any]) -> Protocol[Any]:
     """What an insert has put is put again while nothing of the row is there."""
-    answer: Any = None
-    while True:
-        try:
-            operation = protocol.send(answer)
-        except StopIteration as stop:
-            return stop.value
+
+    def step(operation: Operation) -> Protocol[Any]:
         answer = yield operation
         while isinstance(operation, CheckAndMutate) and answer:
             (row,) = yield GetRows(operation.table, [operation.row], ())
@@ -106,19 +102,18 @@ def put_until_seen(protocol: Protocol[Any]) -> Protocol[Any]:
                 break
             yield LetClockTick()
             answer = yield operation
+        return answer
+
+    return carried_out(protocol, step)
 
 
 def _changed(protocol: Protocol[Any], change: Callable[[Operation], Operation | None]) -> Protocol[Any]:
-    answer: Any = None
-    while True:
-        try:
-            operation = protocol.send(answer)
-        except StopIteration as stop:
-            return stop.value
+    def step(operation: Operation) -> Protocol[Any]:
         made = change(operation)
         answer = None if made is None else (yield made)
-        if isinstance(operation, CheckAndMutate) and not isinstance(made, CheckAndMutate):
-            answer = True
+        return True if isinstance(operation, CheckAndMutate) and not isinstance(made, CheckAndMutate) else answer
+
+    return carried_out(protocol, step)
 
 
 CALLS: Mapping[str, tuple[Rules, str, Sequence[Sequence[str]]]] = {

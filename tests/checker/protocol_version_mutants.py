@@ -18,6 +18,7 @@ from hbmodel.protocol.operations import (
     Protocol,
     PutRows,
     Together,
+    carried_out,
 )
 from hbmodel.protocol.versioned_plan import Sent, Verdict, VersionedRowPlanner
 from hbmodel.protocol.writes import DeleteRow, RowWrite, UpdateFields
@@ -42,16 +43,7 @@ class Mutant:
 def changed(change: Callable[[Operation], Protocol[Any]]) -> Rules:
     """Each operation is carried out by `change`."""
 
-    def around(protocol: Protocol[Any]) -> Protocol[Any]:
-        answer: Any = None
-        while True:
-            try:
-                operation = protocol.send(answer)
-            except StopIteration as stop:
-                return stop.value
-            answer = yield from change(operation)
-
-    return Rules(around=around)
+    return Rules(around=lambda protocol: carried_out(protocol, change))
 
 
 def entries_last() -> Rules:

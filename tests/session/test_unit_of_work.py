@@ -16,6 +16,7 @@ from hbmodel.errors import StoreUnavailable
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.session.batches import Batch, Pending, split_batches
+from hbmodel.store import Family
 from hbmodel.store.clock_tick import let_tick_pass
 from tests.support.beds import cells_of, fresh, rows_of
 from tests.support.faulty import Call, FaultyStore, RecordingStore
@@ -258,7 +259,7 @@ def test_a_write_at_server_time_whose_answer_is_lost_is_not_sent_again(kind: str
             with pytest.raises(hb.PartialWrite, match=r"commit\(resend=True\) to write all of them") as caught:
                 session.commit()
             assert isinstance(caught.value.__cause__, hb.UnknownOutcome)
-            assert "commit() does not send them again" in caught.value.reason
+            assert "sent again, they could undo what other programs have written since" in caught.value.reason
             assert caught.value.pending
             assert not [call for call in store.calls[sent:] if call.writes]
             assert {table: cells_of(inner, table) for table in tables} == left
@@ -302,6 +303,18 @@ def test_writes_at_given_times_or_of_versions_are_sent_again(model: type[Any], m
                     "The commit stopped partway: the objects in `applied` are written, those in `pending` are not. Call commit() again"
                 )
             assert [outcome.action for outcome in session.commit()] == ["put"]
+
+
+def test_a_row_that_the_store_refuses_is_not_in_doubt() -> None:
+    with fresh(Life) as store:
+        session = hb.Session(store)
+        session.add(Life(name="a", text="mine"))
+        store.delete_table("uow_lives")
+        store.create_table("uow_lives", [Family(b"e")])
+        with pytest.raises(hb.FamilyNotFound):
+            session.commit()
+        store.add_family("uow_lives", Family(b"d"))
+        assert [outcome.action for outcome in session.commit()] == ["put"]
 
 
 def test_a_write_that_was_not_sent_is_sent_by_the_next_commit() -> None:

@@ -264,7 +264,7 @@ class Stage:
                 outcomes.append(found)  # without a mark of its own an insert does not know its row again once another call has changed it
             if (
                 found not in outcomes
-                and not _allowed(self.of, begin, state, deeds, found, errors)
+                and not _allowed(self.of, begin, state, deeds, found, errors, base)
                 and not self._mixed(deeds, found, outcomes)
             ):
                 wrong = f"found {dict(found)} with {[e and e.__name__ for e in errors]}, not one of {[dict(each) for each in outcomes]}"
@@ -331,17 +331,22 @@ WHOLE = ("add", "add none", "add ttl", "load", "insert")
 """Calls that put whole rows: beside `rekey` the object may be left under both keys, and `rekey` says so."""
 
 
-def _allowed(of: Kind, begin: Sequence[str], state: State, deeds: Sequence[str], found: State, errors: Any) -> bool:
+def _allowed(of: Kind, begin: Sequence[str], state: State, deeds: Sequence[str], found: State, errors: Any, base: int) -> bool:
     """What the documentation allows although no order of the calls gives it."""
     for at in (0, 1):
         one, other = deeds[at], deeds[1 - at]
-        if one == "rekey" and errors[at] is hb.RowExists and other in WHOLE and "k" in state and found.keys() == {"k", "z"}:
+        alone = DEEDS[other].then(of, state, base + 6 - at)  # what the other call would leave if there were only that
+        moved_beside = one == "rekey" and errors[at] is hb.RowExists and other in WHOLE and "k" in state and not isinstance(alone, type)
+        if moved_beside and found == {"k": alone["k"], "z": state["k"]}:  # type: ignore[index]
             return True
         if one == "rekey" and errors[at] is None and "k" in state and found == {"z": state["k"]}:
             return True  # what the other one wrote under the old key is lost, as beside a delete; or both have made the same move
-        if ("ttl" in one or "add ttl" in begin) and "delete" not in other and errors == (None, None) and found.keys() == {"k"}:
+        if errors != (None, None):
+            continue
+        if ("ttl" in one or "add ttl" in begin) and "delete" not in other and found == alone:
             return True  # the row has a time that was drawn before, so that the other call wins although it was first
-        if of.indexed and not of.schema.versioned and one == "insert" and other in WHOLE and errors == (None, None):
+        timed = of.indexed and not of.schema.versioned
+        if timed and one == "insert" and other in WHOLE and found == DEEDS[one].then(of, state, base + 5 + at):
             return True  # likewise: the other call had drawn its time before, and put its row later
     return False
 
