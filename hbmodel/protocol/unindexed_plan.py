@@ -106,13 +106,10 @@ class UnindexedRowPlanner:
         return [self.schema.by_name[name].column for name in write.changes if name in self.schema.by_name]
 
     def read_masks(self, writes: Iterable[RowWrite], bound: int) -> Protocol[dict[bytes, Delete | ClockError]]:
-        """For the rows of deletes, the deletes of cells that may be ahead of the server's clock; see `read_masks`.
-
-        Those are counters, and in tables that other programs fill every cell of the model.
-        """
+        """For the rows of deletes, the deletes of cells that are ahead of the server's clock; see `read_masks`."""
         rows = [write.row for write in writes if isinstance(write, DeleteRow)]
-        columns = self.deletion(b"").columns or sorted(self.schema.counter_columns)
-        if not rows or not columns:
+        columns = self.deletion(b"").columns or self.schema.family_names
+        if not rows:
             return {}
         return (yield from read_masks(self.schema, rows, columns, bound))
 

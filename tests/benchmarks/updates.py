@@ -1,7 +1,7 @@
-"""Comparisons of updates, and of puts with and without the cell that shows that a row exists, with code written by hand on happybase.
+"""Comparisons of updates, deletes, and puts with and without the cell that shows that a row exists, with code by hand on happybase.
 
 By hand an update of one object reads its row, to see that there is one, and puts the cells: two calls, between which another program may
-delete the row. hbmodel's put is conditional.
+delete the row. hbmodel's put is conditional. By hand a delete is one call, which leaves cells whose timestamps are in the future.
 """
 
 from __future__ import annotations
@@ -95,6 +95,29 @@ def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
             for number in range(PUTS_OF_A_BATCH):
                 batch.put(struct.pack(">I", begin + number), {b"d:" + name[:1].encode(): value.encode() for name, value in VALUES.items()})
 
+    def put_and_delete(session: hb.Session) -> None:
+        session.add(Account(number=next(numbers), **VALUES))
+        session.commit()
+        session.delete_key(Account, number=next(numbers) - 1)
+        session.commit()
+
+    def put_and_delete_by_hand() -> None:
+        key = struct.pack(">I", next(numbers))
+        table.put(key, {b"d:" + name[:1].encode(): value.encode() for name, value in VALUES.items()})
+        table.delete(key)
+
+    def deletes(session: hb.Session) -> None:
+        begin = next(numbers) % 19_000
+        for number in range(begin, begin + OBJECTS_OF_A_BATCH):
+            session.delete_key(Account, number=number)
+        session.commit()
+
+    def deletes_by_hand() -> None:
+        begin = next(numbers) % 19_000
+        with table.batch() as batch:
+            for number in range(begin, begin + OBJECTS_OF_A_BATCH):
+                batch.delete(struct.pack(">I", number))
+
     for gateway, store in (("thrift1", first), ("thrift2", second)):
         session = hb.Session(store)
         target = 1.0 if gateway == "thrift1" else None
@@ -130,3 +153,6 @@ def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
         yield Case(
             f"{gateway}: 1000 puts, no column required / required", partial(puts, session, Loose), partial(puts, session, Account), 15, 1.25
         )
+        both = partial(put_and_delete, session)
+        yield Case(f"{gateway}: one put and one delete / by hand", both, put_and_delete_by_hand, MANY, in_row=IN_ROW)
+        yield Case(f"{gateway}: 500 deletes in a commit / a batch", partial(deletes, session), deletes_by_hand, 15)

@@ -181,9 +181,11 @@ def test_a_failure_says_how_many_are_deleted_and_repeating_is_safe(mode: Any) ->
     assert "The delete stopped" in said
 
 
-@pytest.mark.parametrize(("failing", "deleted", "key"), [(1, 0, 0), (2, 4, None), (3, 4, 4)])
-def test_a_failed_delete_names_the_first_key_and_the_reason(failing: int, deleted: int, key: int | None) -> None:
-    """Each page is a scan and a delete; where a scan fails no key is to blame."""
+@pytest.mark.parametrize(
+    ("failing", "call", "deleted", "key"), [(2, "delete", 0, 0), (3, "scan", 4, None), (4, "get", 4, None), (5, "delete", 4, 4)]
+)
+def test_a_failed_delete_names_the_first_key_and_the_reason(failing: int, call: str, deleted: int, key: int | None) -> None:
+    """Each page is a scan, a get and a delete; where a read fails no key is to blame."""
     with FaultyStore(hb.connect("memory:"), mode="first half") as store:
         hb.create_tables(store, Entry)
         session = hb.Session(store)
@@ -193,7 +195,7 @@ def test_a_failed_delete_names_the_first_key_and_the_reason(failing: int, delete
         store.at = len(store.calls) + failing
         with pytest.raises(hb.PartialWrite) as caught:
             query.delete(batch_size=4)
-        assert str(store.calls[-1]) == ("scan deleted_log" if key is None else "delete deleted_log")
+        assert str(store.calls[-1]) == f"{call} deleted_log"
         error, reason = caught.value, str(caught.value.__cause__).partition("reason: ")[2] or str(caught.value.__cause__)
         assert error.deleted == deleted
         assert error.reason == reason
