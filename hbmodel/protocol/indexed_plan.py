@@ -268,11 +268,12 @@ class IndexedRowPlanner:
             stale = self._stale(old, entries, put.timestamp)
             return RowPlan(outcome, entries, put, None, stale, self._marks(stale, nonce, put.timestamp))
         older = Delete(put.row, families=self.schema.family_names, timestamp=put.timestamp - 1)
-        stale = self._stale(old, (), self.version_time(old) + 1)
+        # Later entries of other writers may be the row's current ones again once this put expires.
+        stale = self._stale(old, (), version + 1) if (version := self.version_time(old)) >= 0 else []
         return RowPlan(outcome, entries, put, older, stale, self._marks(stale, nonce, put.timestamp, entries))
 
     def version_time(self, old: OldRow) -> int:
-        """When the old entries were put. Later entries of other writers may be the row's current ones again once this put expires."""
+        """When the entries of the old row were put; -1 for a row that was put by another program, or before any index: it has none."""
         cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return -1 if cell is None else cell.timestamp
 

@@ -9,12 +9,15 @@ from typing import Any
 from hbmodel.errors import (
     CapabilityError,
     ConflictError,
+    FamilyNotFound,
     HbmodelError,
+    InvalidRequest,
     PartialWrite,
     RowMoved,
     SchemaMismatch,
     SessionError,
     StoreError,
+    TableNotFound,
     UnknownOutcome,
 )
 from hbmodel.mapping.schema import TableSchema
@@ -44,6 +47,9 @@ RESTARTS = 5
 """How often a batch begins again because the indexes of its table have changed, each time at least a lease apart."""
 
 Unswept = Resumable | JointCommit
+
+LASTING = (TableNotFound, FamilyNotFound, InvalidRequest)
+"""Refusals of a store that the next call would get too: an index was dropped, for example."""
 
 UNSWEPT_BATCHES = 16
 """Most batches whose index entries could not be brought up to date that a session remembers."""
@@ -220,10 +226,7 @@ class UnitOfWork:
         except StoreError as error:
             if running.outcomes is None:
                 raise
-            # Everything is acknowledged; what is left are old index entries, which reads never return, and new ones to verify, for
-            # which reads get the row until then. Both carry the time of their write, so they are as right at the next commit as now.
-            log.warning("index entries of table %s could not be brought up to date: %s", current.schema.table, error.message)
-            self._unswept.append((self._view(current.schema), running))
+            self._leave(self._view(current.schema), running, current.schema.table, error)
         if moving and not self._moves.stayed(current):
             current.running = None
             self._run(current)
@@ -245,8 +248,7 @@ class UnitOfWork:
         except StoreError as error:
             if running.outcomes is None:
                 raise
-            log.warning("index entries of table %s could not be brought up to date: %s", current.parts[0].schema.table, error.message)
-            self._unswept.append((self._store, running))
+            self._leave(self._store, running, current.parts[0].schema.table, error)
         for batch, outcomes in zip(current.parts, running.outcomes or (), strict=True):
             for owner, outcome in zip(batch.owners, outcomes, strict=True):
                 owner.settle(outcome)
@@ -269,6 +271,16 @@ class UnitOfWork:
                 return
         running.run(store)
 
+    def _leave(self, store: Store, running: Unswept, table: str, error: StoreError) -> None:
+        """Leaves what follows the acknowledgement of a batch to the next commit, unless its failure is one that would be repeated.
+
+        These are old index entries to delete, which reads never return, and new ones to verify, for which reads get the row until
+        then. Both carry the time of their write, so they are as right at the next commit as now.
+        """
+        log.warning("index entries of table %s could not be brought up to date: %s", table, error.message)
+        if not isinstance(error, LASTING):
+            self._unswept.append((store, running))
+
     def _sweep(self) -> None:
         """Retries the deletes of old index entries that earlier commits left behind; another failure is not an error either."""
         again = self._unswept[-UNSWEPT_BATCHES:]
@@ -276,6 +288,8 @@ class UnitOfWork:
         for store, running in again:
             try:
                 running.run(store)
+            except LASTING:
+                continue
             except StoreError:
                 self._unswept.append((store, running))
 

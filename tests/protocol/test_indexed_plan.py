@@ -314,6 +314,18 @@ def test_nonces_differ() -> None:
 # --- rows that expire -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("write", ["add", "update"])
+def test_a_row_from_before_the_index_that_gets_a_ttl_has_no_entries_to_delete(write: str) -> None:
+    using = evolve(writer(Person), adopting=True, mixed=True)
+    old = using.old(StoredRow(b"ann", {b"p:c": StoredCell(b"Oslo", NOW - 9), b"p:s": StoredCell(b"Main", NOW - 9)}))
+    assert old.live
+    ann = Person(name="ann", city="Rome")
+    plan = using.plan(put_object(hb.schema_of(Person), ann, ttl=50) if write == "add" else evolve(part(ann, city="Rome"), ttl=50), old, NOW)
+    assert plan.put is not None
+    assert plan.put.ttl == 50 + (plan.put.timestamp is not None and NOW - plan.put.timestamp)
+    assert plan.stale == []
+
+
 def test_a_put_that_expires_deletes_what_is_older_and_old_entries_at_their_own_time() -> None:
     using, old = written(Person, Person(name="ann", city="Oslo", story="long"), note=(b"n", NOW + 5))
     write = put_object(hb.schema_of(Person), Person(name="ann", city="Oslo"), ttl=50)

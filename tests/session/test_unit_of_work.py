@@ -438,6 +438,31 @@ def test_only_so_many_failed_deletes_of_old_entries_are_remembered(monkeypatch: 
         assert session.query(Order).where(Order.state == "state 0").count() == 0
 
 
+def test_old_entries_in_an_index_that_was_dropped_are_not_deleted_again(caplog: pytest.LogCaptureFixture) -> None:
+    with fresh(Order) as inner:
+        session = hb.Session(inner)
+        session.add(order(1, "new"))
+        session.commit()
+
+        class Dropping(RecordingStore):
+            def delete(self, table: str, deletes: Sequence[Any]) -> None:
+                if table == "orders.by_state" and table in self.inner.tables():
+                    self.inner.delete_table(table)
+                super().delete(table, deletes)
+
+        dropping = Dropping(inner)
+        session = hb.Session(dropping)
+        session.update(order(1, "new"), state="sent")
+        session.commit()
+        assert "orders.by_state" not in inner.tables()
+        assert caplog.text.count("could not be brought up to date") == 1
+        dropping.told()
+        session.update(order(1, "sent"), note="seen")
+        session.commit()
+        assert "delete orders.by_state" not in dropping.told()
+        assert caplog.text.count("could not be brought up to date") == 1
+
+
 def test_the_bucket_of_a_random_salt_is_kept_when_a_commit_is_tried_again() -> None:
     with fresh(Hit) as inner:
         for at in (3, 4):

@@ -1,0 +1,210 @@
+"""Calls of two programs for one row while an operator builds, drops, repairs or purges an index of its table, or moves the table.
+
+All clocks are one, which moves with the requests and with the pauses that the programs make. So a program may stop for any time
+between two of its requests: the operator waits out the leases meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
+
+from attrs import evolve, frozen
+
+import hbmodel as hb
+from tests.support.calls_of_kinds import DEEDS, Kind, kind
+from tests.support.faulty import Call
+from tests.support.turns import Schedule, Turns
+from tests.support.two_programs import Result, Stage, SteppedStore
+
+CLOCKED = (
+    "hbmodel.protocol.clock", "hbmodel.protocol.driver", "hbmodel.tables.index_work", "hbmodel.tables.index_sweeps",
+    "hbmodel.tables.copying", "hbmodel.tables.migrate", "hbmodel.session.conflicts",
+)  # fmt: skip
+"""The modules that read a clock, or wait."""
+
+
+class PausedStore(SteppedStore):
+    """Lets programs stop after each of their requests; the server's clock is the only one.
+
+    A program counts its lease before a request, so a stop after one is a stop of the program, and no request that is under way.
+    """
+
+    CLOCK_BOOTTIME = 7
+
+    def _do(self, call: Call, apply: Any) -> Any:
+        answer = self._at_once(call, apply)
+        if call.writes:
+            self.now += 1  # the store's own pause
+        if self.turns is not None:
+            self.turns.wait()
+        return answer
+
+    # --- what the modules that wait know as `time` -------------------------------------------------------------------------
+
+    def time_ns(self) -> int:
+        return self.now * 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return self.now * 1_000_000
+
+    def clock_gettime_ns(self, clock: int) -> int:
+        return self.now * 1_000_000
+
+    def monotonic(self) -> float:
+        return self.now / 1000
+
+    def sleep(self, seconds: float) -> None:
+        """A pause of a program."""
+        self.now += max(1, round(seconds * 1000))
+        if self.turns is not None:
+            self.turns.wait()
+
+
+@frozen(eq=False)
+class Work:
+    """What an operator does.
+
+    Attributes:
+        name: of it.
+        kind: what programs declare.
+        before: what was declared when the table was made.
+        run: does it.
+        after: what is declared when it is done.
+    """
+
+    name: str
+    kind: Kind
+    before: Kind
+    run: Callable[[hb.Store, Kind], object]
+    after: Kind
+
+
+def _build(store: hb.Store, of: Kind) -> None:
+    assert hb.build_index(store, of.model, "by_m").readable
+
+
+def _drop(store: hb.Store, of: Kind) -> None:
+    hb.drop_index(store, of.model, "by_m")
+
+
+def _repair(store: hb.Store, of: Kind) -> None:
+    hb.repair_index(store, of.model, "by_m")
+
+
+def _purge(store: hb.Store, of: Kind) -> None:
+    hb.purge_rows(store, of.model)
+
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "indexed": {"index": "m", "null": None},
+    "text": {"index": "m", "null": None, "number": False},
+    "flag": {"index": "m", "null": None, "exists": hb.flag("e")},
+    "counter": {"index": "m", "null": None, "counter": True},
+    "versioned": {"index": "m", "null": None, "version": True},
+    "covering": {"index": "covering", "null": None, "version": True},
+    "unique": {"index": "unique", "null": None, "version": True},
+    "wide": {"index": "m", "wide": True},
+    "wide_counter": {"index": "m", "wide": True, "counter": True},
+    "wide_versioned": {"index": "m", "wide": True, "version": True},
+}
+
+
+def works() -> Mapping[str, Work]:
+    """Every work, for every kind of model."""
+    found: dict[str, Work] = {}
+    for name, options in OPTIONS.items():
+        of, bare = kind(f"beside_{name}", **options), kind(f"beside_{name}", **{**options, "index": ""})
+        for what, run, before, after in (
+            ("build", _build, bare, of), ("drop", _drop, of, bare), ("repair", _repair, of, of), ("purge", _purge, of, of),
+        ):  # fmt: skip
+            found[f"{what} {name}"] = Work(f"{what} {name}", of, before, run, after)
+    return found
+
+
+WORKS = works()
+
+
+@frozen(eq=False)
+class Place:
+    """A new store with the table of one work."""
+
+    work: Work
+    store: PausedStore
+
+    @classmethod
+    def of(cls, work: Work, *, distinct: bool) -> Place:
+        """A new store."""
+        store = PausedStore(distinct=distinct)
+        hb.create_tables(store, work.before.model)
+        return cls(work, store)
+
+    def run(
+        self, begin: Sequence[str], deeds: Sequence[str], number: int, schedule: Schedule, crash: tuple[int, int] | None = None
+    ) -> Result:
+        """Makes two calls at once, while the operator works; `number` must be new, since the key and the values come from it."""
+        of, key, base = self.work.kind, f"{number:07}", 10 * number
+        errors: list[Any] = [None, None, None]
+        with self.clocks():
+            stage = Stage(self.work.before, self.store, hb.Sessions(self.store))
+            state = stage._begun(begin, key, base)
+            sessions = [hb.Session(self.store) for _ in (0, 1)]
+            for session in sessions:
+                session.get(of.model, **_names(of, "warm"))
+
+            def program(at: int) -> None:
+                session = sessions[at]
+                try:
+                    DEEDS[deeds[at]].make(of, session, key, base + 5 + at)
+                    session.commit()
+                except hb.PartialWrite as error:
+                    errors[at] = type(error.failures[0].error or error) if error.failures else type(error)
+                except Exception as error:
+                    errors[at] = type(error)
+                finally:
+                    session.discard()
+
+            def operator() -> None:
+                try:
+                    self.work.run(self.store, of)
+                except Exception as error:
+                    errors[2] = error
+
+            turns = self.store.turns = Turns(schedule, crash)
+            try:
+                turns.run([lambda: program(0), lambda: program(1), operator])
+            finally:
+                self.store.turns = None
+            for at in turns.crashed & {0, 1}:
+                errors[at] = hb.UnknownOutcome
+            if 2 in turns.crashed:
+                operator()
+            self.store.now += 10_000
+            if errors[2] is not None:
+                return Result({}, (errors[0], errors[1]), f"the operator: {errors[2]!r}")
+            judge = Stage(self.work.after, self.store, hb.Sessions(self.store))
+            result = judge._judged(begin, state, deeds, key, base, (errors[0], errors[1]))
+            if result.wrong is None and self.work.after.indexed:
+                report = hb.verify_index(self.store, of.model, "by_m")
+                if report.missing:
+                    return evolve(result, wrong=str(report))
+        return result
+
+    def clocks(self) -> ExitStack:
+        """All programs have the clock of the store."""
+        stack = ExitStack()
+        for module in CLOCKED:
+            stack.enter_context(patch(f"{module}.time", self.store))
+        for name, pause in (
+            ("hbmodel.protocol.driver.let_tick_pass", self.store.tick), ("hbmodel.session.unit_of_work.let_tick_pass", self.store.tick),
+            ("hbmodel.protocol.driver.await_clock", self.store.pass_by),
+        ):  # fmt: skip
+            stack.enter_context(patch(name, pause))
+        stack.enter_context(patch("hbmodel.tables.index_work.LOOK", 1e9))
+        return stack
+
+
+def _names(of: Kind, key: str) -> dict[str, str]:
+    return {"r": "r" + key, "k": "k"} if of.wide else {"k": key}
