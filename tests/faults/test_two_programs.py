@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from tests.support.calls_of_kinds import DEEDS, KINDS, Kind, beginnings, fitting
+from tests.support.called_kinds import KINDS, Kind
+from tests.support.calls_of_kinds import DEEDS, beginnings, fitting
 from tests.support.examples import examples
 from tests.support.two_programs import Fault, Stage, random_schedule
 

@@ -14,7 +14,8 @@ from unittest.mock import patch
 from attrs import evolve, frozen
 
 import hbmodel as hb
-from tests.support.calls_of_kinds import DEEDS, Kind, kind
+from tests.support.called_kinds import Kind, kind
+from tests.support.calls_of_kinds import DEEDS
 from tests.support.faulty import Call
 from tests.support.turns import Schedule, Turns
 from tests.support.two_programs import Result, Stage, SteppedStore

@@ -19,7 +19,9 @@ from hbmodel.errors import StoreUnavailable
 from hbmodel.protocol.clock import wall_time
 from hbmodel.store.clock_tick import deletes_now
 from hbmodel.store.embedded import EmbeddedStore
-from tests.support.calls_of_kinds import DEEDS, Kind, State, moved, names
+from tests.support.called_kinds import Kind, Row, State, moved, names
+from tests.support.calls_of_kinds import DEEDS
+from tests.support.deeds import Then
 from tests.support.faulty import Call, RecordingStore
 
 
@@ -258,7 +260,7 @@ class Stage:
         found, wrong = self._found(key)
         if wrong is None:
             outcomes = list(self._orders(state, deeds, base, errors))
-            if self.store.limited and deeds == ("insert", "insert") and {*errors} == {hb.UnknownOutcome, hb.RowExists}:
+            if self.store.limited and all(deed in INSERTS for deed in deeds) and {*errors} == {hb.UnknownOutcome, hb.RowExists}:
                 outcomes.append({})  # the claim of the first one stands until its grace time is over
             if self.of.schema.foreign and hb.RowExists in errors and found.keys() == {"k"}:
                 outcomes.append(found)  # without a mark of its own an insert does not know its row again once another call has changed it
@@ -273,13 +275,22 @@ class Stage:
     def _mixed(self, deeds: Sequence[str], found: State, outcomes: Sequence[State]) -> bool:
         """Whether a delete of a cell has hidden the cell of a put in the same millisecond, or a row was changed by several calls."""
         deletes = any(f.null == "delete" for f in self.of.schema.columns)
-        apart = self.store.limited and ("update both" in deeds or deletes)
+        apart = self.store.limited and (deletes or any(deed in SEVERAL for deed in deeds))
         if not apart and (self.store.distinct or not deletes):
             return False
         values = [row for each in outcomes for row in each.values()]
         return any(each.keys() == found.keys() for each in outcomes) and all(
-            row[0] in [m for m, _, _ in values] and (row[1] is None or row[1] in [o for _, o, _ in values]) for row in found.values()
+            row.m in [each.m for each in values]
+            and (row.o is None or row.o in [each.o for each in values])
+            and all(dict(row.e).get(key) in [dict(each.e).get(key) for each in values] for key in "xy")
+            for row in found.values()
         )
+
+    @property
+    def _leaves_entries(self) -> bool:
+        """Whether entries that are put while their object is deleted may remain, unseen until the key is used again."""
+        of = self.of
+        return not (of.indexed or of.schema.versioned) and (self.store.limited or of.wide or not of.required)
 
     def _orders(self, state: State, deeds: Sequence[str], base: int, errors: Any) -> Any:
         """What is there after the two in either order, as far as their answers agree with it."""
@@ -304,31 +315,56 @@ class Stage:
     def _found(self, key: str) -> tuple[State, str | None]:
         """The rows that are left, and what is wrong if not every way to read them says the same."""
         of, session = self.of, self.sessions()
-        found: dict[str, tuple[Any, Any, int]] = {}
+        found: dict[str, Row] = {}
         for name, fields in (("k", names(of, key)), ("z", {**names(of, key), **moved(of, key)})):
             try:
                 row = session.get(of.model, **fields)
             except hb.IncompleteRow:
                 return {}, f"{name}: incomplete"
             if row is not None:
-                found[name] = (row.m, row.o, row.h if of.counter else 0)
+                found[name] = Row(row.m, row.o, row.h if of.counter else 0)
+            if of.mapped:
+                entries = session.columns(of.model.e, **fields).all()
+                if row is not None:
+                    found[name] = found[name].merged(entries)
+                elif entries and not self._leaves_entries:
+                    return {}, f"{name}: entries {entries} without an object"
         first, last = (of.model.r == "r" + key, None) if of.wide else (of.model.k >= key, of.model.k <= key + "z")
         query = session.query(of.model).where(*[each for each in (first, last) if each is not None]).allow_full_scan()
+        query = query.load(of.model.e) if of.mapped else query
         scanned = {"k" if names(of, key).items() <= {"r": getattr(row, "r", None), "k": row.k}.items() else "z": row for row in query}
         if scanned.keys() != found.keys():
             return found, f"get finds {sorted(found)}, a scan {sorted(scanned)}"
+        loaded = {name: dict(row.e) for name, row in found.items() if of.mapped}
+        if of.mapped and {name: row.e for name, row in scanned.items()} != loaded:
+            return found, f"the scan loads other entries than {loaded}"
         if of.indexed:
             for name, row in found.items():
-                hits = session.query(of.model).where(of.model.m == row[0]).use_index("by_m").all()
-                if len(hits) != list(found.values()).count(row) and {hit.m for hit in hits} != {row[0]}:
+                hits = session.query(of.model).where(of.model.m == row.m).use_index("by_m").all()
+                if len(hits) != list(found.values()).count(row) and {hit.m for hit in hits} != {row.m}:
                     return found, f"{name}: the index finds {hits}"
                 if not hits:
                     return found, f"{name}: the index finds nothing"
         return found, None
 
 
-WHOLE = ("add", "add none", "add ttl", "load", "insert")
+def _put_over(under: Then, then: Then) -> State | None:
+    """The objects of a state put over those of another one, whose entries stay; None if one of them is an error."""
+    if isinstance(under, type) or isinstance(then, type):
+        return None
+    return {name: Row(row.m, row.o, row.h, under.get(name, row).e).merged(dict(row.e)) for name, row in then.items()}
+
+
+INSERTS = ("insert", "insert map")
+"""Calls that put an object only if there is none."""
+
+
+WHOLE = ("add", "add none", "add ttl", "load", "add map", "load map", *INSERTS)
 """Calls that put whole rows: beside `rekey` the object may be left under both keys, and `rekey` says so."""
+
+
+SEVERAL = ("update both", "set both", "update m and x")
+"""Updates of several cells: one call for each of them on a limited store, so that others may come in between."""
 
 
 def _allowed(of: Kind, begin: Sequence[str], state: State, deeds: Sequence[str], found: State, errors: Any, base: int) -> bool:
@@ -346,7 +382,7 @@ def _allowed(of: Kind, begin: Sequence[str], state: State, deeds: Sequence[str],
         if ("ttl" in one or "add ttl" in begin) and "delete" not in other and found == alone:
             return True  # the row has a time that was drawn before, so that the other call wins although it was first
         timed = of.indexed and not of.schema.versioned
-        if timed and one == "insert" and other in WHOLE and found == DEEDS[one].then(of, state, base + 5 + at):
+        if timed and one in INSERTS and other in WHOLE and found == _put_over(alone, DEEDS[one].then(of, state, base + 5 + at)):
             return True  # likewise: the other call had drawn its time before, and put its row later
     return False
 

@@ -1,0 +1,143 @@
+"""Kinds of models whose rows two programs call at once, and what is told of the rows of each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from attrs import frozen
+
+import hbmodel as hb
+
+
+@frozen(eq=False)
+class Kind:
+    """A kind of model, with the columns m and o, and what more it has.
+
+    Attributes:
+        name: of the kind.
+        model: the class.
+        number: whether m is a number; else it is text, which may be empty.
+        required: whether m is required.
+        counter: whether it has the counter h.
+        wide: whether the rows are shared.
+        indexed: whether it has an index on m.
+        mapped: whether it has the map column e.
+    """
+
+    name: str
+    model: Any
+    number: bool = True
+    required: bool = True
+    counter: bool = False
+    wide: bool = False
+    indexed: bool = False
+    mapped: bool = False
+
+    @property
+    def schema(self) -> Any:
+        return hb.schema_of(self.model)
+
+    def value(self, number: int) -> Any:
+        return number if self.number else str(number)
+
+
+def kind(
+    name: str, *, number: bool = True, required: bool = True, counter: bool = False, wide: bool = False, null: Any = "delete",
+    index: str = "", version: bool = False, family: str = "d", mapped: bool = False, **options: Any,
+) -> Kind:  # fmt: skip
+    """Declares a kind of model."""
+    of, null = int if number else str, None if wide else null
+    column = hb.column("m") if required else hb.column("m", default=None, **({"null": null} if null else {}))
+    fields: dict[str, Any] = {"r": hb.key()} if wide else {}
+    types: dict[str, Any] = {"r": hb.Key[str]} if wide else {}
+    fields |= {"k": hb.key(part="column") if wide else hb.key(), "m": column}
+    types |= {"k": hb.Key[str], "m": hb.Column[of] if required else hb.Column[of | None]}  # type: ignore[valid-type]
+    more: dict[str, Any] = {"null": null} if null else {}
+    fields["o"], types["o"] = hb.column("o", default=None, **more, **({} if family == "d" else {"family": family})), hb.Column[str | None]
+    if counter:
+        fields["h"], types["h"] = hb.counter("h"), hb.Column[int]
+    if version:
+        fields["version"], types["version"] = hb.version(), hb.Column[int]
+    if index:
+        fields["by_m"] = hb.index("m", unique=True) if index == "unique" else hb.index("m", covers=("o",) if index == "covering" else ())
+    if mapped:
+        fields["e"], types["e"] = hb.columns("e", factory=dict), hb.Columns[str, int]
+    body = {**fields, "__annotations__": types, "__module__": __name__}
+    made = hb.model(table=f"tp_{name}", family="d", **options)(type(name.title(), (), body))
+    return Kind(name, made, number, required, counter, wide, bool(index), mapped)
+
+
+KINDS: Mapping[str, Kind] = {
+    each.name: each
+    for each in (
+        kind("plain"),
+        kind("empty", null=None),
+        kind("text", number=False),
+        kind("flag", exists=hb.flag("e")),
+        kind("counted", counter=True, exists=hb.flag("e")),
+        kind("counter", counter=True),
+        kind("foreign", foreign=True),
+        kind("nothing", number=False, required=False),
+        kind("blank", number=False, required=False, null=None),
+        kind("families", family="x"),
+        kind("salted", salt=hb.HashSalt(4)),
+        kind("indexed", index="m", null=None),
+        kind("covering", index="covering", version=True, null=None),
+        kind("versioned", version=True, null=None),
+        kind("unique", index="unique", version=True, null=None),
+        kind("wide", wide=True),
+        kind("wide_text", wide=True, number=False),
+        kind("wide_flag", wide=True, exists=hb.flag("e")),
+        kind("wide_counter", wide=True, counter=True),
+        kind("wide_indexed", wide=True, index="m", null=None),
+        kind("wide_versioned", wide=True, version=True, null=None),
+        kind("map", null=None, mapped=True),
+        kind("map_delete", mapped=True),
+        kind("map_text", number=False, null=None, mapped=True),
+        kind("map_flag", null=None, mapped=True, exists=hb.flag("x")),
+        kind("map_counter", null=None, mapped=True, counter=True),
+        kind("map_indexed", null=None, mapped=True, index="m"),
+        kind("map_versioned", null=None, mapped=True, version=True),
+        kind("map_unique", null=None, mapped=True, index="unique", version=True),
+        kind("map_wide", wide=True, mapped=True),
+        kind("map_wide_flag", wide=True, mapped=True, exists=hb.flag("x")),
+        kind("map_wide_indexed", wide=True, mapped=True, index="m"),
+        kind("map_wide_versioned", wide=True, mapped=True, version=True),
+    )
+}
+
+
+class Row(NamedTuple):
+    """What is stored of an object.
+
+    Attributes:
+        m: the column.
+        o: the column that may be None.
+        h: the counter, 0 for a kind without one.
+        e: the entries of the map column, in order.
+    """
+
+    m: Any
+    o: Any
+    h: int = 0
+    e: tuple[tuple[str, int], ...] = ()
+
+    def merged(self, entries: Mapping[str, int | None]) -> Row:
+        """With these entries put, or removed where they are None."""
+        all_of_them = {**dict(self.e), **entries}
+        return self._replace(e=tuple(sorted((key, value) for key, value in all_of_them.items() if value is not None)))
+
+
+State = Mapping[str, Row]
+"""The objects that are left: "k" is the one that the calls are made for, "z" where `rekey` moves it."""
+
+
+def names(of: Kind, key: str) -> dict[str, str]:
+    """The key fields."""
+    return {"r": "r" + key, "k": "k"} if of.wide else {"k": key}
+
+
+def moved(of: Kind, key: str) -> dict[str, str]:
+    """The fields of the key to which an object moves, as far as they change."""
+    return {"k": "z"} if of.wide else {"k": key + "z"}
