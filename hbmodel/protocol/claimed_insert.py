@@ -5,7 +5,7 @@ into the existence flag if that is absent. Then it puts the columns, and in the 
 there. A claimed row reads as absent. The claim of a program that died is taken over once it is older than the grace time.
 
 The columns have the timestamp of the claim. So a program that is slow never overwrites a row that was put after its claim was deleted,
-overwritten or taken over: whatever came later has a later time.
+overwritten or taken over: whatever came later has a later time. For the same reason it can delete what it has put of a map column.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def insert_claimed(
     plan = whole_row(planner, write)
     assert plan.put is not None
     columns = {column: value for column, value in plan.put.cells.items() if column != flag}
+    entries = tuple(column for column in columns if any(column.startswith(of.column) for of in planner.schema.maps))
     expected = b""
     while True:
         claim = CLAIMED + draw()
@@ -69,3 +70,5 @@ def insert_claimed(
             yield DeleteRows(table, [evolve(delete, timestamp=held.timestamp) for delete in plan.deletes])
         if (yield CheckAndPut(table, row, flag, claim, Put(row, {flag: FLAG}))):
             return plan.outcome
+        if entries:  # a row that was put over the claim hides the other columns, but keeps entries that it does not put
+            yield DeleteRows(table, [Delete(row, columns=entries, timestamp=held.timestamp)])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +23,9 @@ from hbmodel.protocol.writes import put_object
 from hbmodel.store import Family, Put
 from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import Bed, fresh
+from tests.support.beside import Beside
+from tests.support.called_kinds import KINDS, names
+from tests.support.deeds import object_of
 from tests.support.examples import examples
 from tests.support.faulty import FaultyStore, Mode, RecordingStore
 
@@ -393,6 +398,28 @@ def test_an_insert_leaves_a_row_that_was_put_over_its_claim(before: str) -> None
         (row,) = store.get("prepended", [write.row])
         assert row is not None
         assert planner.cells(other).items() <= {column: cell.value for column, cell in row.columns.items()}.items()
+
+
+@pytest.mark.parametrize("name", ["map_flag", "map_wide_flag"])
+def test_an_insert_leaves_no_entries_in_a_row_that_was_put_over_its_claim(name: str) -> None:
+    """Another program puts the object, with another entry, before any one of the calls of the insert."""
+    of = KINDS[name]
+    with RecordingStore(hb.connect("memory:"), limited=True) as store:
+        hb.create_tables(store, of.model)
+        refused = 0
+        for at in itertools.count(1):
+            other = object_of(of, f"{at}", 2, None, y=2)
+            beside = Beside(store, at, partial(hb.Session.add, obj=other))
+            session = hb.Session(store, on_call=beside)
+            session.get(of.model, **names(of, "first"))  # reads the registry
+            try:
+                session.insert(object_of(of, f"{at}", 1, None, x=1))
+            except RowExists:
+                refused += 1
+                assert session.columns(of.model.e, **names(of, f"{at}")).all() == {"y": 2}
+            if not beside.made:
+                break
+        assert refused >= 3
 
 
 class Steady:
