@@ -93,10 +93,12 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
         (old,) = yield GetRows(schema.table, [move.old], columns)
         (new,) = yield GetRows(schema.table, [move.new], columns)  # read second: an object that has left the old row is found here
         leaving, copied = _mark(schema, old, LEAVING), _mark(schema, new, COPIED)
-        if not mover.live(old):
+        if progress.moved is not None or not mover.live(old):
             if progress.hidden is not None and not mover.live(new):
                 yield from mover.copy(progress.hidden)
                 continue
+            if mover.live(old):  # another program has put an object under the old key since
+                leaving = None
             return (yield from _arrived(mover, move, progress, (old, leaving), (new, copied)))
         renewals = None if leaving is None or copied is None or not mover.live(new) else copied.renewals(leaving)
         mine = renewals == 0

@@ -86,6 +86,39 @@ def test_an_index_is_built_between_two_calls(kind: str, move: str, time_passes: 
 
 
 @pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_object_is_put_under_the_old_key_after_an_index_is_built(kind: str, move: str, time_passes: Callable[[float], None]) -> None:
+    """The object has moved already, and the call that is started again does not take the next one for it."""
+    old, new = KINDS[kind]
+    place = {"group": "r", "name": "a"}
+    put: list[bool] = []
+
+    def prepare(store: hb.Store) -> None:
+        put.clear()
+        hb.create_tables(store, old)
+        with hb.Session(store, **OPTIONS) as session:
+            session.add(old(**place, rank=1))
+
+    def run(session: hb.Session) -> Any:
+        return session.rekey(session.get(new, **place), **MOVES[move])
+
+    def beside(store: hb.Store) -> None:
+        hb.build_index(store, new, "by_rank", times=TIMES)
+        with hb.Session(store, **OPTIONS) as session:
+            if session.get(new, **place) is None:
+                session.add(new(**place, rank=2))
+                put.append(True)
+
+    for at, store, outcome in at_each_call(time_passes, prepare, run, beside):
+        assert not isinstance(outcome, Exception), f"after call {at}: {outcome!r}"
+        hb.build_index(store, new, "by_rank", times=TIMES)  # one that met a unique value under both keys is to be called again
+        session = hb.Session(store, **OPTIONS)
+        assert session.get(new, **{**place, **MOVES[move]}).rank == 1
+        assert (session.get(new, **place) is not None) == bool(put)
+        assert len(session.query(new).where(new.rank.in_([1, 2])).use_index("by_rank").all()) == 1 + len(put)
+
+
+@pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.endswith("second index")])
 def test_an_index_is_dropped_between_two_calls(kind: str, move: str, time_passes: Callable[[float], None]) -> None:
     _, new = KINDS[kind]
