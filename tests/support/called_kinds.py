@@ -38,6 +38,11 @@ class Kind:
     def schema(self) -> Any:
         return hb.schema_of(self.model)
 
+    @property
+    def grouped(self) -> bool:
+        """Whether a group can change several objects of a row."""
+        return bool(self.wide and self.schema.versioned)
+
     def value(self, number: int) -> Any:
         return number if self.number else str(number)
 
@@ -92,6 +97,8 @@ KINDS: Mapping[str, Kind] = {
         kind("wide_counter", wide=True, counter=True),
         kind("wide_indexed", wide=True, index="m", null=None),
         kind("wide_versioned", wide=True, version=True, null=None),
+        kind("wide_counted", wide=True, version=True, counter=True),
+        kind("wide_unique", wide=True, version=True, index="unique"),
         kind("map", null=None, mapped=True),
         kind("map_delete", mapped=True),
         kind("map_text", number=False, null=None, mapped=True),
@@ -133,11 +140,12 @@ State = Mapping[str, Row]
 """The objects that are left: "k" is the one that the calls are made for, "z" where `rekey` moves it."""
 
 
-def names(of: Kind, key: str) -> dict[str, str]:
-    """The key fields."""
-    return {"r": "r" + key, "k": "k"} if of.wide else {"k": key}
+def names(of: Kind, key: str, name: str = "k") -> dict[str, Any]:
+    """The key fields of one of the objects."""
+    fields = {"r": "r" + key, "k": "k"} if of.wide else {"k": key}
+    return {**fields, **(moved(of, key) if name == "z" else {})}
 
 
-def moved(of: Kind, key: str) -> dict[str, str]:
+def moved(of: Kind, key: str) -> dict[str, Any]:
     """The fields of the key to which an object moves, as far as they change."""
     return {"k": "z"} if of.wide else {"k": key + "z"}

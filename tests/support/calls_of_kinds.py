@@ -9,6 +9,7 @@ from typing import Any
 import hbmodel as hb
 from tests.support.called_kinds import Kind, State, moved, names
 from tests.support.deeds import Deed, Then, added, deleted, object_of, updated
+from tests.support.group_calls import GROUP_DEEDS
 from tests.support.map_calls import MAP_DEEDS
 
 HOUR = timedelta(hours=1)
@@ -93,6 +94,7 @@ DEEDS: Mapping[str, Deed] = {
         ),
         Deed("rekey", _rekey_now, lambda of, state, n: _rekey(of, state), lambda of: _insertable(of) and not of.schema.foreign),
         *MAP_DEEDS,
+        *GROUP_DEEDS,
     )
 }
 
@@ -109,6 +111,8 @@ def beginnings(of: Kind) -> list[tuple[str, ...]]:
         found.append(("add ttl",))
     if of.counter:
         found.append(("add", "increment", "increment"))
+    if of.grouped:
+        found += [("add", "add z"), ("add z",), ("add", "add z", "delete")]
     if of.mapped:
         found += [("add map",), ("add map", "remove x"), ("add map", "delete")]
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 import hbmodel as hb
 from tests.support.called_kinds import Kind, Row, State, names
@@ -19,7 +19,8 @@ class Deed:
     """One call of a program.
 
     Attributes:
-        make: makes it, given the kind, the session, the key, and a number from which its values come.
+        make: makes it, given the kind, the session, the key, and a number from which its values come; returns the group that commits it,
+            if it is not the session.
         then: what is there after it, given the kind, what was there and that number; or the error that it ends with.
         fits: whether a kind takes it.
     """
@@ -30,23 +31,62 @@ class Deed:
     fits: Callable[[Kind], bool] = field(default=lambda kind: True)
 
 
-def object_of(of: Kind, key: str, m: Any, o: Any, **entries: int) -> Any:
+@define
+class Program:
+    """A program that makes one call.
+
+    Attributes:
+        session: its session.
+        pending: commits the call: the session, or a group.
+    """
+
+    session: hb.Session
+    pending: Any = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.pending = self.session
+
+    def call(self, deed: Deed, of: Kind, key: str, n: int) -> None:
+        """Makes the call and commits it."""
+        made = deed.make(of, self.session, key, n)
+        if isinstance(made, hb.RowGroup):
+            self.pending = made
+        self.pending.commit()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether another commit would go on."""
+        work = self.pending._work
+        return work is not None and bool(work.waiting)
+
+    def discard(self) -> None:
+        """Drops what waits."""
+        self.pending.discard()
+        self.session.discard()
+
+
+def object_of(of: Kind, key: str, m: Any, o: Any, name: str = "k", **entries: int) -> Any:
     """The object that a call puts."""
-    return of.model(**names(of, key), m=m, o=o, **({"e": entries} if entries else {}))
+    return of.model(**names(of, key, name), m=m, o=o, **({"e": entries} if entries else {}))
 
 
-def added(of: Kind, state: State, m: Any, o: Any, **entries: int) -> State:
+def added(of: Kind, state: State, m: Any, o: Any, name: str = "k", **entries: int) -> State:
     """After the put of an object: it leaves the counter, and the entries that it does not put."""
-    held = state.get("k") or Row(m, o)
-    return {**state, "k": held._replace(m=m, o=o).merged(entries)}
+    held = state.get(name) or Row(m, o)
+    return {**state, name: held._replace(m=m, o=o).merged(entries)}
 
 
-def updated(state: State, entries: Mapping[str, int | None] | None = None, **changes: Any) -> Then:
+def updated(state: State, entries: Mapping[str, int | None] | None = None, name: str = "k", **changes: Any) -> Then:
     """After an update of these columns and entries."""
-    held = state.get("k")
-    return hb.RowNotFound if held is None else {**state, "k": held._replace(**changes).merged(entries or {})}
+    held = state.get(name)
+    return hb.RowNotFound if held is None else {**state, name: held._replace(**changes).merged(entries or {})}
+
+
+def without(state: State, name: str) -> State:
+    """After a delete."""
+    return {key: row for key, row in state.items() if key != name}
 
 
 def deleted(of: Kind, state: State, n: int) -> State:
-    """After a delete."""
-    return {key: row for key, row in state.items() if key != "k"}
+    """After a delete of the object that the calls are made for."""
+    return without(state, "k")

@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 import hbmodel as hb
 from tests.support.called_kinds import Kind, kind
 from tests.support.calls_of_kinds import DEEDS
+from tests.support.deeds import Program
 from tests.support.faulty import Call
 from tests.support.turns import Schedule, Turns
 from tests.support.two_programs import Result, Stage, SteppedStore
@@ -184,10 +185,9 @@ class Place:
                 session.get(of.model, **_names(of, "warm"))
 
             def program(at: int) -> None:
-                session = sessions[at]
+                one = Program(sessions[at])
                 try:
-                    DEEDS[deeds[at]].make(of, session, key, base + 5 + at)
-                    session.commit()
+                    one.call(DEEDS[deeds[at]], of, key, base + 5 + at)
                 except hb.PartialWrite as error:
                     errors[at] = type(error.failures[0].error or error) if error.failures else type(error)
                 except Exception as error:
@@ -195,7 +195,7 @@ class Place:
                     if isinstance(error, hb.SchemaMismatch) and deeds[at] == "query delete":
                         errors[at] = hb.UnknownOutcome  # a query that is read while the phase of a move changes may be refused
                 finally:
-                    session.discard()
+                    one.discard()
 
             def operator() -> None:
                 try:

@@ -19,10 +19,11 @@ from hbmodel.errors import StoreUnavailable
 from hbmodel.protocol.clock import wall_time
 from hbmodel.store.clock_tick import deletes_now
 from hbmodel.store.embedded import EmbeddedStore
-from tests.support.called_kinds import Kind, Row, State, moved, names
+from tests.support.called_kinds import Kind, Row, State, names
 from tests.support.calls_of_kinds import DEEDS
-from tests.support.deeds import Then
+from tests.support.deeds import Program
 from tests.support.faulty import Call, RecordingStore
+from tests.support.two_outcomes import INTERRUPTED, Pair
 
 
 class SteppedStore(RecordingStore):
@@ -145,12 +146,16 @@ class Turns:
             thread.join()
 
 
+Errors = tuple[type[BaseException] | None, type[BaseException] | None]
+"""What each of two calls raised."""
+
+
 @frozen
 class Result:
     """What came of two calls."""
 
     found: State
-    errors: tuple[type[BaseException] | None, type[BaseException] | None]
+    errors: Errors
     wrong: str | None
 
 
@@ -214,17 +219,16 @@ class Stage:
             patch("hbmodel.protocol.driver.await_clock", self.store.pass_by),
         ):
             state = self._begun(begin, key, base)
-            session = self.sessions()
+            first, other = Program(self.sessions()), Program(self.sessions())
             self.store.fault = fault
-            error = self._tried(session, lambda: DEEDS[deeds[0]].make(of, session, key, base + 5)) or self._tried(session, session.commit)
+            error = self._tried(lambda: first.call(DEEDS[deeds[0]], of, key, base + 5))
             self.store.fault = None
-            other = self.sessions()
-            error_beside = self._tried(other, lambda: DEEDS[deeds[1]].make(of, other, key, base + 6)) or self._tried(other, other.commit)
-            if error in INTERRUPTED and not crash and session._work.waiting:
-                error = self._tried(session, session.commit)
+            error_beside = self._tried(lambda: other.call(DEEDS[deeds[1]], of, key, base + 6))
+            if error in INTERRUPTED and not crash and first.waiting:
+                error = self._tried(first.pending.commit)
             if error in INTERRUPTED:
                 error = hb.UnknownOutcome
-            session.discard()
+            first.discard()
             other.discard()
         return self._judged(begin, state, deeds, key, base, (error, error_beside))
 
@@ -239,7 +243,7 @@ class Stage:
         return state
 
     @staticmethod
-    def _tried(session: hb.Session, call: Callable[[], object]) -> type[BaseException] | None:
+    def _tried(call: Callable[[], object]) -> type[BaseException] | None:
         try:
             call()
         except hb.PartialWrite as error:
@@ -249,42 +253,16 @@ class Stage:
         return None
 
     def _call(self, name: str, key: str, number: int) -> None:
-        session = self.sessions()
+        program = Program(self.sessions())
         try:
-            DEEDS[name].make(self.of, session, key, number)
-            session.commit()
+            program.call(DEEDS[name], self.of, key, number)
         finally:
-            session.discard()
+            program.discard()
 
-    def _judged(self, begin: Sequence[str], state: State, deeds: Sequence[str], key: str, base: int, errors: Any) -> Result:
+    def _judged(self, begin: Sequence[str], state: State, deeds: Sequence[str], key: str, base: int, errors: Errors) -> Result:
         found, wrong = self._found(key)
-        if wrong is None:
-            outcomes = list(self._orders(state, deeds, base, errors))
-            if self.store.limited and all(deed in INSERTS for deed in deeds) and {*errors} == {hb.UnknownOutcome, hb.RowExists}:
-                outcomes.append({})  # the claim of the first one stands until its grace time is over
-            if self.of.schema.foreign and hb.RowExists in errors and found.keys() == {"k"}:
-                outcomes.append(found)  # without a mark of its own an insert does not know its row again once another call has changed it
-            if (
-                found not in outcomes
-                and not _allowed(self.of, begin, state, deeds, found, errors, base)
-                and not self._mixed(deeds, found, outcomes)
-            ):
-                wrong = f"found {dict(found)} with {[e and e.__name__ for e in errors]}, not one of {[dict(each) for each in outcomes]}"
-        return Result(found, errors, wrong)
-
-    def _mixed(self, deeds: Sequence[str], found: State, outcomes: Sequence[State]) -> bool:
-        """Whether a delete of a cell has hidden the cell of a put in the same millisecond, or a row was changed by several calls."""
-        deletes = any(f.null == "delete" for f in self.of.schema.columns)
-        apart = self.store.limited and (deletes or any(deed in SEVERAL for deed in deeds))
-        if not apart and (self.store.distinct or not deletes):
-            return False
-        values = [row for each in outcomes for row in each.values()]
-        return any(each.keys() == found.keys() for each in outcomes) and all(
-            row.m in [each.m for each in values]
-            and (row.o is None or row.o in [each.o for each in values])
-            and all(dict(row.e).get(key) in [dict(each.e).get(key) for each in values] for key in "xy")
-            for row in found.values()
-        )
+        pair = Pair(self.of, self.store.distinct, self.store.limited, begin, state, deeds, errors, base)
+        return Result(found, errors, wrong or pair.wrong(found))
 
     @property
     def _leaves_entries(self) -> bool:
@@ -292,31 +270,11 @@ class Stage:
         of = self.of
         return not (of.indexed or of.schema.versioned) and (self.store.limited or of.wide or not of.required)
 
-    def _orders(self, state: State, deeds: Sequence[str], base: int, errors: Any) -> Any:
-        """What is there after the two in either order, as far as their answers agree with it."""
-        for order in ((0, 1), (1, 0)):
-            states = [state]
-            for at in order:
-                following = []
-                for each in states:
-                    after = DEEDS[deeds[at]].then(self.of, each, base + 5 + at)
-                    error = errors[at]
-                    if error is hb.CapabilityError:
-                        following.append(each)
-                    elif error is None:
-                        following += [] if isinstance(after, type) else [after]
-                    elif isinstance(after, type):
-                        following += [each] if error is after or error in UNSURE else []
-                    elif error in UNSURE:
-                        following += [each, after]
-                states = following
-            yield from states
-
     def _found(self, key: str) -> tuple[State, str | None]:
         """The rows that are left, and what is wrong if not every way to read them says the same."""
         of, session = self.of, self.sessions()
         found: dict[str, Row] = {}
-        for name, fields in (("k", names(of, key)), ("z", {**names(of, key), **moved(of, key)})):
+        for name, fields in ((name, names(of, key, name)) for name in ("k", "z")):
             try:
                 row = session.get(of.model, **fields)
             except hb.IncompleteRow:
@@ -346,53 +304,6 @@ class Stage:
                 if not hits:
                     return found, f"{name}: the index finds nothing"
         return found, None
-
-
-def _put_over(under: Then, then: Then) -> State | None:
-    """The objects of a state put over those of another one, whose entries stay; None if one of them is an error."""
-    if isinstance(under, type) or isinstance(then, type):
-        return None
-    return {name: Row(row.m, row.o, row.h, under.get(name, row).e).merged(dict(row.e)) for name, row in then.items()}
-
-
-INSERTS = ("insert", "insert map")
-"""Calls that put an object only if there is none."""
-
-
-WHOLE = ("add", "add none", "add ttl", "load", "add map", "load map", *INSERTS)
-"""Calls that put whole rows: beside `rekey` the object may be left under both keys, and `rekey` says so."""
-
-
-SEVERAL = ("update both", "set both", "update m and x")
-"""Updates of several cells: one call for each of them on a limited store, so that others may come in between."""
-
-
-def _allowed(of: Kind, begin: Sequence[str], state: State, deeds: Sequence[str], found: State, errors: Any, base: int) -> bool:
-    """What the documentation allows although no order of the calls gives it."""
-    for at in (0, 1):
-        one, other = deeds[at], deeds[1 - at]
-        alone = DEEDS[other].then(of, state, base + 6 - at)  # what the other call would leave if there were only that
-        moved_beside = one == "rekey" and errors[at] is hb.RowExists and other in WHOLE and "k" in state and not isinstance(alone, type)
-        if moved_beside and found == {"k": alone["k"], "z": state["k"]}:  # type: ignore[index]
-            return True
-        if one == "rekey" and errors[at] is None and "k" in state and found == {"z": state["k"]}:
-            return True  # what the other one wrote under the old key is lost, as beside a delete; or both have made the same move
-        if errors != (None, None):
-            continue
-        if ("ttl" in one or "add ttl" in begin) and "delete" not in other and found == alone:
-            return True  # the row has a time that was drawn before, so that the other call wins although it was first
-        timed = of.indexed and not of.schema.versioned
-        if timed and one in INSERTS and other in WHOLE and found == _put_over(alone, DEEDS[one].then(of, state, base + 5 + at)):
-            return True  # likewise: the other call had drawn its time before, and put its row later
-    return False
-
-
-UNSURE = (hb.ConflictError, hb.UnknownOutcome, hb.UniqueViolation, hb.RowMoved, hb.ClockError)
-"""Errors after which a call may have been carried out or not."""
-
-
-INTERRUPTED = (hb.PartialWrite, hb.UnknownOutcome, StoreUnavailable)
-"""What a call raises when one of its requests fails."""
 
 
 def random_schedule(seed: int) -> Callable[[], int]:

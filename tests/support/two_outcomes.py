@@ -1,0 +1,142 @@
+"""What two calls at once may leave: what one of their orders leaves, and what the documentation allows besides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import frozen
+
+import hbmodel as hb
+from hbmodel.errors import StoreUnavailable
+from tests.support.called_kinds import Kind, Row, State
+from tests.support.calls_of_kinds import DEEDS
+from tests.support.deeds import Then
+
+INSERTS = ("insert", "insert map")
+"""Calls that put an object only if there is none."""
+
+
+WHOLE = ("add", "add none", "add ttl", "load", "add map", "load map", *INSERTS)
+"""Calls that put whole rows: beside `rekey` the object may be left under both keys, and `rekey` says so."""
+
+
+SEVERAL = ("update both", "set both", "update m and x")
+"""Updates of several cells: one call for each of them on a limited store, so that others may come in between."""
+
+
+UNSURE = (hb.ConflictError, hb.UnknownOutcome, hb.UniqueViolation, hb.RowMoved, hb.ClockError)
+"""Errors after which a call may have been carried out or not."""
+
+
+INTERRUPTED = (hb.PartialWrite, hb.UnknownOutcome, StoreUnavailable)
+"""What a call raises when one of its requests fails."""
+
+
+@frozen(eq=False)
+class Pair:
+    """Two calls that were made at once, and how they ended.
+
+    Attributes:
+        of: the kind.
+        distinct: whether the server's clock moved with every request.
+        limited: whether the store could check only one cell.
+        begin: the calls before.
+        state: what these left.
+        deeds: the calls.
+        errors: what each of them raised.
+        base: the number that the values of this run come from.
+    """
+
+    of: Kind
+    distinct: bool
+    limited: bool
+    begin: Sequence[str]
+    state: State
+    deeds: Sequence[str]
+    errors: Sequence[type[BaseException] | None]
+    base: int
+
+    def then(self, at: int, state: State) -> Then:
+        """What one of the calls leaves of a state."""
+        return DEEDS[self.deeds[at]].then(self.of, state, self.base + 5 + at)
+
+    def wrong(self, found: State) -> str | None:
+        """What is wrong about what was found, if anything."""
+        outcomes = list(self.orders())
+        if found in outcomes or self._allowed(found) or self._mixed(found, outcomes):
+            return None
+        errors = [error and error.__name__ for error in self.errors]
+        return f"found {dict(found)} with {errors}, not one of {[dict(each) for each in outcomes]}"
+
+    def orders(self) -> Iterator[State]:
+        """What is there after the two in either order, as far as their answers agree with it."""
+        for order in ((0, 1), (1, 0)):
+            states = [self.state]
+            for at in order:
+                following: list[State] = []
+                for each in states:
+                    after, error = self.then(at, each), self.errors[at]
+                    if error is hb.CapabilityError:
+                        following.append(each)
+                    elif error is None:
+                        following += [] if isinstance(after, type) else [after]
+                    elif isinstance(after, type):
+                        following += [each] if error is after or error in UNSURE else []
+                    elif error is hb.ConflictError and self.deeds[at].startswith("group"):
+                        following.append(each)
+                    elif error in UNSURE:
+                        following += [each, after]
+                states = following
+            yield from states
+
+    def _allowed(self, found: State) -> bool:
+        """What the documentation allows although no order of the calls gives it."""
+        of, state = self.of, self.state
+        if (
+            self.limited
+            and all(deed in INSERTS for deed in self.deeds)
+            and {*self.errors} == {hb.UnknownOutcome, hb.RowExists}
+            and not found
+        ):
+            return True  # the claim of the first one stands until its grace time is over
+        if of.schema.foreign and hb.RowExists in self.errors and found.keys() == {"k"}:
+            return True  # without a mark of its own an insert does not know its row again once another call has changed it
+        for at in (0, 1):
+            one, other = self.deeds[at], self.deeds[1 - at]
+            alone = self.then(1 - at, state)  # what the other call would leave if there were only that
+            blind = not of.schema.versioned or other == "increment"  # `rekey` loses nothing else of a versioned model
+            moved_beside = one == "rekey" and self.errors[at] is hb.RowExists and other in WHOLE and blind and "k" in state
+            if moved_beside and not isinstance(alone, type) and found == {"k": alone["k"], "z": state["k"]}:
+                return True
+            lost = one == "rekey" and self.errors[at] is None and (blind or other == "rekey") and "k" in state
+            if lost and found == {"z": state["k"]}:
+                return True  # what the other one wrote under the old key is lost, as beside a delete; or both have made the same move
+            if any(self.errors):
+                continue
+            if ("ttl" in one or "add ttl" in self.begin) and "delete" not in other and found == alone:
+                return True  # the row has a time that was drawn before, so that the other call wins although it was first
+            timed = of.indexed and not of.schema.versioned
+            if timed and one in INSERTS and other in WHOLE and found == _put_over(alone, self.then(at, state)):
+                return True  # likewise: the other call had drawn its time before, and put its row later
+        return False
+
+    def _mixed(self, found: State, outcomes: Sequence[State]) -> bool:
+        """Whether a delete of a cell has hidden the cell of a put in the same millisecond, or a row was changed by several calls."""
+        deletes = any(f.null == "delete" for f in self.of.schema.columns)
+        apart = self.limited and (deletes or any(deed in SEVERAL for deed in self.deeds))
+        if not apart and (self.distinct or not deletes):
+            return False
+        values = [row for each in outcomes for row in each.values()]
+        return any(each.keys() == found.keys() for each in outcomes) and all(
+            row.m in [each.m for each in values]
+            and (row.o is None or row.o in [each.o for each in values])
+            and all(dict(row.e).get(key) in [dict(each.e).get(key) for each in values] for key in "xy")
+            for row in found.values()
+        )
+
+
+def _put_over(under: Then, then: Then) -> State | None:
+    """The objects of a state put over those of another one, whose entries stay; None if one of them is an error."""
+    if isinstance(under, type) or isinstance(then, type):
+        return None
+    return {name: Row(row.m, row.o, row.h, under.get(name, row).e).merged(dict(row.e)) for name, row in then.items()}
