@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,26 +22,32 @@ OBJECTS_OF_A_BATCH = 500
 PUTS_OF_A_BATCH = 1000
 
 
-def _declared(name: str, required: bool, **options: Any) -> Any:
+COLUMNS = ("first", "second", "third")
+
+
+def _declared(name: str, required: Collection[str], **options: Any) -> Any:
     fields: dict[str, Any] = {"number": hb.key(hb.UInt32)}
     types: dict[str, Any] = {"number": hb.Key[int]}
-    for column in ("first", "second", "third"):
-        fields[column] = hb.column(column[0]) if required else hb.column(column[0], default=None)
-        types[column] = hb.Column[str] if required else hb.Column[str | None]  # type: ignore[valid-type]
+    for column in COLUMNS:
+        fields[column] = hb.column(column[0]) if column in required else hb.column(column[0], default=None)
+        types[column] = hb.Column[str] if column in required else hb.Column[str | None]  # type: ignore[valid-type]
     body = {**fields, "__annotations__": types, "__module__": __name__}
     return hb.model(table=f"bench_{name}_{os.getpid()}", family="d", **options)(type(name.title(), (), body))
 
 
-Account = _declared("account", required=True)
+Account = _declared("account", COLUMNS)
 """Its columns are required: they show that a row exists."""
 
-Flagged = _declared("flagged", required=True, exists=hb.flag("e"))
+Flagged = _declared("flagged", COLUMNS, exists=hb.flag("e"))
 """The same with a flag."""
 
-Loose = _declared("loose", required=False)
+Partly = _declared("partly", COLUMNS[:1])
+"""The column that is updated is not required."""
+
+Loose = _declared("loose", ())
 """No column is required."""
 
-UPDATED_MODELS = (Account, Flagged, Loose)
+UPDATED_MODELS = (Account, Flagged, Partly, Loose)
 
 VALUES = {"first": "the first value", "second": "the second value", "third": "the third value"}
 
@@ -132,6 +138,16 @@ def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
             target,
             IN_ROW,
             (Account,),
+        )
+        optional = partial(one, session, Partly)
+        yield Case(
+            f"{gateway}: one update of an optional column / row, put and row",
+            optional,
+            partial(one_by_hand, 3),
+            MANY,
+            target,
+            IN_ROW,
+            (Partly,),
         )
         yield Case(
             f"{gateway}: one update with a flag / without", partial(one, session, Flagged), partial(one, session, Account), MANY,
