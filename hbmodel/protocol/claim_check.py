@@ -11,7 +11,6 @@ from attrs import frozen
 
 from hbmodel.errors import UniqueViolation
 from hbmodel.mapping.schema import Index
-from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol, ReadClock
 from hbmodel.protocol.unique_claim import (
     RELEASED,
@@ -152,7 +151,7 @@ def release_unheld(planner: VersionedRowPlanner, index: Index, claims: Sequence[
             continue
         if owner not in fenced:
             old = planner.old(rows[owner])
-            timestamp, error = time_above(planner.schema.table, owner, old.newest, now, planner.bound)
+            timestamp, error = planner.time_of_fence(owner, old, now)
             if error is not None:
                 continue
             fences.append(fence(planner, owner, old, timestamp))

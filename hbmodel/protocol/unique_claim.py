@@ -15,7 +15,6 @@ from attrs import define, field, frozen
 
 from hbmodel.errors import DecodingError, HbmodelError, IncompleteRow, UniqueViolation
 from hbmodel.mapping.schema import Index
-from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.indexed_batch import by_table
 from hbmodel.protocol.indexed_plan import DEAD, OldRow, RowPlan
 from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol
@@ -214,7 +213,7 @@ def _fence(
         elif young.get(claim, -1) > planner.version_time(olds[owner]):
             state.refused = True
         else:
-            timestamp, error = time_above(planner.schema.table, owner, olds[owner].newest, now, planner.bound)
+            timestamp, error = planner.time_of_fence(owner, olds[owner], now)
             state.error = state.error or error
             fences[owner] = fence(planner, owner, olds[owner], timestamp)
             free.append((row, claim, owner))

@@ -7,9 +7,11 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import ConditionFailed, ConflictError, RowMoved
+from hbmodel.errors import ClockError, ConditionFailed, ConflictError, RowMoved
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCell, entry_version
+from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.future_cells import newest_beside_counters
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.move_marks import mark_of
 from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields
@@ -101,6 +103,10 @@ class VersionedRowPlanner(IndexedRowPlanner):
         """Whether two objects are changed by one mutation, so that neither can wait for the change of the other."""
         wide = self.schema.wide
         return wide is not None and {one, other} <= self.together and wide.form.cut(one)[0] == wide.form.cut(other)[0]
+
+    def time_of_fence(self, row: bytes, old: OldRow, now: int) -> tuple[int, ClockError | None]:
+        """The timestamp of a fence, which leaves counters alone; see `time_above`."""
+        return time_above(self.schema.table, row, newest_beside_counters(self.schema, old.row), now, self.bound)
 
     def put_cell(self, plan: RowPlan) -> VersionCell:
         """The version cell that a plan puts."""
