@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from attrs import frozen
+from attrs import field, frozen
 
 import hbmodel as hb
 
@@ -23,6 +23,7 @@ class Kind:
         wide: whether the rows are shared.
         indexed: whether it has an index on m.
         mapped: whether it has the map column e.
+        numbers: the numbers in the keys of objects that `prepend` puts, by the names of these objects, the last one first.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Kind:
     wide: bool = False
     indexed: bool = False
     mapped: bool = False
+    numbers: Mapping[str, int] = field(factory=dict)
 
     @property
     def schema(self) -> Any:
@@ -41,7 +43,12 @@ class Kind:
     @property
     def grouped(self) -> bool:
         """Whether a group can change several objects of a row."""
-        return bool(self.wide and self.schema.versioned)
+        return bool(self.wide and self.schema.versioned and not self.numbers)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The names of the objects that the calls may leave."""
+        return (*(self.numbers or "k"), "z")
 
     def value(self, number: int) -> Any:
         return number if self.number else str(number)
@@ -49,15 +56,20 @@ class Kind:
 
 def kind(
     name: str, *, number: bool = True, required: bool = True, counter: bool = False, wide: bool = False, null: Any = "delete",
-    index: str = "", version: bool = False, family: str = "d", mapped: bool = False, **options: Any,
+    index: str = "", version: bool = False, family: str = "d", mapped: bool = False, numbers: str = "",
+    **options: Any,
 ) -> Kind:  # fmt: skip
-    """Declares a kind of model."""
+    """Declares a kind of model; `numbers` is "up" or "down" if `prepend` gives its objects numbers."""
     of, null = int if number else str, None if wide else null
     column = hb.column("m") if required else hb.column("m", default=None, **({"null": null} if null else {}))
     fields: dict[str, Any] = {"r": hb.key()} if wide else {}
     types: dict[str, Any] = {"r": hb.Key[str]} if wide else {}
     fields |= {"k": hb.key(part="column") if wide else hb.key(), "m": column}
     types |= {"k": hb.Key[str], "m": hb.Column[of] if required else hb.Column[of | None]}  # type: ignore[valid-type]
+    if numbers:
+        leading = "r" if wide else "p"
+        last = hb.key(hb.UInt8, desc=numbers == "up", **({"part": "column"} if wide else {}))
+        fields, types = {leading: hb.key(), "k": last, "m": column}, {leading: hb.Key[str], "k": hb.Key[int], "m": types["m"]}
     more: dict[str, Any] = {"null": null} if null else {}
     fields["o"], types["o"] = hb.column("o", default=None, **more, **({} if family == "d" else {"family": family})), hb.Column[str | None]
     if counter:
@@ -70,7 +82,14 @@ def kind(
         fields["e"], types["e"] = hb.columns("e", factory=dict), hb.Columns[str, int]
     body = {**fields, "__annotations__": types, "__module__": __name__}
     made = hb.model(table=f"tp_{name}", family="d", **options)(type(name.title(), (), body))
-    return Kind(name, made, number, required, counter, wide, bool(index), mapped)
+    return Kind(name, made, number, required, counter, wide, bool(index), mapped, NUMBERS.get(numbers, {}))
+
+
+NUMBERS: Mapping[str, Mapping[str, int]] = {
+    "up": {name: number for number, name in enumerate("kjihg")},
+    "down": {name: 255 - number for number, name in enumerate("kjihg")},
+}
+"""The numbers of prepended objects where the largest comes first, and where the smallest does."""
 
 
 KINDS: Mapping[str, Kind] = {
@@ -111,6 +130,19 @@ KINDS: Mapping[str, Kind] = {
         kind("map_wide_flag", wide=True, mapped=True, exists=hb.flag("x")),
         kind("map_wide_indexed", wide=True, mapped=True, index="m"),
         kind("map_wide_versioned", wide=True, mapped=True, version=True),
+        kind("prepended", null=None, numbers="up"),
+        kind("prepended_down", null=None, numbers="down", salt=hb.HashSalt(4)),
+        kind("prepended_flag", null=None, numbers="up", exists=hb.flag("e")),
+        kind("prepended_flag_down", null=None, numbers="down", exists=hb.flag("e"), salt=hb.HashSalt(4, by=("p",))),
+        kind("prepended_counter", null=None, numbers="up", counter=True, exists=hb.flag("e")),
+        kind("prepended_map", null=None, numbers="up", mapped=True, exists=hb.flag("x")),
+        kind("prepended_indexed", null=None, numbers="down", index="m"),
+        kind("prepended_versioned", null=None, numbers="up", version=True),
+        kind("prepended_unique", null=None, numbers="up", index="unique", version=True),
+        kind("prepended_wide", wide=True, numbers="up"),
+        kind("prepended_wide_flag", wide=True, numbers="down", exists=hb.flag("e")),
+        kind("prepended_wide_indexed", wide=True, numbers="up", index="m"),
+        kind("prepended_wide_versioned", wide=True, numbers="up", version=True),
     )
 }
 
@@ -142,10 +174,20 @@ State = Mapping[str, Row]
 
 def names(of: Kind, key: str, name: str = "k") -> dict[str, Any]:
     """The key fields of one of the objects."""
-    fields = {"r": "r" + key, "k": "k"} if of.wide else {"k": key}
+    if of.numbers:
+        fields = {**prefix(of, key), "k": of.numbers["k" if name == "z" else name]}
+    else:
+        fields = {"r": "r" + key, "k": "k"} if of.wide else {"k": key}
     return {**fields, **(moved(of, key) if name == "z" else {})}
+
+
+def prefix(of: Kind, key: str) -> dict[str, Any]:
+    """The key fields without the number."""
+    return {"r": "r" + key} if of.wide else {"p": key}
 
 
 def moved(of: Kind, key: str) -> dict[str, Any]:
     """The fields of the key to which an object moves, as far as they change."""
+    if of.numbers:
+        return {name: value + "z" for name, value in prefix(of, key).items()}
     return {"k": "z"} if of.wide else {"k": key + "z"}

@@ -8,9 +8,10 @@ from typing import Any
 
 import hbmodel as hb
 from tests.support.called_kinds import Kind, State, moved, names
-from tests.support.deeds import Deed, Then, added, deleted, object_of, updated
+from tests.support.deeds import Deed, Then, added, deleted, object_of, updated, without
 from tests.support.group_calls import GROUP_DEEDS
 from tests.support.map_calls import MAP_DEEDS
+from tests.support.prepend_calls import PREPEND_DEEDS
 
 HOUR = timedelta(hours=1)
 
@@ -18,7 +19,7 @@ HOUR = timedelta(hours=1)
 def _rekey(of: Kind, state: State) -> Then:
     if "k" not in state:
         return hb.RowNotFound
-    return hb.RowExists if "z" in state else {"z": state["k"]}
+    return hb.RowExists if "z" in state else {**without(state, "k"), "z": state["k"]}
 
 
 def _rekey_now(of: Kind, session: hb.Session, key: str, n: int) -> None:
@@ -95,6 +96,7 @@ DEEDS: Mapping[str, Deed] = {
         Deed("rekey", _rekey_now, lambda of, state, n: _rekey(of, state), lambda of: _insertable(of) and not of.schema.foreign),
         *MAP_DEEDS,
         *GROUP_DEEDS,
+        *PREPEND_DEEDS,
     )
 }
 
@@ -113,6 +115,8 @@ def beginnings(of: Kind) -> list[tuple[str, ...]]:
         found.append(("add", "increment", "increment"))
     if of.grouped:
         found += [("add", "add z"), ("add z",), ("add", "add z", "delete")]
+    if of.numbers:
+        found += [("add", "add j"), ("add j",), ("add", "delete"), ("add", "add j", "delete j")]
     if of.mapped:
         found += [("add map",), ("add map", "remove x"), ("add map", "delete")]
     return found

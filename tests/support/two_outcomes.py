@@ -8,15 +8,19 @@ from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.errors import StoreUnavailable
-from tests.support.called_kinds import Kind, Row, State
+from tests.support.called_kinds import Kind, State
 from tests.support.calls_of_kinds import DEEDS
-from tests.support.deeds import Then
+from tests.support.deeds import Then, without
 
-INSERTS = ("insert", "insert map")
+PREPENDS = ("prepend", "prepend map")
+"""Calls that put an object under the key before the first one."""
+
+
+INSERTS = ("insert", "insert map", "insert j", *PREPENDS)
 """Calls that put an object only if there is none."""
 
 
-WHOLE = ("add", "add none", "add ttl", "load", "add map", "load map", *INSERTS)
+WHOLE = ("add", "add none", "add ttl", "load", "add map", "load map", "add j", *INSERTS)
 """Calls that put whole rows: beside `rekey` the object may be left under both keys, and `rekey` says so."""
 
 
@@ -96,29 +100,61 @@ class Pair:
             self.limited
             and all(deed in INSERTS for deed in self.deeds)
             and {*self.errors} == {hb.UnknownOutcome, hb.RowExists}
-            and not found
+            and found == state
         ):
             return True  # the claim of the first one stands until its grace time is over
         if of.schema.foreign and hb.RowExists in self.errors and found.keys() == {"k"}:
             return True  # without a mark of its own an insert does not know its row again once another call has changed it
+        rest = without(state, "k")
         for at in (0, 1):
             one, other = self.deeds[at], self.deeds[1 - at]
             alone = self.then(1 - at, state)  # what the other call would leave if there were only that
             blind = not of.schema.versioned or other == "increment"  # `rekey` loses nothing else of a versioned model
             moved_beside = one == "rekey" and self.errors[at] is hb.RowExists and other in WHOLE and blind and "k" in state
-            if moved_beside and not isinstance(alone, type) and found == {"k": alone["k"], "z": state["k"]}:
+            if moved_beside and not isinstance(alone, type) and found == {**rest, "k": alone["k"], "z": state["k"]}:
                 return True
-            lost = one == "rekey" and self.errors[at] is None and (blind or other == "rekey") and "k" in state
-            if lost and found == {"z": state["k"]}:
+            lost = one == "rekey" and self.errors[at] is None and (blind or other == "rekey") and "k" in state and other not in INSERTS
+            if lost and found == {**rest, "z": state["k"]}:
                 return True  # what the other one wrote under the old key is lost, as beside a delete; or both have made the same move
+            if one == "delete all" and other in PREPENDS and self._put_before_deleted(found, 1 - at):
+                return True
+            if self.limited and other in PREPENDS and one in INSERTS and self.errors[at] is hb.UnknownOutcome and self._gap(found, at):
+                return True
             if any(self.errors):
                 continue
             if ("ttl" in one or "add ttl" in self.begin) and "delete" not in other and found == alone:
                 return True  # the row has a time that was drawn before, so that the other call wins although it was first
             timed = of.indexed and not of.schema.versioned
-            if timed and one in INSERTS and other in WHOLE and found == _put_over(alone, self.then(at, state)):
+            if timed and one in INSERTS and other in WHOLE and found == self._put_over(alone, self.then(at, state)):
                 return True  # likewise: the other call had drawn its time before, and put its row later
         return False
+
+    def _put_before_deleted(self, found: State, at: int) -> bool:
+        """Whether only a new object is left: a query is no snapshot, and the new row comes before those that it has read."""
+        after = self.then(at, self.state)
+        if isinstance(after, type):
+            return False
+        (name,) = after.keys() - self.state.keys()
+        kept = {name: row for name, row in self.state.items() if name == "z"}
+        order = [*self.of.numbers]
+        return any(found == {**kept, before: after[name]} for before in order[: order.index(name) + 1])
+
+    def _gap(self, found: State, at: int) -> bool:
+        """Whether a prepend has passed over the claim of the other call, which ended before it could put its object."""
+        claimed = self.then(at, self.state)
+        if isinstance(claimed, type):
+            return False
+        after = self.then(1 - at, claimed)
+        return not isinstance(after, type) and found == {
+            name: row for name, row in after.items() if name not in claimed.keys() - self.state.keys()
+        }
+
+    def _put_over(self, under: Then, then: Then) -> State | None:
+        """The new objects of a call put over those that the other one leaves, whose entries stay; None if one of them is an error."""
+        if isinstance(under, type) or isinstance(then, type):
+            return None
+        new = {name: row for name, row in then.items() if name not in self.state}
+        return {**under, **{name: row._replace(e=under.get(name, row).e).merged(dict(row.e)) for name, row in new.items()}}
 
     def _mixed(self, found: State, outcomes: Sequence[State]) -> bool:
         """Whether a delete of a cell has hidden the cell of a put in the same millisecond, or a row was changed by several calls."""
@@ -133,10 +169,3 @@ class Pair:
             and all(dict(row.e).get(key) in [dict(each.e).get(key) for each in values] for key in "xy")
             for row in found.values()
         )
-
-
-def _put_over(under: Then, then: Then) -> State | None:
-    """The objects of a state put over those of another one, whose entries stay; None if one of them is an error."""
-    if isinstance(under, type) or isinstance(then, type):
-        return None
-    return {name: Row(row.m, row.o, row.h, under.get(name, row).e).merged(dict(row.e)) for name, row in then.items()}

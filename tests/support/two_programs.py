@@ -274,7 +274,7 @@ class Stage:
         """The rows that are left, and what is wrong if not every way to read them says the same."""
         of, session = self.of, self.sessions()
         found: dict[str, Row] = {}
-        for name, fields in ((name, names(of, key, name)) for name in ("k", "z")):
+        for name, fields in ((name, names(of, key, name)) for name in of.places):
             try:
                 row = session.get(of.model, **fields)
             except hb.IncompleteRow:
@@ -287,11 +287,13 @@ class Stage:
                     found[name] = found[name].merged(entries)
                 elif entries and not self._leaves_entries:
                     return {}, f"{name}: entries {entries} without an object"
-        first, last = (of.model.r == "r" + key, None) if of.wide else (of.model.k >= key, of.model.k <= key + "z")
-        query = session.query(of.model).where(*[each for each in (first, last) if each is not None]).allow_full_scan()
-        query = query.load(of.model.e) if of.mapped else query
-        scanned = {"k" if names(of, key).items() <= {"r": getattr(row, "r", None), "k": row.k}.items() else "z": row for row in query}
-        if scanned.keys() != found.keys():
+        model, (name, value) = of.model, next(iter(names(of, key).items()))
+        field = getattr(model, name)
+        query = session.query(model).where(*([field == value] if of.wide and not of.numbers else [field >= value, field <= value + "z"]))
+        rows = (query.load(model.e) if of.mapped else query).allow_full_scan().all()
+        at = {tuple(names(of, key, name).values()): name for name in of.places}
+        scanned = {at.get(tuple(getattr(row, name) for name in names(of, key)), "another"): row for row in rows}
+        if scanned.keys() != found.keys() or len(rows) != len(found):
             return found, f"get finds {sorted(found)}, a scan {sorted(scanned)}"
         loaded = {name: dict(row.e) for name, row in found.items() if of.mapped}
         if of.mapped and {name: row.e for name, row in scanned.items()} != loaded:
