@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from attrs import frozen
@@ -295,24 +296,30 @@ def readers_of(models: Sequence[Any]) -> Sequence[RowDecoder]:
 
 def objects_of(models: Sequence[Any], store: Any, row: bytes = ROW) -> State:
     """What a program sees that reads a whole row."""
+    readers = readers_of(models)
+    return tuple(sorted(found for of in readers for found in _objects_in(of, row, mc.vis(store, of.schema.table, row))))
+
+
+@lru_cache(100_000)
+def _objects_in(reader: RowDecoder, row: bytes, stored: tuple[tuple[bytes, int, bytes], ...]) -> State:
+    """The objects of one model in a row with these cells."""
+    schema = reader.schema
+    rows = schema.wide_rows
+    assert rows is not None
+    cells: dict[bytes, list[tuple[bytes, int, bytes]]] = {}
+    for column, timestamp, value in stored:
+        qualifier = column[len(rows.lead) :]
+        end = rows.prefix_end(qualifier)
+        if end is not None:
+            place = rows.places.join(row, qualifier[:end])
+            cells.setdefault(place, []).append((rows.lead + qualifier[end:], timestamp, value))
     found: dict[bytes, Any] = {}
-    for reader in readers_of(models):
-        schema = reader.schema
-        rows = schema.wide_rows
-        assert rows is not None
-        cells: dict[bytes, list[tuple[bytes, int, bytes]]] = {}
-        for column, timestamp, value in read(store, schema.table, row):
-            qualifier = column[len(rows.lead) :]
-            end = rows.prefix_end(qualifier)
-            if end is not None:
-                place = rows.places.join(row, qualifier[:end])
-                cells.setdefault(place, []).append((rows.lead + qualifier[end:], timestamp, value))
-        for place, own in cells.items():
-            found_row = as_row(place, own)
-            if reader.exists(found_row):
-                values = {name: value for name, value in reader.values(found_row).items() if name != "version"}
-                found[schema.kind + place] = tuple(sorted(values.items()))
-    return tuple(sorted(found.items()))
+    for place, own in cells.items():
+        found_row = as_row(place, own)
+        if reader.exists(found_row):
+            values = {name: value for name, value in reader.values(found_row).items() if name != "version"}
+            found[schema.kind + place] = tuple(sorted(values.items()))
+    return tuple(found.items())
 
 
 def after(state: State, writes: Writes, result: Any, pieces: frozenset[bytes] = frozenset()) -> State:
