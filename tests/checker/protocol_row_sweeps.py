@@ -57,16 +57,20 @@ CELL_BY_CELL = ("update both", "update page, forget", "forget the rest")
 """Updates of several cells, which a store without atomic changes of a row makes one after the other."""
 
 
-def _stood_for(begin: str, one: str, other: str) -> bool:
-    """Whether another pair stands for this one, over a row that expired once, where two calls of many steps take half a minute and more.
+def _stood_for(begin: str, one: str, other: str, can: Capabilities) -> bool:
+    """Whether another pair stands for this one, among pairs of calls of many steps that take half a minute and more.
 
-    Which columns an update changes makes no difference to a call with a TTL. Two updates of several cells come to the same over `add`.
+    Which columns an update changes makes no difference to a call with a TTL: one update of several cells, a put and a None, stands for
+    the others. Over a row that expired once two updates of several cells come to the same as over `add`.
     """
     names = {one, other}
-    if begin == BEGINNINGS[-1] and len(names) == 2 and names <= set(CELL_BY_CELL):
+    expiring, updates = any("expiring" in name for name in names), {name for name in names if name in CELL_BY_CELL}
+    if can is APART and expiring and updates - {"update page, forget"}:
         return True
-    updates = {name for name in names if name.startswith(("update", "forget")) and name != "update page"}
-    return begin == BEGINNINGS[-1] and len(names) == 2 and bool(updates) and any("expiring" in name for name in names - updates)
+    if begin != BEGINNINGS[-1] or len(names) < 2:
+        return False
+    others = {name for name in names if name.startswith(("update", "forget")) and name != "update page"}
+    return names <= set(CELL_BY_CELL) or (bool(others) and any("expiring" in name for name in names - others))
 
 
 TWINS = {"add": "add b", "expiring add": "expiring add f"}
@@ -94,7 +98,7 @@ def pairs(store: str, **options: Any) -> Iterator[RowConfiguration]:
     """
     model, can = STORES[store]
     for begin, (one, other) in itertools.product(BEGINNINGS, list(itertools.combinations_with_replacement(calls_for(model, can), 2))):
-        if _stands_for_others(model, one, other) and not _stood_for(begin, one, other):
+        if _stands_for_others(model, one, other) and not _stood_for(begin, one, other, can):
             mixed = absent_cells(model) or (can is APART and any(name in CELL_BY_CELL for name in (one, other)))
             distinct = can is ATOMIC and absent_cells(model)
             row = RowModel(model, begin, [[one], [other]], can, distinct=distinct, presence=mixed and not distinct, **options)
@@ -113,7 +117,7 @@ def joint(store: str, **options: Any) -> Iterator[RowConfiguration]:
     for rows, begin, one, two, first in itertools.product(SIDE_BY_SIDE, BEGINNINGS, names, names, (0, 1)):
         if (first and begin == "absent") or (rows[0] == rows[1] and (first or one > two)):
             continue  # nobody begins, or the programs know the same: their order makes no difference
-        if not _stands_for_others(model, one, two) or _stood_for(begin, one, two):
+        if not _stands_for_others(model, one, two) or _stood_for(begin, one, two, can):
             continue
         yield f"{store}, {begin} by {first}: {one} beside {two}, {rows}", side_by_side(store, (begin, one, two, rows, first), **options)
 
