@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
+from hbmodel.errors import RowNotFound, UnknownOutcome
 from hbmodel.mapping.mapper import give_version
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.driver import Resumable
@@ -65,6 +66,7 @@ class Batch:
         together: for objects that share rows, the rows of the batch that are written together with others of this batch or of
             another one.
         phase: for versioned objects that migrate between two tables, the phase in which the batch is written.
+        begun_before: whether it was started again for other indexes of the table, and may have written some of its rows before.
     """
 
     schema: TableSchema
@@ -76,6 +78,23 @@ class Batch:
     deleted: dict[bytes, Outcome] = field(factory=dict)
     together: frozenset[bytes] = frozenset()
     phase: Phase | None = None
+    begun_before: bool = False
+
+    def told(self, outcome: Outcome) -> Outcome:
+        """An outcome of a batch that was started again: what the indexes of now refuse may have been written with the earlier ones.
+
+        The protocols of versioned models find this out by themselves.
+        """
+        error = outcome.error
+        if self.schema.versioned or error is None or isinstance(error, RowNotFound | UnknownOutcome):
+            return outcome
+        unknown = UnknownOutcome(
+            "The indexes of the table changed during the write, which is refused with the new ones. It may have been carried out before: "
+            "read the row.",
+            table=self.schema.table, key=outcome.key, reason=str(error),
+        )  # fmt: skip
+        unknown.__cause__ = error
+        return evolve(outcome, error=unknown)
 
     @property
     def wrote(self) -> bool:

@@ -6,6 +6,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +20,9 @@ from hbmodel.tables.registry import LAYOUT, ROWS, registry_row
 from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
 from tests.support.faulty import MODES, Crash, FaultyStore, RecordingStore
 from tests.support.models import Order, Person, Sample, day, order
+from tests.support.pauses import OPTIONS, TIMES, Pause
 from tests.support.scenarios import check_exact, check_queries
+from tests.tables.test_indexes import declare
 
 # --- leases -----------------------------------------------------------------------------------------------------------
 
@@ -418,3 +421,37 @@ def test_a_delete_that_was_carried_out_before_the_indexes_changed_is_reported(li
         set_state(inner, Order, "by_amount", ABSENT)
         session.delete(order(2))
         assert [outcome.action for outcome in session.commit()] == ["deleted"]
+
+
+def test_a_write_that_the_new_index_refuses_may_have_been_carried_out(time_passes: Callable[[float], None]) -> None:
+    """Without check-and-mutate, rows of tables with an index take no update with a TTL."""
+    two = declare()
+    seen: set[tuple[type | None, str]] = set()
+    for at in itertools.count(1):
+        with RecordingStore(hb.connect("memory:"), limited=True) as store:
+            hb.create_tables(store, two.before)
+            with hb.Session(store, **OPTIONS) as session:
+                session.add(two.before(name="a", topic="old"))
+
+            def build(store: hb.Store = store) -> None:
+                hb.build_index(store, two.after, "by_topic", times=TIMES)
+                time_passes(61)
+
+            pause = Pause(at, build)
+            session = hb.Session(store, on_call=pause, **OPTIONS)
+            session.update_key(two.after, name="a", topic="new", ttl=timedelta(hours=1))
+            error: hb.HbmodelError | None = None
+            try:
+                session.commit()
+            except hb.HbmodelError as raised:
+                error = raised
+            if pause.over:
+                break
+            found = hb.Session(store, **OPTIONS).get(two.after, name="a")
+            assert found is not None
+            seen.add((error and type(error), found.topic))
+            if isinstance(error, hb.UnknownOutcome):
+                assert error.message.endswith("It may have been carried out before: read the row.")
+                assert "can be updated only in a store with check-and-mutate" in error.details["reason"]
+    assert (hb.UnknownOutcome, "new") in seen
+    assert seen <= {(None, "new"), (hb.UnknownOutcome, "new"), (hb.UnknownOutcome, "old"), (hb.CapabilityError, "old")}

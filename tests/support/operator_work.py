@@ -165,9 +165,9 @@ class Place:
     store: PausedStore
 
     @classmethod
-    def of(cls, work: Work, *, distinct: bool) -> Place:
-        """A new store."""
-        store = PausedStore(distinct=distinct)
+    def of(cls, work: Work, *, distinct: bool, limited: bool = False) -> Place:
+        """A new store; a limited one changes no row atomically."""
+        store = PausedStore(distinct=distinct, limited=limited)
         hb.create_tables(store, work.before.model)
         return cls(work, store)
 
