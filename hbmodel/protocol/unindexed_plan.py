@@ -106,12 +106,21 @@ class UnindexedRowPlanner:
         return [self.schema.by_name[name].column for name in write.changes if name in self.schema.by_name]
 
     def read_masks(self, writes: Iterable[RowWrite], bound: int) -> Protocol[dict[bytes, Delete | ClockError]]:
-        """For the rows of deletes, the deletes of cells that are ahead of the server's clock; see `read_masks`."""
+        """For the rows of deletes, the deletes of cells that are ahead of the server's clock; see `read_masks`.
+
+        Entries of map columns are not looked at: an object may have any number of them.
+        """
         rows = [write.row for write in writes if isinstance(write, DeleteRow)]
-        columns = self.deletion(b"").columns or self.schema.family_names
         if not rows:
             return {}
+        columns = self._cells_of_fields if self.schema.foreign or self.schema.maps else self.schema.family_names
         return (yield from read_masks(self.schema, rows, columns, bound))
+
+    @property
+    def _cells_of_fields(self) -> Sequence[bytes]:
+        """The columns of the fields, and the cells that show that a row exists or expires."""
+        flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
+        return (*flag, *(f.column for f in self.schema.columns), self.schema.expiry_column)
 
     def await_replaced(
         self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
@@ -297,8 +306,7 @@ class UnindexedRowPlanner:
         schema = self.schema
         if not schema.foreign:
             return Delete(row, families=schema.family_names, timestamp=timestamp)
-        flag = () if schema.exists_column is None else (schema.exists_column,)
-        return Delete(row, columns=(*flag, *(f.column for f in schema.columns), schema.expiry_column), timestamp=timestamp)
+        return Delete(row, columns=self._cells_of_fields, timestamp=timestamp)
 
 
 def nothing_to_store(schema: TableSchema, row: bytes) -> EncodingError:
