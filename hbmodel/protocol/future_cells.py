@@ -100,8 +100,12 @@ def mask_of(schema: TableSchema, row: bytes, cells: Mapping[bytes, Cell], now: i
     Returns:
         The delete, or the error of a row with a cell that is further ahead than the bound; None if every cell is old.
     """
-    ends = {column: cell.timestamp + (MARGIN if column in schema.counter_columns else 0) for column, cell in cells.items()}
-    recent = {column: end for column, end in ends.items() if end >= now - bound}  # other servers' clocks may be behind
+    counters = schema.counter_columns & cells.keys()
+    ends = {column: cell.timestamp + (MARGIN if column in counters else 0) for column, cell in cells.items()}
+    # Other servers' clocks may be behind. Beside a counter, whose mask is above the clock, other columns are left alone if they can be:
+    # an object that is put meanwhile would be hidden.
+    since = {column: now + 1 if counters and column not in counters else now - bound for column in ends}
+    recent = {column: end for column, end in ends.items() if end >= since[column]}
     if not recent:
         return None
     _, error = time_above(schema.table, row, max(cells[column].timestamp for column in recent), now, bound)
