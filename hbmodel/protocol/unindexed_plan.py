@@ -50,6 +50,7 @@ class UnindexedRowPlanner:
         marking: whether rows of other programs may have a liveness cell, so that a put of a whole object sets it.
         reader: decides whether a row to update exists.
         gone: columns that store None as the absence of the cell.
+        own_columns: the columns of the fields, and of the cells that show that a row exists or expires.
     """
 
     schema: TableSchema
@@ -57,6 +58,7 @@ class UnindexedRowPlanner:
     marking: bool = False
     reader: RowDecoder = field(init=False)
     gone: frozenset[bytes] = field(init=False)
+    own_columns: tuple[bytes, ...] = field(init=False)
 
     @classmethod
     def of(cls, schema: TableSchema, marking: bool = False) -> UnindexedRowPlanner:
@@ -67,6 +69,8 @@ class UnindexedRowPlanner:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "reader", RowDecoder.of(self.schema, self.marking, frozenset(), self.marking))
         object.__setattr__(self, "gone", frozenset(f.column for f in self.schema.columns if f.null == "delete"))
+        flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
+        object.__setattr__(self, "own_columns", (*flag, *(f.column for f in self.schema.columns), self.schema.expiry_column))
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -113,14 +117,8 @@ class UnindexedRowPlanner:
         rows = [write.row for write in writes if isinstance(write, DeleteRow)]
         if not rows:
             return {}
-        columns = self._cells_of_fields if self.schema.foreign or self.schema.maps else self.schema.family_names
+        columns = self.own_columns if self.schema.foreign or self.schema.maps else self.schema.family_names
         return (yield from read_masks(self.schema, rows, columns, bound))
-
-    @property
-    def _cells_of_fields(self) -> Sequence[bytes]:
-        """The columns of the fields, and the cells that show that a row exists or expires."""
-        flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
-        return (*flag, *(f.column for f in self.schema.columns), self.schema.expiry_column)
 
     def await_replaced(
         self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
@@ -306,7 +304,7 @@ class UnindexedRowPlanner:
         schema = self.schema
         if not schema.foreign:
             return Delete(row, families=schema.family_names, timestamp=timestamp)
-        return Delete(row, columns=self._cells_of_fields, timestamp=timestamp)
+        return Delete(row, columns=self.own_columns, timestamp=timestamp)
 
 
 def nothing_to_store(schema: TableSchema, row: bytes) -> EncodingError:

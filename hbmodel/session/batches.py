@@ -66,7 +66,7 @@ class Batch:
         together: for objects that share rows, the rows of the batch that are written together with others of this batch or of
             another one.
         phase: for versioned objects that migrate between two tables, the phase in which the batch is written.
-        begun_before: whether it was started again for other indexes of the table, and may have written some of its rows before.
+        restarted: whether it was started again because the indexes of the table changed, after it may have written some rows.
     """
 
     schema: TableSchema
@@ -78,19 +78,19 @@ class Batch:
     deleted: dict[bytes, Outcome] = field(factory=dict)
     together: frozenset[bytes] = frozenset()
     phase: Phase | None = None
-    begun_before: bool = False
+    restarted: bool = False
 
-    def told(self, outcome: Outcome) -> Outcome:
-        """An outcome of a batch that was started again: what the indexes of now refuse may have been written with the earlier ones.
+    def reported(self, outcome: Outcome) -> Outcome:
+        """The outcome that the caller gets. After a restart, a write that the new indexes refuse may have been carried out before.
 
-        The protocols of versioned models find this out by themselves.
+        The protocols of versioned models detect this themselves.
         """
         error = outcome.error
         if self.schema.versioned or error is None or isinstance(error, RowNotFound | UnknownOutcome):
             return outcome
         unknown = UnknownOutcome(
-            "The indexes of the table changed during the write, which is refused with the new ones. It may have been carried out before: "
-            "read the row.",
+            "The indexes of the table changed during the write, and the new ones refuse it. It may have been carried out before: read the "
+            "row.",
             table=self.schema.table, key=outcome.key, reason=str(error),
         )  # fmt: skip
         unknown.__cause__ = error

@@ -235,7 +235,7 @@ class UnitOfWork:
             # Of the rows of one key in several buckets the newest counts: the next one must not have the same time.
             let_tick_pass()
         for owner, outcome in zip(current.owners, running.outcomes or (), strict=True):
-            owner.settle(current.told(outcome) if current.begun_before else outcome)
+            owner.settle(current.reported(outcome) if current.restarted else outcome)
 
     def _run_joint(self, current: JointBatch) -> None:
         self._writing(*[part.owners[0].schema for part in current.parts])
@@ -251,7 +251,7 @@ class UnitOfWork:
             self._leave(self._store, running, current.parts[0].schema.table, error)
         for batch, outcomes in zip(current.parts, running.outcomes or (), strict=True):
             for owner, outcome in zip(batch.owners, outcomes, strict=True):
-                owner.settle(batch.told(outcome) if batch.begun_before else outcome)
+                owner.settle(batch.reported(outcome) if batch.restarted else outcome)
 
     def _part(self, batch: Batch) -> Part:
         return Part(
@@ -268,7 +268,7 @@ class UnitOfWork:
                 if all(batch.binding is None or self._bind(batch.schema).writes_like(batch.binding) for batch in batches):
                     raise
                 for batch in batches:
-                    batch.begun_before |= running.wrote
+                    batch.restarted |= running.wrote
             else:
                 return
         running.run(store)
