@@ -14,40 +14,18 @@ from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.encoding.salts import UNSALTED, BoundSalt, RowSalt, Salt
 from hbmodel.errors import DeclarationError, EncodingError, QueryError
 from hbmodel.mapping.computed import ComputedSpec
-from hbmodel.mapping.families import check_family, check_lives, family_name, with_versions
+from hbmodel.mapping.families import check_lives, with_versions
 from hbmodel.mapping.index_kinds.part import DeclaredPart, IndexPart
 from hbmodel.mapping.index_kinds.partial import Where, resolve_where
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import check_maps
-from hbmodel.mapping.names import as_qualifier
+from hbmodel.mapping.model_options import ModelOptions, check_options
 from hbmodel.mapping.places import Placed, check_former
 from hbmodel.mapping.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
 from hbmodel.mapping.wide import key_layout, wide_rows
 from hbmodel.store.values import Family
 
-# TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.
-_TABLE_NAME = re.compile(r"(?:[A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _INDEX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-
-
-@frozen
-class ModelOptions:
-    """The arguments of the decorator."""
-
-    table: str
-    family: str | Family
-    families: Sequence[Family]
-    salt: Salt | None
-    immutable: bool
-    foreign: bool
-    exists: str | None
-    row: bytes | None = None
-    kind: bytes | None = None
-
-    @property
-    def family_name(self) -> str:
-        """Name of the default family; only valid after its check."""
-        return self.family.name.decode() if isinstance(self.family, Family) else self.family
 
 
 @frozen
@@ -136,6 +114,7 @@ def build_schema(
         indexes={index: index_of(index, spec) for index, spec in indexes.items()},
         immutable=options.immutable,
         foreign=options.foreign,
+        blind_puts=options.blind_puts,
         exists=None if options.exists is None else options.exists.encode(),
         families=families,
         computed=tuple(made),
@@ -160,39 +139,6 @@ def _bind(model: str, salt: Salt | None, layout: KeyLayout, **details: Any) -> B
         return (RowSalt.of(salt, layout) if isinstance(layout, PlaceLayout) else salt).bind(layout)
     except DeclarationError as error:
         raise DeclarationError(error.message, **{"model": model, **details, **error.details}) from None
-
-
-def check_options(model: str, options: ModelOptions) -> None:
-    """Checks the arguments of the decorator.
-
-    Raises:
-        DeclarationError: with the model and what to do.
-    """
-    if not isinstance(options.table, str) or not _TABLE_NAME.fullmatch(options.table):
-        raise DeclarationError(
-            "A table name may contain letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
-            model=model, table=options.table,
-        )  # fmt: skip
-    if options.table.startswith("default:"):
-        raise DeclarationError("A table of the default namespace must be written without the namespace.", model=model, table=options.table)
-    if options.table.startswith("hbase:"):
-        raise DeclarationError("The namespace hbase is reserved for HBase: choose another.", model=model, table=options.table)
-    if isinstance(options.family, Family):
-        check_family(options.family, model=model)
-    else:
-        family_name(options.family, model=model)
-    if not isinstance(options.families, list | tuple) or not all(isinstance(family, Family) for family in options.families):
-        raise DeclarationError('families takes families with options: families=(hb.family("t", ttl=...),).', model=model, option="families")
-    names = [options.family_name]
-    for family in options.families:
-        check_family(family, model=model)
-        names.append(family.name.decode())
-    if len(set(names)) < len(names):
-        raise DeclarationError("A column family is declared twice: remove one.", model=model, option="families", families=names)
-    if options.salt is not None and not isinstance(options.salt, Salt):
-        raise DeclarationError("A salt must be a Salt, such as hb.HashSalt(16).", model=model, found=repr(options.salt))
-    if options.exists is not None:
-        as_qualifier(model, options.exists, field="exists")
 
 
 def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: ModelOptions) -> None:

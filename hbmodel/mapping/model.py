@@ -17,7 +17,7 @@ from hbmodel.encoding.salts import Salt
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.annotations import allows_none, annotations_of, fits, is_class_var
 from hbmodel.mapping.computed import Computed, ComputedSpec
-from hbmodel.mapping.declaration import IndexSpec, ModelOptions, build_schema, check_options
+from hbmodel.mapping.declaration import IndexSpec, build_schema
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family_name
 from hbmodel.mapping.fields import Column, FieldSpec, FlagSpec, Key, column, counter, key, version
@@ -25,6 +25,7 @@ from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.key_order import in_key_order
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import Columns, MapColumns, MapSpec, columns, resolve_map
+from hbmodel.mapping.model_options import ModelOptions, check_options
 from hbmodel.mapping.names import as_qualifier, is_field_name
 from hbmodel.mapping.replaced import earlier_layout
 from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema, schema_of
@@ -47,6 +48,7 @@ def model(
     salt: Salt | None = None,
     immutable: bool = False,
     foreign: bool = False,
+    blind_puts: bool = True,
     exists: FlagSpec | None = None,
     row: bytes | None = None,
     kind: bytes | None = None,
@@ -69,6 +71,9 @@ def model(
             refused. Keys of deleted rows must not be used again within the grace time (an hour).
         foreign: other programs write the table: deletes touch mapped columns only. Only models of rows that never change can have
             indexes; rows of other programs are added to an index when it is built or repaired.
+        blind_puts: whether `add` and `load` put objects without reading their rows. Without an index or a version, such a put is not
+            seen if a cell that it replaces is ahead of the server's clock. With False, each commit first reads the rows of its puts
+            in one call: it waits for such cells, or raises `ClockError`.
         exists: the cell that marks a row as existing, see `flag`.
         row: the key of the one row that contains all objects; every key field then has `part="column"`.
         kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one family,
@@ -84,7 +89,7 @@ def model(
     if misplaced is not None:  # a bare @hb.model gives the class here, and Python misses the table
         raise DeclarationError("hb.model takes options by name and gives a decorator: write @hb.model(table=...) above the class.")
     flagged = exists.alias if isinstance(exists, FlagSpec) else None
-    options = ModelOptions(table, family, families, salt, immutable, foreign, flagged, row, kind)
+    options = ModelOptions(table, family, families, salt, immutable, foreign, flagged, row, kind, blind_puts)
 
     def decorate(cls: C) -> C:
         if not isinstance(cls, type):

@@ -88,6 +88,7 @@ class TableSchema:
         indexes: the indexes, by name.
         immutable: whether rows never change after they are written.
         foreign: whether other programs write the table; deletes then touch mapped columns only.
+        blind_puts: whether whole objects are put without a read of their rows.
         exists: qualifier of the flag that marks existence, or None.
         families: options of the model's families.
         computed: fields that are computed from others and not stored.
@@ -110,6 +111,7 @@ class TableSchema:
     indexes: Mapping[str, Index]
     immutable: bool = False
     foreign: bool = False
+    blind_puts: bool = True
     exists: bytes | None = None
     families: Sequence[Family] = attrs.field(factory=tuple)
     computed: Sequence[Field] = ()

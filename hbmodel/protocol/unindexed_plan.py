@@ -123,14 +123,29 @@ class UnindexedRowPlanner:
     def await_replaced(
         self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
     ) -> Protocol[dict[bytes, Delete | ClockError]]:
-        """Waits for the times of cells that updates are to replace; returns the errors of updates that cannot. See `await_replaced`."""
+        """Waits for the times of cells that writes are to replace; returns the errors of writes that cannot. See `await_replaced`.
+
+        Rows of whole objects are read here if the model's puts are not blind.
+        """
         replaced: dict[bytes, int] = {}
         for write in writes:
             row = rows.get(write.row)
             if isinstance(write, UpdateFields) and row is not None and not isinstance(row, StampedRow):
                 times = [row.columns[column].timestamp for column in self._changed(write) if column in row.columns]
                 replaced |= {write.row: max(times)} if times else {}
+        if not self.schema.blind_puts:
+            replaced |= yield from self._replaced_by_puts([w for w in writes if isinstance(w, PutObject) and w.ttl is None])
         return dict((yield from await_replaced(self.schema, replaced, bound)))
+
+    def _replaced_by_puts(self, writes: Sequence[PutObject]) -> Protocol[dict[bytes, int]]:
+        """The timestamp of the newest cell of each row that a put of a whole object is to replace."""
+        cells = {write.row: self.cells(write).keys() for write in writes}
+        if not cells:
+            return {}
+        columns = sorted(frozenset[bytes]().union(*cells.values()))
+        found: Sequence[Row | None] = yield GetRows(self.schema.table, list(cells), columns)
+        times = {row.row: [cell.timestamp for column, cell in row.columns.items() if column in cells[row.row]] for row in found if row}
+        return {row: max(of_row) for row, of_row in times.items() if of_row}
 
     def read_expiring(self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int) -> Protocol[dict[bytes, Row | None]]:
         """The rows that expire, before the write or after it, with all columns and the time for the write."""
@@ -154,7 +169,7 @@ class UnindexedRowPlanner:
 
     def puts_of_objects(self, writes: Iterable[RowWrite]) -> list[Put] | None:
         """The puts of the writes if all put whole objects, read no rows and delete no cells; otherwise None: they need plans."""
-        if self.gone:
+        if self.gone or not self.schema.blind_puts:
             return None
         puts: list[Put] = []
         for write in writes:

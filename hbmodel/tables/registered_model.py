@@ -13,10 +13,11 @@ from hbmodel.encoding.codecs.from_spec import UnknownCodec, codec_of
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.salts import DigestSalt, HashSalt, NoSalt, RandomSalt, Salt, TextSalt
 from hbmodel.errors import DeclarationError, RowKeyError, SchemaMismatch
-from hbmodel.mapping.declaration import IndexSpec, ModelOptions, build_schema
+from hbmodel.mapping.declaration import IndexSpec, build_schema
 from hbmodel.mapping.index_kinds.plain import IndexField
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.model_field import REQUIRED, Field
+from hbmodel.mapping.model_options import ModelOptions
 from hbmodel.mapping.schema import VERSION_QUALIFIER, TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
 from hbmodel.tables.layout_text import same_spec

@@ -47,7 +47,10 @@ Partly = _declared("partly", COLUMNS[:1])
 Loose = _declared("loose", ())
 """No column is required."""
 
-UPDATED_MODELS = (Account, Flagged, Partly, Loose)
+Seen = _declared("seen", COLUMNS, blind_puts=False)
+"""Its puts read their rows first."""
+
+UPDATED_MODELS = (Account, Flagged, Partly, Loose, Seen)
 
 VALUES = {"first": "the first value", "second": "the second value", "third": "the third value"}
 
@@ -100,6 +103,10 @@ def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
         with table.batch() as batch:
             for number in range(PUTS_OF_A_BATCH):
                 batch.put(struct.pack(">I", begin + number), {b"d:" + name[:1].encode(): value.encode() for name, value in VALUES.items()})
+
+    def put(session: hb.Session, model: Any) -> None:
+        session.add(model(number=next(numbers) % 20_000, **VALUES))
+        session.commit()
 
     def put_and_delete(session: hb.Session) -> None:
         session.add(Account(number=next(numbers), **VALUES))
@@ -169,6 +176,10 @@ def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
         yield Case(
             f"{gateway}: 1000 puts, no column required / required", partial(puts, session, Loose), partial(puts, session, Account), 15, 1.25
         )
+        seen, blind = partial(put, session, Seen), partial(put, session, Account)
+        yield Case(f"{gateway}: one put that is not blind / blind", seen, blind, MANY, in_row=IN_ROW, reads=(Account, Seen))
+        seen, blind = partial(puts, session, Seen), partial(puts, session, Account)
+        yield Case(f"{gateway}: 1000 puts that are not blind / blind", seen, blind, 15, reads=(Account, Seen))
         both = partial(put_and_delete, session)
         yield Case(f"{gateway}: one put and one delete / by hand", both, put_and_delete_by_hand, MANY, in_row=IN_ROW)
         yield Case(f"{gateway}: 500 deletes in a commit / a batch", partial(deletes, session), deletes_by_hand, 15)

@@ -458,3 +458,111 @@ def test_the_server_is_not_asked_for_its_time_where_no_cell_is_ahead(bed: Bed, m
     session.commit()
     delete_key(session, model)
     assert {call.table for call in bed.store.calls} == {hb.schema_of(model).table}
+
+
+# --- puts that are not blind ------------------------------------------------------------------------------------------
+
+
+@hb.model(table="future_seen", family="d", blind_puts=False)
+class Seen:
+    k: hb.Key[str] = hb.key()
+    m: hb.Column[int] = hb.column("m")
+    o: hb.Column[str | None] = hb.column("o", default=None, null="delete")
+
+
+@hb.model(table="future_seen_wide", family="d", blind_puts=False)
+class SeenWide:
+    r: hb.Key[str] = hb.key()
+    k: hb.Key[str] = hb.key(part="column")
+    m: hb.Column[int] = hb.column("m")
+
+
+@hb.model(table="future_seen_map", family="d", blind_puts=False)
+class SeenMap:
+    k: hb.Key[str] = hb.key()
+    m: hb.Column[int] = hb.column("m")
+    tags: hb.Columns[str, int] = hb.columns("t:")
+
+
+@hb.model(table="future_seen_foreign", family="d", foreign=True, blind_puts=False)
+class SeenForeign:
+    k: hb.Key[str] = hb.key()
+    m: hb.Column[int] = hb.column("m")
+
+
+each_seen = pytest.mark.parametrize("model", [Seen, SeenWide, SeenMap, SeenForeign], ids=lambda model: model.__name__)
+
+
+def key_seen(model: Any, k: str) -> dict[str, str]:
+    return {"k": k, **({"r": k} if model is SeenWide else {})}
+
+
+def seen_ahead(bed: Bed, model: Any, by: int, *ks: str) -> hb.Session:
+    """A session with objects, of which another program has put a cell again with a time of its own."""
+    session = bed.use(model)
+    session.add_all([model(**key_seen(model, k), m=1) for k in ks])
+    session.commit()
+    moved_ahead(bed, model, b"m", by)
+    return session
+
+
+@each_seen
+@pytest.mark.parametrize("many", [False, True], ids=["commit", "load"])
+def test_a_put_that_is_not_blind_waits_for_the_cell_that_it_replaces(bed: Bed, model: Any, many: bool) -> None:
+    session = seen_ahead(bed, model, AHEAD, "a")
+    objects = [model(**key_seen(model, k), m=2) for k in ("a", "b")]
+    if many:
+        session.load(objects)
+    else:
+        session.add_all(objects)
+        session.commit()
+    assert [session.get(model, **key_seen(model, k)).m for k in ("a", "b")] == [2, 2]
+
+
+@each_seen
+def test_a_put_that_is_not_blind_is_refused_under_a_cell_far_ahead(bed: Bed, model: Any) -> None:
+    k, beside = f"far put {model.__name__}", f"beside {model.__name__}"
+    session = seen_ahead(bed, model, FAR, k)
+    session.add_all([model(**key_seen(model, k), m=2), model(**key_seen(model, beside), m=2)])
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    session.discard()
+    assert [type(failure.error) for failure in caught.value.failures] == [hb.ClockError]
+    assert session.get(model, **key_seen(model, k)).m == 1
+    assert session.get(model, **key_seen(model, beside)).m == 2
+
+
+def test_a_none_that_deletes_its_cell_waits_for_it_too(bed: Bed) -> None:
+    session = bed.use(Seen)
+    session.add(Seen(k="a", m=1, o="old"))
+    session.commit()
+    moved_ahead(bed, Seen, b"o")
+    session.add(Seen(k="a", m=2))
+    session.commit()
+    assert session.get(Seen, k="a") == Seen(k="a", m=2)
+
+
+def test_a_map_entry_ahead_of_the_clock_is_waited_for(bed: Bed) -> None:
+    session = bed.use(SeenMap)
+    session.add(SeenMap(k="a", m=1, tags={"x": 1}))
+    session.commit()
+    moved_ahead(bed, SeenMap, b"x")
+    session.add(SeenMap(k="a", m=2, tags={"x": 2}))
+    session.commit()
+    assert session.columns(SeenMap.tags, k="a").all() == {"x": 2}
+
+
+def test_puts_that_are_not_blind_read_their_rows_in_one_call(bed: Bed) -> None:
+    session = bed.use(Seen)
+    session.add_all([Seen(k=k, m=1, o="there") for k in "abc"])
+    session.commit()
+    assert [(call.name, len(call.items)) for call in bed.store.calls if call.table == "future_seen"] == [("get", 3), ("put", 3)]
+
+
+def test_rows_that_are_put_once_have_no_use_for_it() -> None:
+    with pytest.raises(hb.DeclarationError, match="leave out blind_puts=False"):
+
+        @hb.model(table="future_once", family="d", immutable=True, blind_puts=False)
+        class Once:
+            k: hb.Key[str] = hb.key()
+            m: hb.Column[int] = hb.column("m")
