@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from attrs import frozen
+
 from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.extras import required
 from hbmodel.localhbase.locks import file_lock
@@ -31,8 +33,120 @@ CONNECTIONS = 4
 ATTEMPTS = 3
 """How often one jar is tried before the start fails."""
 
-_PAUSE = 2.0  # seconds between two attempts
+PAUSE = 2.0
+"""Seconds between two tries of one jar."""
+
 _DOWNLOAD_TIMEOUT = 1800.0  # seconds to wait while another process downloads
+
+
+def one_line(error: BaseException, limit: int = 200) -> str:
+    """An error of a library below as one short line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def fetch(pin: Pin, scratch: Path, count: Callable[[int], None]) -> Path:
+    """Fetches one jar from the repositories of jgo.
+
+    Args:
+        pin: the jar.
+        scratch: a directory of its own, which is created.
+        count: called with the bytes that were received, as they come.
+    """
+    maven = required("jgo.maven")
+    settings = required("jgo.config").GlobalSettings.load()
+
+    @contextmanager
+    def reporter(_filename: str, _size: int) -> Iterator[Advance]:
+        yield count
+
+    context: Any = maven.MavenContext(
+        resolver=maven.PythonResolver(progress_callback=reporter),
+        repo_cache=scratch,
+        timeout=30,
+    )
+    context.remote_repos.update(settings.repositories)
+    path = context.project(pin.group, pin.artifact).at_version(pin.version).artifact().resolve()
+    return Path(path)
+
+
+@frozen
+class Downloader:
+    """How missing jars are downloaded.
+
+    Attributes:
+        fetch: fetches one jar; see `fetch`.
+        pause: seconds between two tries of one jar.
+    """
+
+    fetch: Callable[[Pin, Path, Callable[[int], None]], Path] = fetch
+    pause: float = PAUSE
+
+    def download(self, pins: Sequence[Pin], jars: Path, scratch: Path, *, progress: bool) -> None:
+        """Fetches jars into their directory; the caller holds the lock.
+
+        Args:
+            pins: the jars.
+            jars: their directory.
+            scratch: a directory for what is not complete; it is deleted first and at the end.
+            progress: show the download on standard error.
+
+        Raises:
+            LocalHBaseError: a download failed.
+        """
+        shutil.rmtree(scratch, ignore_errors=True)
+        title = f"Downloading HBase {HBASE_VERSION} (once)"
+        total = sum(pin.size for pin in pins)
+        try:
+            with download_progress(title, total, shown=progress) as advance, ThreadPoolExecutor(CONNECTIONS, "hbmodel-jars") as pool:
+                # The largest first: else the last one would be fetched alone.
+                futures = [pool.submit(self._fetch, pin, jars, scratch, advance) for pin in sorted(pins, key=lambda pin: -pin.size)]
+                try:
+                    wait(futures, return_when=FIRST_EXCEPTION)
+                finally:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                for future in futures:
+                    if future.done() and not future.cancelled():
+                        future.result()
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _fetch(self, pin: Pin, jars: Path, scratch: Path, advance: Advance) -> None:
+        """Downloads one jar, checks it, and moves it to its place."""
+        for attempt in range(1, ATTEMPTS + 1):
+            received = 0
+
+            def count(size: int) -> None:
+                nonlocal received
+                received += size
+                advance(size)
+
+            try:
+                path = self.fetch(pin, scratch / f"{pin.filename}.{attempt}", count)
+                if hashlib.sha256(path.read_bytes()).hexdigest() != pin.sha256:
+                    raise LocalHBaseError(
+                        "A downloaded jar differs from the one that hbmodel was tested with; check the repository or mirror in use.",
+                        jar=pin.filename,
+                    )
+                path.replace(jars / pin.filename)
+                advance(pin.size - received)
+                return
+            except Exception as error:  # jgo and what it is built on document no common base
+                advance(-received)
+                if attempt == ATTEMPTS:
+                    if isinstance(error, LocalHBaseError):
+                        raise
+                    raise LocalHBaseError(
+                        "HBase could not be downloaded; check the network, or set HBASE_HOME to an unpacked HBase distribution.",
+                        jar=pin.filename,
+                        cause=one_line(error),
+                    ) from error
+                _log.debug("download of %s failed, attempt %d", pin.filename, attempt)
+                time.sleep(self.pause)
+
+
+DOWNLOADER = Downloader()
+"""Downloads from the repositories of jgo."""
 
 
 def class_path(*, progress: bool = True) -> str:
@@ -72,13 +186,16 @@ def cache_directory() -> Path:
     return path / "hbase" / HBASE_VERSION
 
 
-def pinned_jars(directory: Path | None = None, *, pins: Sequence[Pin] | None = None, progress: bool = True) -> Path:
+def pinned_jars(
+    directory: Path | None = None, *, pins: Sequence[Pin] | None = None, progress: bool = True, downloader: Downloader = DOWNLOADER
+) -> Path:
     """The directory with all pinned jars; what is missing is downloaded, by one process at a time.
 
     Args:
         directory: the cache; the user's by default.
         pins: the jars; all of HBase by default.
         progress: show the download on standard error.
+        downloader: downloads what is missing.
 
     Raises:
         LocalHBaseError: the cache cannot be written or a download failed.
@@ -97,7 +214,7 @@ def pinned_jars(directory: Path | None = None, *, pins: Sequence[Pin] | None = N
     busy = "Another process is downloading HBase and has not finished; stop it or wait for it."
     with file_lock(directory / "lock", timeout=_DOWNLOAD_TIMEOUT, busy=busy):
         if missing := _missing(jars, pins):
-            _download(missing, jars, directory / "download", progress=progress)
+            downloader.download(missing, jars, directory / "download", progress=progress)
     return jars
 
 
@@ -111,81 +228,3 @@ def _has_size(path: Path, size: int) -> bool:
         return path.stat().st_size == size
     except OSError:
         return False
-
-
-def _download(pins: Sequence[Pin], jars: Path, scratch: Path, *, progress: bool) -> None:
-    """Fetch jars into their directory; the caller holds the lock."""
-    shutil.rmtree(scratch, ignore_errors=True)
-    title = f"Downloading HBase {HBASE_VERSION} (once)"
-    total = sum(pin.size for pin in pins)
-    try:
-        with download_progress(title, total, shown=progress) as advance, ThreadPoolExecutor(CONNECTIONS, "hbmodel-jars") as pool:
-            # The largest first: else the last one would be fetched alone.
-            futures = [pool.submit(_fetch, pin, jars, scratch, advance) for pin in sorted(pins, key=lambda pin: -pin.size)]
-            try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
-            for future in futures:
-                if future.done() and not future.cancelled():
-                    future.result()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _fetch(pin: Pin, jars: Path, scratch: Path, advance: Advance) -> None:
-    """Download one jar, check it, and move it to its place."""
-    for attempt in range(1, ATTEMPTS + 1):
-        received = 0
-
-        def count(size: int) -> None:
-            nonlocal received
-            received += size
-            advance(size)
-
-        try:
-            path = _fetch_once(pin, scratch / f"{pin.filename}.{attempt}", count)
-            if hashlib.sha256(path.read_bytes()).hexdigest() != pin.sha256:
-                raise LocalHBaseError(
-                    "A downloaded jar differs from the one that hbmodel was tested with; check the repository or mirror in use.",
-                    jar=pin.filename,
-                )
-            path.replace(jars / pin.filename)
-            advance(pin.size - received)
-            return
-        except Exception as error:  # jgo and what it is built on document no common base
-            advance(-received)
-            if attempt == ATTEMPTS:
-                if isinstance(error, LocalHBaseError):
-                    raise
-                raise LocalHBaseError(
-                    "HBase could not be downloaded; check the network, or set HBASE_HOME to an unpacked HBase distribution.",
-                    jar=pin.filename,
-                    cause=one_line(error),
-                ) from error
-            _log.debug("download of %s failed, attempt %d", pin.filename, attempt)
-            time.sleep(_PAUSE)
-
-
-def one_line(error: BaseException, limit: int = 200) -> str:
-    """An error of a library below as one short line."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= limit else text[: limit - 3] + "..."
-
-
-def _fetch_once(pin: Pin, scratch: Path, count: Callable[[int], None]) -> Path:
-    maven = required("jgo.maven")
-    settings = required("jgo.config").GlobalSettings.load()
-
-    @contextmanager
-    def reporter(_filename: str, _size: int) -> Iterator[Advance]:
-        yield count
-
-    context: Any = maven.MavenContext(
-        resolver=maven.PythonResolver(progress_callback=reporter),
-        repo_cache=scratch,
-        timeout=30,
-    )
-    context.remote_repos.update(settings.repositories)
-    path = context.project(pin.group, pin.artifact).at_version(pin.version).artifact().resolve()
-    return Path(path)

@@ -11,9 +11,9 @@ from hbmodel.errors import LocalHBaseError
 ADDRESS = "127.0.0.1"
 """The only address that a local HBase listens on."""
 
-LOWEST, HIGHEST = 20_000, 32_000
-"""Range to choose from. It lies below the ports that systems give to outgoing connections (32768 and up on Linux, 49152 on macOS and BSD),
-so a chosen port is not taken by a connection between its choice and the start of its server."""
+CHOICE = range(20_000, 32_000)
+"""Ports to choose from. They lie below those that systems give to outgoing connections (32768 and up on Linux, 49152 on macOS and BSD), so
+a chosen port is not taken by a connection between its choice and the start of its server."""
 
 _ATTEMPTS = 500
 
@@ -31,7 +31,7 @@ def is_free(port: int) -> bool:
         return True
 
 
-def choose_ports(names: Sequence[str], *, given: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+def choose_ports(names: Sequence[str], *, given: Mapping[str, int], before: Mapping[str, int], choice: range = CHOICE) -> dict[str, int]:
     """A port for every name, no port twice.
 
     Two starts at the same moment may choose the same port: the later server then fails to bind, and its start chooses again.
@@ -40,6 +40,7 @@ def choose_ports(names: Sequence[str], *, given: Mapping[str, int], before: Mapp
         names: what needs a port.
         given: ports that the user named; they are used or refused.
         before: ports of an earlier run; they are used while they are free.
+        choice: the ports to choose all others from.
 
     Raises:
         LocalHBaseError: a given port is taken or given twice, or no free one was found.
@@ -58,16 +59,16 @@ def choose_ports(names: Sequence[str], *, given: Mapping[str, int], before: Mapp
         if name not in chosen:
             wanted = before.get(name)
             usable = wanted is not None and wanted not in chosen.values() and is_free(wanted)
-            chosen[name] = wanted if usable and wanted is not None else _any_free(chosen.values())
+            chosen[name] = wanted if usable and wanted is not None else _any_free(choice, chosen.values())
     return chosen
 
 
-def _any_free(taken: Iterable[int]) -> int:
+def _any_free(choice: range, taken: Iterable[int]) -> int:
     # The system's generator: two processes must not walk through the same ports because both were seeded alike, as tests do.
     draw = random.SystemRandom()
     avoid = set(taken)
     for _ in range(_ATTEMPTS):
-        port = draw.randrange(LOWEST, HIGHEST)
+        port = draw.choice(choice)
         if port not in avoid and is_free(port):
             return port
-    raise LocalHBaseError("No free port was found; stop other servers or name the ports.", lowest=LOWEST, highest=HIGHEST)
+    raise LocalHBaseError("No free port was found; stop other servers or name the ports.", lowest=choice.start, highest=choice.stop)

@@ -21,8 +21,9 @@ from hbmodel.localhbase.extras import required
 _SAME_START = 1.0
 """Seconds by which two readings of the time at which a process began may differ: the system derives it from ticks since boot."""
 
+KILL_TIMEOUT = 30.0
+"""Seconds after which a killed process is given up; one that writes to a slow disk takes a while."""
 
-_KILL_TIMEOUT = 30.0  # seconds after which a killed process is given up; one that writes to a slow disk takes a while
 _POLL_INTERVAL = 0.02
 
 
@@ -126,12 +127,13 @@ def listens(process: Process, port: int) -> bool:
     return any(each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in connections)
 
 
-def end(processes: Iterable[Process], *, grace: float) -> None:
+def end(processes: Iterable[Process], *, grace: float, kill_timeout: float = KILL_TIMEOUT) -> None:
     """End processes and wait until they are gone.
 
     Args:
         processes: those to end; the ones that have ended already are passed over.
         grace: seconds that they have to end by themselves (SIGTERM) before they are killed; 0 kills at once.
+        kill_timeout: seconds after which a process that was killed is given up.
 
     Raises:
         LocalHBaseError: one belongs to another user, or is still there after it was killed.
@@ -139,7 +141,7 @@ def end(processes: Iterable[Process], *, grace: float) -> None:
     alive = [process for process in processes if is_alive(process)]
     if grace > 0:
         alive = _signal(alive, signal.SIGTERM, timeout=grace)
-    if stuck := _signal(alive, signal.SIGKILL, timeout=_KILL_TIMEOUT):
+    if stuck := _signal(alive, signal.SIGKILL, timeout=kill_timeout):
         raise LocalHBaseError("A process could not be stopped; stop it by hand.", pids=[process.pid for process in stuck])
 
 

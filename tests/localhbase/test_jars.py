@@ -75,6 +75,11 @@ class Repository:
     def pins(self) -> list[Pin]:
         return [Pin(hashlib.sha256(content).hexdigest(), len(content), "g", name, "1") for name, content in self.contents.items()]
 
+    def jars(self, directory: Path, pins: list[Pin] | None = None, *, progress: bool = True) -> Path:
+        """The directory with its jars, or others of that name, downloaded without pauses."""
+        wanted = self.pins() if pins is None else pins
+        return jars.pinned_jars(directory, pins=wanted, progress=progress, downloader=jars.Downloader(self.fetch, pause=0))
+
     def fetch(self, pin: Pin, scratch: Path, count: Callable[[int], None]) -> Path:
         scratch.mkdir(parents=True)
         path = scratch / pin.filename
@@ -92,31 +97,28 @@ class Repository:
 
 
 @pytest.fixture
-def repository(monkeypatch: pytest.MonkeyPatch) -> Repository:
-    served = Repository(("small", b"12345"), ("large", b"x" * 1000), ("other", b"abc" * 10))
-    monkeypatch.setattr(jars, "_fetch_once", served.fetch)
-    monkeypatch.setattr(jars, "_PAUSE", 0)
-    return served
+def repository() -> Repository:
+    return Repository(("small", b"12345"), ("large", b"x" * 1000), ("other", b"abc" * 10))
 
 
 def test_jars_are_downloaded_once(repository: Repository, tmp_path: Path) -> None:
-    directory = jars.pinned_jars(tmp_path, pins=repository.pins())
+    directory = repository.jars(tmp_path)
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == {
         "small-1.jar": b"12345",
         "large-1.jar": b"x" * 1000,
         "other-1.jar": b"abc" * 10,
     }
     assert not (tmp_path / "download").exists()
-    assert jars.pinned_jars(tmp_path, pins=repository.pins()) == directory
+    assert repository.jars(tmp_path) == directory
     assert sorted(repository.asked) == ["large", "other", "small"]
 
 
 def test_a_jar_that_was_cut_or_lost_is_fetched_again(repository: Repository, tmp_path: Path) -> None:
-    directory = jars.pinned_jars(tmp_path, pins=repository.pins())
+    directory = repository.jars(tmp_path)
     (directory / "small-1.jar").write_bytes(b"1")
     (directory / "other-1.jar").unlink()
     repository.asked.clear()
-    jars.pinned_jars(tmp_path, pins=repository.pins())
+    repository.jars(tmp_path)
     assert sorted(repository.asked) == ["other", "small"]
     assert (directory / "small-1.jar").read_bytes() == b"12345"
 
@@ -125,7 +127,7 @@ def test_a_failure_is_tried_again_and_the_bar_still_ends_at_the_total(
     repository: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repository.failures = [ConnectionError("gone")] * 2
-    jars.pinned_jars(tmp_path, pins=repository.pins())
+    repository.jars(tmp_path)
     assert len(repository.asked) == 5
     said = capsys.readouterr().err.splitlines()
     assert said[0].endswith("(0 %)")
@@ -135,7 +137,7 @@ def test_a_failure_is_tried_again_and_the_bar_still_ends_at_the_total(
 def test_a_network_that_stays_away_is_one_sentence(repository: Repository, tmp_path: Path) -> None:
     repository.failures = [ConnectionError("no route\nto host")] * 99
     with pytest.raises(LocalHBaseError, match="check the network, or set HBASE_HOME") as error:
-        jars.pinned_jars(tmp_path, pins=repository.pins(), progress=False)
+        repository.jars(tmp_path, progress=False)
     assert "no route to host" in one_line(error)
     assert not list((tmp_path / "jars").iterdir())
     assert not (tmp_path / "download").exists()
@@ -145,14 +147,13 @@ def test_another_jar_than_the_tested_one_is_refused(repository: Repository, tmp_
     wanted = repository.pins()
     repository.contents["large"] = b"y" * 1000
     with pytest.raises(LocalHBaseError, match="A downloaded jar differs from the one that") as error:
-        jars.pinned_jars(tmp_path, pins=wanted, progress=False)
+        repository.jars(tmp_path, wanted, progress=False)
     assert "large-1.jar" in one_line(error)
     assert not (tmp_path / "jars" / "large-1.jar").exists()
 
 
 def test_two_that_need_the_jars_download_them_once(repository: Repository, tmp_path: Path) -> None:
-    wanted = repository.pins()
-    threads = [threading.Thread(target=jars.pinned_jars, args=(tmp_path,), kwargs={"pins": wanted}) for _ in range(4)]
+    threads = [threading.Thread(target=repository.jars, args=(tmp_path,)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -163,7 +164,7 @@ def test_two_that_need_the_jars_download_them_once(repository: Repository, tmp_p
 def test_a_cache_that_cannot_be_written_is_one_sentence(repository: Repository, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(LocalHBaseError, match="cache for HBase's jars cannot be written") as error:
-        jars.pinned_jars(tmp_path / "file", pins=repository.pins())
+        repository.jars(tmp_path / "file")
     one_line(error)
 
 

@@ -71,11 +71,9 @@ def test_ports_of_the_last_run_are_kept_while_they_are_free(listener: int) -> No
     assert chosen["b"] != listener
 
 
-def test_a_range_without_a_free_port_is_one_sentence(listener: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "LOWEST", listener)
-    monkeypatch.setattr(ports, "HIGHEST", listener + 1)
+def test_a_range_without_a_free_port_is_one_sentence(listener: int) -> None:
     with pytest.raises(LocalHBaseError, match="No free port was found; stop other servers or name the ports") as error:
-        ports.choose_ports(["a"], given={}, before={})
+        ports.choose_ports(["a"], given={}, before={}, choice=range(listener, listener + 1))
     assert (error.value.lowest, error.value.highest) == (listener, listener + 1)
     one_line(error)
 
@@ -86,7 +84,7 @@ def test_no_port_is_chosen_twice(names: list[str], before: int) -> None:
     chosen = ports.choose_ports(names, given={}, before=dict.fromkeys(names, before))
     assert list(chosen) == names
     assert len(set(chosen.values())) == len(names)
-    assert all(ports.LOWEST <= port < ports.HIGHEST for port in chosen.values())
+    assert all(port in ports.CHOICE for port in chosen.values())
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
@@ -149,10 +147,9 @@ def test_processes_that_cannot_be_ended_are_named(tmp_path: Path) -> None:
     process = spawned(tmp_path, "import time; time.sleep(600)")
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(processes, "_KILL_TIMEOUT", 0.05)
             patch.setattr(os, "kill", lambda pid, number: None)  # as if the system could not carry it out yet
             with pytest.raises(LocalHBaseError, match="A process could not be stopped; stop it by hand") as stuck:
-                processes.end([process], grace=0.05)
+                processes.end([process], grace=0.05, kill_timeout=0.05)
             patch.setattr(os, "kill", refuse)
             with pytest.raises(LocalHBaseError, match="The process belongs to another user; only that user can stop it") as foreign:
                 processes.end([process], grace=0.05)
