@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from sqlite3 import Connection
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -251,9 +249,8 @@ def compare(first: Any, first_table: str, second: Any, second_table: str, operat
 
 
 @pytest.fixture(params=[cells.SEGMENT_SIZE, 20], ids=["whole rows", "rows in segments"])
-def segment_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+def segment_size(request: pytest.FixtureRequest) -> int:
     """Segments so small that a few cells fill one, as well as the real size."""
-    monkeypatch.setattr(cells, "SEGMENT_SIZE", request.param)
     return int(request.param)
 
 
@@ -264,19 +261,10 @@ class TestFileAgainstMemory:
     """Rows cut into small segments in a file, whole ones in memory: neither must be seen."""
 
     @pytest.fixture
-    def stores(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Store, Store]]:
+    def stores(self, tmp_path: Path) -> Iterator[tuple[Store, Store]]:
         # One time for both: of two increments and a put in one millisecond the put is older, of those in several it is newer.
         clock = lambda: 2 * 10**12  # noqa: E731
-        with EmbeddedStore(None, clock) as memory, EmbeddedStore(str(tmp_path / "store.db"), clock) as file:
-            write = file._database.write
-
-            @contextmanager
-            def write_small_segments() -> Iterator[Connection]:
-                with write() as connection, pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(cells, "SEGMENT_SIZE", 20)
-                    yield connection
-
-            monkeypatch.setattr(file._database, "write", write_small_segments)
+        with EmbeddedStore(None, clock) as memory, EmbeddedStore(str(tmp_path / "store.db"), clock, segment_size=20) as file:
             for store in (memory, file):
                 store.create_table("wide", FAMILIES)
                 store.create_table("narrow", NARROW)
@@ -323,7 +311,7 @@ class TestAgainstReference:
     def test_same(self, segment_size: int, example: tuple[Sequence[Family], list[Operation | int | str]]) -> None:
         families, operations = example
         reference = ReferenceStore(families, now=1000)
-        with EmbeddedStore(None, clock=lambda: reference.now) as store:
+        with EmbeddedStore(None, clock=lambda: reference.now, segment_size=segment_size) as store:
             store.create_table("t", families)
             fewest = {family.name: family.max_versions or 1 for family in families}
             for operation in operations:
@@ -351,7 +339,7 @@ class TestKeptVersions:
     @given(st.lists(st.tuples(st.sampled_from(["put", "put", "put", "delete", "compact"]), TIMES), max_size=12))
     def test_the_newest_are_there(self, segment_size: int, steps: list[tuple[str, int]]) -> None:
         reference = ReferenceStore(KEPT, now=1000)
-        with EmbeddedStore(None, clock=lambda: 1000) as store:
+        with EmbeddedStore(None, clock=lambda: 1000, segment_size=segment_size) as store:
             store.create_table("t", KEPT)
             for number, (step, at) in enumerate(steps):
                 for each in (store, reference):
@@ -391,7 +379,7 @@ class AgainstHBase:
 
     @pytest.fixture
     def embedded(self, segment_size: int) -> Iterator[Store]:
-        with EmbeddedStore(None) as store:
+        with EmbeddedStore(None, segment_size=segment_size) as store:
             store.create_table("wide", FAMILIES)
             store.create_table("narrow", NARROW)
             store.create_table("many", MANY)

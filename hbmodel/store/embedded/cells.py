@@ -6,7 +6,7 @@ many longer-lived ones, of different timestamps, as the family keeps versions. W
 a family of one version it is longer than that only where puts with a life of their own (`Put.ttl`) lie above longer-lived ones.
 
 The cells of a row are stored as one MessagePack map, column to `[value, timestamp, ttl, older]`, sorted by column; a row that
-outgrows `SEGMENT_SIZE` is cut into several such segments.
+outgrows the size of a segment is cut into several of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hbmodel.errors import StoreError
 from hbmodel.store.values import Cell
 
 SEGMENT_SIZE = 16 * 1024
-"""Bytes of an encoded segment above which it is cut into pieces of half the size."""
+"""Bytes of an encoded segment above which a store cuts it into pieces of half the size, unless it is given another size."""
 
 NEVER = 1 << 63
 """A time later than every timestamp."""
@@ -72,25 +72,28 @@ def decode_cells(data: bytes) -> Cells:
         raise StoreError("The embedded store's file is damaged: the cells of a row cannot be read.") from error
 
 
-def encode_segments(first: bytes, cells: Mapping[bytes, StoredCell]) -> Iterator[tuple[bytes, Mapping[bytes, StoredCell], bytes]]:
+def encode_segments(
+    first: bytes, cells: Mapping[bytes, StoredCell], most: int
+) -> Iterator[tuple[bytes, Mapping[bytes, StoredCell], bytes]]:
     """Cuts the sorted cells of one segment into as many segments as their size asks for.
 
     Args:
         first: the lower bound of the segment; the first piece keeps it, each other one begins at its first column.
         cells: sorted by column.
+        most: bytes of an encoded segment above which it is cut, unless it has one cell only.
 
     Yields:
         Lower bound, cells and encoded bytes of each piece.
     """
     data = _encoder.encode(cells)
-    if len(data) <= SEGMENT_SIZE or len(cells) == 1:
+    if len(data) <= most or len(cells) == 1:
         yield first, cells, data
         return
     piece: Cells = {}
     size = 0
     for column, cell in cells.items():
         cost = len(column) + len(_encoder.encode(cell))
-        if piece and size + cost > SEGMENT_SIZE // 2:
+        if piece and size + cost > most // 2:
             yield first, piece, _encoder.encode(piece)
             first, piece, size = column, {}, 0
         piece[column] = cell

@@ -12,7 +12,7 @@ _PURGE_SETTING = "hbase.hstore.time.to.purge.deletes"
 _SEGMENTS_READ = 512
 
 
-def compact_table(connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, now: int) -> None:
+def compact_table(connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, now: int, segment_size: int) -> None:
     """Compacts one table, in a writing transaction.
 
     Tombstones younger than the family's `hbase.hstore.time.to.purge.deletes` (ms) stay, as in HBase's
@@ -23,6 +23,7 @@ def compact_table(connection: sqlite3.Connection, table_id: int, layout: TableDe
         table_id: the table.
         layout: of the table.
         now: the server's time in ms.
+        segment_size: bytes of an encoded segment above which it is cut.
     """
     for family in layout.families:
         kept_for = int(family.configuration.get(_PURGE_SETTING, "0"))
@@ -32,10 +33,10 @@ def compact_table(connection: sqlite3.Connection, table_id: int, layout: TableDe
             "DELETE FROM tombstones WHERE table_id = ? AND (target = ? OR (target >= ? AND target < ?)) AND timestamp < ?",
             (table_id, name, name + b":", name + b";", limit),
         )
-    _rewrite(connection, table_id, layout, now)
+    _rewrite(connection, table_id, layout, now, segment_size)
 
 
-def _rewrite(connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, now: int) -> None:
+def _rewrite(connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, now: int, segment_size: int) -> None:
     oldest = {family.name: now - layout.lives.get(family.name, now) for family in layout.families}
     row, first = b"", b""
     while True:
@@ -60,7 +61,7 @@ def _rewrite(connection: sqlite3.Connection, table_id: int, layout: TableDescrip
             if kept == before:
                 continue
             if kept:
-                pieces = encode_segments(segment_first, kept)
+                pieces = encode_segments(segment_first, kept, segment_size)
                 store_segments(connection, [(table_id, segment_row, start, earliest_end(piece), data) for start, piece, data in pieces])
             else:
                 connection.execute(REMOVE, (table_id, segment_row, segment_first))

@@ -19,7 +19,7 @@ APPLICATION_ID = 0x68626D64
 FORMAT_VERSION = 1
 """What SQLite's `user_version` says; a file of another version is refused."""
 
-_BUSY_TIMEOUT = 30.0
+BUSY_TIMEOUT = 30.0
 """Seconds to wait for another process that writes."""
 
 _CACHE_KIB = 16 * 1024
@@ -33,6 +33,20 @@ _SCHEMA = (
     "CREATE TABLE tombstones (table_id INTEGER, row BLOB, target BLOB, timestamp INTEGER NOT NULL,"
     " PRIMARY KEY (table_id, row, target)) WITHOUT ROWID",
 )
+
+
+Connect = Callable[[str], sqlite3.Connection]
+"""Opens a connection to the file of this path, or to a database in memory of its own for `:memory:`."""
+
+
+def open_connection(target: str, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.Connection:
+    """Opens a connection that threads may share, and whose transactions begin and end explicitly.
+
+    Args:
+        target: the path of a file, or `:memory:`.
+        busy_timeout: seconds to wait for another process that writes.
+    """
+    return sqlite3.connect(target, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256)
 
 
 class _Link:
@@ -88,15 +102,17 @@ class Database:
 
     Args:
         path: of the file, created if it is missing; None keeps everything in memory.
+        connect: opens a connection.
 
     Raises:
         StoreError: the file cannot be opened, or is not one of ours.
     """
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, connect: Connect = open_connection) -> None:
         if path is not None and (not path or path == ":memory:"):
             raise StoreURLError("An embedded store needs the path of a file; for a store in memory use memory:.")
         self._path = None if path is None else os.path.abspath(path)
+        self._connect = connect
         self._closed = False
         self._process = _Process()
         if path is not None:
@@ -183,7 +199,7 @@ class Database:
         # With the link's lock held: `close` may have come since the link was found.
         self._check_open()
         if link.connection is None:
-            link.open(connection := _open_memory() if self._path is None else _open_file(self._path))
+            link.open(connection := _open_memory(self._connect) if self._path is None else _open_file(self._connect, self._path))
             return connection
         return link.connection
 
@@ -245,20 +261,16 @@ class _Forks:
 _FORKS = _Forks()
 
 
-def _connect(target: str) -> sqlite3.Connection:
-    return sqlite3.connect(target, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=256)
-
-
-def _open_memory() -> sqlite3.Connection:
-    connection = _connect(":memory:")
+def _open_memory(connect: Connect) -> sqlite3.Connection:
+    connection = connect(":memory:")
     _set_cache(connection)
     for statement in _SCHEMA:
         connection.execute(statement)
     return connection
 
 
-def _open_file(path: str) -> sqlite3.Connection:
-    connection = _connect(path)
+def _open_file(connect: Connect, path: str) -> sqlite3.Connection:
+    connection = connect(path)
     try:
         _set_cache(connection)  # the first to read the file: it may not be one of ours
         # Lost power may lose the last transactions, a killed process loses none; as with HBase's default durability.
@@ -290,7 +302,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
     # SQLite does not wait for its busy timeout here when another process does the same at this moment.
-    deadline = time.monotonic() + _BUSY_TIMEOUT
+    deadline = time.monotonic() + _pragma(connection, "busy_timeout") / 1000
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")

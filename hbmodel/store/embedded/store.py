@@ -29,15 +29,15 @@ from hbmodel.store.checks.rows import (
 from hbmodel.store.checks.tables import TABLE_EXISTS, check_family, is_table_name
 from hbmodel.store.clock_tick import deletes_now
 from hbmodel.store.closing import ClosingStore
-from hbmodel.store.embedded.cells import StoredCell, StoredRow, visible
+from hbmodel.store.embedded.cells import SEGMENT_SIZE, StoredCell, StoredRow, visible
 from hbmodel.store.embedded.compaction import compact_table
-from hbmodel.store.embedded.database import Database
+from hbmodel.store.embedded.database import Connect, Database, open_connection
 from hbmodel.store.embedded.descriptor import TableDescriptor, new_layout
 from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.segments import RowSegments
 from hbmodel.store.embedded.versions import versions_of
-from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments
+from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments, without_replaced
 from hbmodel.store.filters import ColumnPrefix
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
 from hbmodel.store.row_filter import RowFilter, first_piece
@@ -61,6 +61,8 @@ class EmbeddedStore(ClosingStore):
         path: of the file, created if it is missing (its directory is not); None keeps everything in memory, private to this
             object.
         clock: the server's clock, in ms since 1970; the machine's by default.
+        connect: opens a connection to a SQLite file, or to one in memory, and says how long it waits for other processes.
+        segment_size: bytes of a stored row above which it is cut into segments of half the size.
 
     Raises:
         StoreError: the file cannot be opened or is not an embedded store.
@@ -68,11 +70,19 @@ class EmbeddedStore(ClosingStore):
 
     token_key: bytes | str | None = None
 
-    def __init__(self, path: str | None, clock: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | None,
+        clock: Callable[[], int] | None = None,
+        *,
+        connect: Connect = open_connection,
+        segment_size: int = SEGMENT_SIZE,
+    ) -> None:
         self.token_key: bytes | str | None = None
         self._path = path
         self._clock = clock or _milliseconds
-        self._database = Database(path)
+        self._segment_size = segment_size
+        self._database = Database(path, connect)
         # By table id, as stored and as decoded. Ids are never used again: a dropped table's layout does no harm.
         self._layouts: dict[int, tuple[bytes, TableDescriptor]] = {}
 
@@ -187,9 +197,9 @@ class EmbeddedStore(ClosingStore):
             records = []
             for row, changes in by_row.items():
                 writer = RowWriter(connection, table_id, layout, row, tombstones=tombstones)
-                for change in _without_replaced(changes, now) if atomic else changes:
+                for change in without_replaced(changes, now) if atomic else changes:
                     writer.apply(change, now, now)
-                records += writer.flush()
+                records += writer.flush(self._segment_size)
             store_segments(connection, records)
         return now
 
@@ -229,9 +239,9 @@ class EmbeddedStore(ClosingStore):
             return False
         # A put is not to be eclipsed by the cell it was conditional on (`HRegion.checkAndMutateInternal`).
         put_time = now if cell is None else max(now, cell.timestamp)
-        for mutation in _without_replaced(change.mutations, put_time):
+        for mutation in without_replaced(change.mutations, put_time):
             writer.apply(mutation, now, put_time)
-        store_segments(connection, writer.flush())
+        store_segments(connection, writer.flush(self._segment_size))
         return True
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
@@ -250,7 +260,7 @@ class EmbeddedStore(ClosingStore):
                 value = (_COUNTER.unpack(cell.value)[0] + amount + 2**63) % 2**64 - 2**63
                 timestamp, ttl = max(now, cell.timestamp + 1), cell.ttl
             writer.apply(Put(row, {column: _COUNTER.pack(value)}, timestamp, ttl), now, now)
-            store_segments(connection, writer.flush())
+            store_segments(connection, writer.flush(self._segment_size))
         return value
 
     # --- tables ---------------------------------------------------------------------------------------------------------
@@ -330,7 +340,7 @@ class EmbeddedStore(ClosingStore):
         for name in self.tables() if table is None else [table]:
             with self._database.write() as connection:
                 table_id, layout = self._table(connection, name)
-                compact_table(connection, table_id, layout, self._clock())
+                compact_table(connection, table_id, layout, self._clock(), self._segment_size)
 
     def _table(self, connection: Connection, table: str) -> tuple[int, TableDescriptor]:
         # Asked every time: another process may have altered the table, or dropped it and made it anew.
@@ -365,27 +375,6 @@ def _reader(layout: TableDescriptor, table: str, get: Get, now: int) -> RowReade
 def _newest(layout: TableDescriptor, table: str, writer: RowWriter, column: bytes, now: int) -> StoredCell | None:
     life = layout.lives.get(layout.family_of(table, column).name, now)
     return visible(writer.chain(column), now, now - life)
-
-
-def _without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Iterator[Put | Delete]:
-    """The mutations of an atomic change without cells that a later put of it writes at the same time.
-
-    They have one sequence number in HBase, so the later takes the place of the earlier, which does not come to light again when
-    the later one's life ends.
-    """
-
-    def cell(put: Put, column: bytes) -> tuple[bytes, int]:
-        return column, put_time if put.timestamp is None else put.timestamp
-
-    puts = [mutation for mutation in mutations if isinstance(mutation, Put)]
-    last = {cell(put, column): number for number, put in enumerate(puts) for column in put.cells}
-    numbers = iter(range(len(puts)))
-    for mutation in mutations:
-        if isinstance(mutation, Put):
-            number = next(numbers)
-            yield evolve(mutation, cells={c: value for c, value in mutation.cells.items() if last[cell(mutation, c)] == number})
-        else:
-            yield mutation
 
 
 def _check_families(layout: TableDescriptor, table: str, mutation: Put | Delete) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve
 
 from hbmodel.store.embedded.cells import Cells, StoredCell, decode_cells, earliest_end, encode_segments, masked, with_version
 from hbmodel.store.embedded.descriptor import TableDescriptor
@@ -198,8 +200,12 @@ class RowWriter:
         insort(self._firsts, segment.first)
         self._loaded[segment.first] = segment
 
-    def flush(self) -> list[tuple[int, bytes, bytes, int | None, bytes]]:
-        """Removes emptied segments and answers the changed ones, for `store_segments`."""
+    def flush(self, segment_size: int) -> list[tuple[int, bytes, bytes, int | None, bytes]]:
+        """Removes emptied segments and answers the changed ones, for `store_segments`.
+
+        Args:
+            segment_size: bytes of an encoded segment above which it is cut.
+        """
         records = []
         for segment in self._loaded.values():
             if not segment.changed:
@@ -208,7 +214,7 @@ class RowWriter:
                 self._connection.execute(REMOVE, (self._table_id, self._row, segment.first))
                 continue
             cells = dict(sorted(segment.cells.items())) if segment.grown else segment.cells
-            for first, piece, data in encode_segments(segment.first, cells):
+            for first, piece, data in encode_segments(segment.first, cells, segment_size):
                 ends = earliest_end(piece) if segment.mortal else None
                 records.append((self._table_id, self._row, first, ends, data))
         return records
@@ -226,6 +232,27 @@ def _mask(segment: _Segment, column: bytes, tombstone: int) -> None:
         del segment.cells[column]
     else:
         segment.cells[column] = after
+
+
+def without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Iterator[Put | Delete]:
+    """The mutations of an atomic change without cells that a later put of it writes at the same time.
+
+    They have one sequence number in HBase, so the later takes the place of the earlier, which does not come to light again when
+    the later one's life ends.
+    """
+
+    def cell(put: Put, column: bytes) -> tuple[bytes, int]:
+        return column, put_time if put.timestamp is None else put.timestamp
+
+    puts = [mutation for mutation in mutations if isinstance(mutation, Put)]
+    last = {cell(put, column): number for number, put in enumerate(puts) for column in put.cells}
+    numbers = iter(range(len(puts)))
+    for mutation in mutations:
+        if isinstance(mutation, Put):
+            number = next(numbers)
+            yield evolve(mutation, cells={c: value for c, value in mutation.cells.items() if last[cell(mutation, c)] == number})
+        else:
+            yield mutation
 
 
 def store_segments(connection: sqlite3.Connection, records: Sequence[tuple[int, bytes, bytes, int | None, bytes]]) -> None:

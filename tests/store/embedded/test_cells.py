@@ -63,11 +63,7 @@ def test_a_chain_stays_short(max_versions: int, puts: list[tuple[int, int | None
 @given(st.dictionaries(st.binary(max_size=8), st.tuples(st.binary(max_size=60), st.integers(0, 2**63 - 2)), min_size=1, max_size=30))
 def test_segments_come_back_whole_and_in_order(stored: dict[bytes, tuple[bytes, int]]) -> None:
     row = {column: StoredCell(value, timestamp) for column, (value, timestamp) in sorted(stored.items())}
-    size, cells.SEGMENT_SIZE = cells.SEGMENT_SIZE, 100
-    try:
-        pieces = list(cells.encode_segments(b"", row))
-    finally:
-        cells.SEGMENT_SIZE = size
+    pieces = list(cells.encode_segments(b"", row, 100))
     assert all(len(data) <= 100 or len(piece) == 1 for _, piece, data in pieces)
     assert [first for first, _, _ in pieces] == [b"", *(next(iter(piece)) for _, piece, _ in pieces[1:])]
     joined: cells.Cells = {}

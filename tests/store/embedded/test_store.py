@@ -14,6 +14,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -337,26 +338,25 @@ class TestFile:
     def test_what_is_dropped_without_being_closed(self, path: str, in_file: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         unraisable: list[sys.UnraisableHookArgs] = []
         monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
-        connect, opened = database._connect, 0
+        opened = 0
 
         def counted(target: str) -> sqlite3.Connection:
             nonlocal opened
             opened += 1
-            return connect(target)
+            return database.open_connection(target)
 
         def use() -> None:
-            cycle: list[object] = [made := database.Database(path if in_file else None)]
+            cycle: list[object] = [made := database.Database(path if in_file else None, counted)]
             cycle.append(cycle)
             with made.write() as connection:
                 gc.collect()  # puts the connection, which a frame holds, ahead of what else goes with the cycle
                 connection.execute("DELETE FROM tombstones")
 
-        monkeypatch.setattr(database, "_connect", counted)
         use()
         gc.collect()
         assert (opened, unraisable) == (1, [])
 
-    def test_files_that_are_not_ours(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_files_that_are_not_ours(self, tmp_path: Path) -> None:
         garbage = tmp_path / "garbage"
         garbage.write_bytes(b"no database at all, but long enough to have a header " * 100)
         foreign = tmp_path / "foreign"
@@ -368,14 +368,12 @@ class TestFile:
         with sqlite3.connect(newer) as connection:
             connection.execute(f"PRAGMA user_version = {database.FORMAT_VERSION + 1}")
         connection.close()
-        connect = database._connect
         opened: list[sqlite3.Connection] = []
 
         def noted(target: str) -> sqlite3.Connection:
-            opened.append(connect(target))
+            opened.append(database.open_connection(target))
             return opened[-1]
 
-        monkeypatch.setattr(database, "_connect", noted)
         for bad, message in (
             (garbage, "The file is not an embedded store: name another path"),
             (foreign, "The file is a SQLite database of another program"),
@@ -384,7 +382,7 @@ class TestFile:
             (tmp_path / "none" / "store.db", "its directory must exist"),
         ):
             with pytest.raises(StoreError, match=message) as caught:
-                EmbeddedStore(str(bad))
+                EmbeddedStore(str(bad), connect=noted)
             assert caught.value.path == str(bad)
         assert len(opened) == 3
         for connection in opened:
@@ -429,16 +427,13 @@ class TestFile:
                 with pytest.raises(StoreError, match=message):
                     call()
 
-    def test_a_full_disk_loses_nothing(self, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        connect = database._connect
-
+    def test_a_full_disk_loses_nothing(self, path: str) -> None:
         def small(target: str) -> sqlite3.Connection:
-            connection = connect(target)
+            connection = database.open_connection(target)
             connection.execute("PRAGMA max_page_count = 40")
             return connection
 
-        monkeypatch.setattr(database, "_connect", small)
-        with EmbeddedStore(path) as store:
+        with EmbeddedStore(path, connect=small) as store:
             store.create_table(T, [Family(b"d")])
             put(store, b"d:a", b"before")
             with pytest.raises(StoreError, match="full"):
@@ -447,9 +442,8 @@ class TestFile:
             assert values(store) == {b"d:a": b"before", b"d:b": b"after"}
             assert rows(store) == [b"r"]
 
-    def test_a_lock_of_another_process(self, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(database, "_BUSY_TIMEOUT", 0.1)
-        with EmbeddedStore(path) as store:
+    def test_a_lock_of_another_process(self, path: str) -> None:
+        with EmbeddedStore(path, connect=partial(database.open_connection, busy_timeout=0.1)) as store:
             store.create_table(T, [Family(b"d")])
             other = sqlite3.connect(path, isolation_level=None)
             other.execute("BEGIN IMMEDIATE")
@@ -739,25 +733,27 @@ class TestThreads:
         assert values(store, b"counter") == {b"d:c": (320).to_bytes(8, "big")}
         assert len(values(store, b"shared")) == 8
 
-    def test_rows_are_read_whole(self, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("in_file", [True, False])
+    def test_rows_are_read_whole(self, path: str, in_file: bool) -> None:
         """A row in many segments is never seen half changed."""
-        monkeypatch.setattr(cells, "SEGMENT_SIZE", 200)
         columns = [b"d:%03d" % number for number in range(100)]
-        store.put(T, [Put(b"r", dict.fromkeys(columns, b"0"), 1)])
         done = threading.Event()
+        with EmbeddedStore(path if in_file else None, segment_size=200) as store:
+            store.create_table(T, [Family(b"d")])
+            store.put(T, [Put(b"r", dict.fromkeys(columns, b"0"), 1)])
 
-        def write() -> None:
-            for number in range(1, 60):
-                store.put(T, [Put(b"r", dict.fromkeys(columns, b"%d" % number), number + 1)])
-            done.set()
+            def write() -> None:
+                for number in range(1, 60):
+                    store.put(T, [Put(b"r", dict.fromkeys(columns, b"%d" % number), number + 1)])
+                done.set()
 
-        with ThreadPoolExecutor(1) as thread:
-            written = thread.submit(write)
-            while not done.is_set():
-                assert len(set(values(store).values())) == 1
-                ((row,),) = next(iter(store.scan(T, [Scan()])))
-                assert len({cell.value for cell in row.columns.values()}) == 1
-            written.result()
+            with ThreadPoolExecutor(1) as thread:
+                written = thread.submit(write)
+                while not done.is_set():
+                    assert len(set(values(store).values())) == 1
+                    ((row,),) = next(iter(store.scan(T, [Scan()])))
+                    assert len({cell.value for cell in row.columns.values()}) == 1
+                written.result()
 
     def test_ended_threads_leave_no_connection(self, path: str) -> None:
         with EmbeddedStore(path) as store:
