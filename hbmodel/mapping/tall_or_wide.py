@@ -13,8 +13,9 @@ from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.folded import folded
+from hbmodel.store.page_sizes import PAGE_SIZES
 from hbmodel.store.port import Store
-from hbmodel.store.slices import PAGES, ROWS
+from hbmodel.store.slices import ROWS
 from hbmodel.store.values import Row, Scan
 
 SAMPLE = 10_000
@@ -179,7 +180,7 @@ def _choice(
 
 def _pieces(cells: Counter[bytes]) -> int:
     """The pieces in which a scan of all rows hands them out."""
-    return sum(-(-many // PAGES[0]) for many in cells.values())
+    return sum(-(-many // PAGE_SIZES.cells[0]) for many in cells.values())
 
 
 def _more_pages(cells: Counter[bytes]) -> int:
@@ -189,9 +190,9 @@ def _more_pages(cells: Counter[bytes]) -> int:
 
 def _pages(cells: int) -> int:
     """The pages in which cells of one row are read."""
-    count, sizes = 1, iter(PAGES)
+    count, sizes = 1, iter(PAGE_SIZES.cells)
     size = next(sizes)
     while cells >= size:
         cells -= size
-        count, size = count + 1, next(sizes, PAGES[-1])
+        count, size = count + 1, next(sizes, PAGE_SIZES.cells[-1])
     return count

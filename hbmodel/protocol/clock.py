@@ -111,6 +111,27 @@ class ServerClock:
         self.bound = bound
         self._shared = SharedOffset() if shared is None else shared
 
+    @classmethod
+    def of_seconds(
+        cls,
+        probe: Callable[[], int],
+        lease_valid: Callable[[], bool],
+        *,
+        grace: float,
+        bound: float,
+        longest_call: float,
+        shared: SharedOffset | None = None,
+    ) -> ServerClock:
+        """The same with times in seconds."""
+        return cls(
+            probe,
+            lease_valid,
+            grace=round(1000 * grace),
+            bound=round(1000 * bound),
+            longest_call=round(1000 * longest_call),
+            shared=shared,
+        )
+
     def now(self, exact: bool = False) -> int:
         """Milliseconds since 1970 by the server's clock; the first call asks the server.
 

@@ -18,6 +18,7 @@ from hbmodel.query.arguments import given_token, whole
 from hbmodel.query.page_window import PageWindow, check_direction
 from hbmodel.query.paging import Page, Seal, Token, decode_token, digest_of, encode_token
 from hbmodel.store.folded import FoldedStore
+from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.slices import close_scan
@@ -68,6 +69,7 @@ class EntryReader:
         row: the row key of the object, or its place key.
         exists: whether the object exists; called before every read, and raises once the session is closed.
         seal: encrypts continuation tokens, or None.
+        pages: how many entries are read at once.
     """
 
     store: Store
@@ -76,10 +78,11 @@ class EntryReader:
     row: bytes
     exists: Callable[[], bool]
     seal: Seal | None = None
+    pages: PageSizes = PAGE_SIZES
     _entries: FoldedStore = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_entries", FoldedStore(self.store, [entries_of(self.schema, self.of, self.row)]))
+        object.__setattr__(self, "_entries", FoldedStore(self.store, [entries_of(self.schema, self.of, self.row)], self.pages))
 
     def found(self, keys: KeyRange, wanted: int | None = None, *, backwards: bool = False) -> Generator[Found, None, None]:
         """The entries in a range of keys, in the order of their bytes.

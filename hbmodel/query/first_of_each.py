@@ -20,10 +20,10 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row
 
 TOGETHER = 1_000
-"""Scans that are begun before the first answer is awaited."""
+"""Scans that are begun before the first answer is awaited, at most, unless another number is given."""
 
 PLANNED = 1_000
-"""How many ranges of keys one plan may be made for."""
+"""How many ranges of keys one plan may be made for, unless another number is given."""
 
 Key = tuple[Any, ...]
 """One value for each of the fields whose values are read separately."""
@@ -47,11 +47,16 @@ class Portion:
 _NONE = Portion((), None, None)
 
 
-def in_plans(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
-    """Splits keys, each given once, into lists with one plan each: the values of a list give no more than a maximum number of ranges."""
+def in_plans(keys: Sequence[Key], most: int = PLANNED) -> Iterator[Sequence[Key]]:
+    """Splits keys into lists with one plan each.
+
+    Args:
+        keys: each given once.
+        most: how many ranges of keys the values of one list may give.
+    """
     if keys and len(keys[0]) == 1:
-        for first in range(0, len(keys), PLANNED):
-            yield keys[first : first + PLANNED]
+        for first in range(0, len(keys), most):
+            yield keys[first : first + most]
         return
     some: list[Key] = []
     values: list[set[Any]] = []
@@ -60,7 +65,7 @@ def in_plans(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
         ranges = 1
         for known, value in zip(values, key, strict=True):
             ranges *= len(known) + (value not in known)
-        if some and ranges > PLANNED:
+        if some and ranges > most:
             yield some
             some, values = [], [set() for _ in key]
         some.append(key)
@@ -104,13 +109,14 @@ def _portions(plan: Plan, places: Sequence[int], keys: Sequence[Sequence[bytes] 
     return portions
 
 
-def first_of_each(executor: PlanExecutor, names: Sequence[str], keys: Sequence[Key]) -> list[Found | None]:
+def first_of_each(executor: PlanExecutor, names: Sequence[str], keys: Sequence[Key], together: int = TOGETHER) -> list[Found | None]:
     """The first item for each key, or None if it has none.
 
     Args:
         executor: the executor of the plan for all keys; one item of it is wanted.
         names: the fields whose values are read separately; the plan fixes them to the values of all keys.
         keys: the values of these fields.
+        together: scans that are begun before the first answer is awaited, at most.
     """
     plan = executor.plan
     places = [plan.path.layout.names.index(name) for name in names]
@@ -119,7 +125,7 @@ def first_of_each(executor: PlanExecutor, names: Sequence[str], keys: Sequence[K
         # Most often one scan of one range has the first item, and reading it directly is quicker than going through the general case.
         range_of = only_range(plan.reader.schema, plan.path, plan.match, places)
         if range_of is not None:
-            return _in_ranges(executor, [None if key is None else range_of(key) for key in packed])
+            return _in_ranges(executor, [None if key is None else range_of(key) for key in packed], together)
     portions = _portions(plan, places, packed)
     if plan.rows is not None:
         return _got(executor, portions)
@@ -127,7 +133,7 @@ def first_of_each(executor: PlanExecutor, names: Sequence[str], keys: Sequence[K
     some: list[Portion] = []
     scans = 0
     for portion in portions:
-        if some and scans + len(portion.buckets) > TOGETHER:
+        if some and scans + len(portion.buckets) > together:
             found += _scanned(executor, some)
             some, scans = [], 0
         some.append(portion)
@@ -135,14 +141,14 @@ def first_of_each(executor: PlanExecutor, names: Sequence[str], keys: Sequence[K
     return found + _scanned(executor, some)
 
 
-def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None]) -> list[Found | None]:
+def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], together: int) -> list[Found | None]:
     """The first item in each range of keys, all of whose rows are items or no objects."""
     plan = executor.plan
     columns, exists, values, width = plan.reader.columns, plan.reader.exists, plan.reader.values, plan.path.salt.width
     live = [at for at, of in enumerate(ranges) if of is not None and not of.empty]
     found: list[Found | None] = [None] * len(ranges)
-    for begin in range(0, len(live), TOGETHER):
-        some = live[begin : begin + TOGETHER]
+    for begin in range(0, len(live), together):
+        some = live[begin : begin + together]
         scans = executor.scans([of for at in some if (of := ranges[at]) is not None], plan.filter, columns)
         started = executor.started(scans)
         try:

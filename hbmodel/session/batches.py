@@ -17,7 +17,7 @@ from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
 from hbmodel.tables.registration import Binding
 
 BATCH_ROWS = 5_000
-"""Most writes in one batch; what a commit holds beyond that follows in further batches."""
+"""Most writes in one batch, unless another number is given; what a commit holds beyond that follows in further batches."""
 
 
 @define(eq=False)
@@ -106,10 +106,14 @@ class Batch:
         return self.sent.setdefault(table, {})
 
 
-def split_batches(pending: Sequence[Pending]) -> list[Batch]:
+def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Batch]:
     """Splits writes into batches. The order of writes to one row is kept, and a put followed by a put of the same row is dropped.
 
     Sets how many outcomes each pending call waits for.
+
+    Args:
+        pending: the calls.
+        most: writes in one batch.
     """
     if len(pending) == 1 and len(pending[0].writes) == 1:
         pending[0].remaining = 1
@@ -144,7 +148,7 @@ def split_batches(pending: Sequence[Pending]) -> list[Batch]:
                     holder.owners[place], holder.writes[place] = call, write
                     continue
             at = max(-1 if before is None else before[0], first_open.get(model, 0) - 1) + 1
-            while at < len(own) and len(own[at].writes) >= BATCH_ROWS:
+            while at < len(own) and len(own[at].writes) >= most:
                 at += 1
                 if before is None:
                     first_open[model] = at

@@ -14,9 +14,11 @@ from hbmodel.query.column_slice import ColumnSlice, EntryReader
 from hbmodel.query.paging import Seal
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.map_writes import put_changes, remove_changes
+from hbmodel.session.sizes import SessionSizes
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.session.update import update_call
+from hbmodel.store.page_sizes import PageSizes
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 
@@ -31,6 +33,7 @@ class MapColumnCalls:
     _view: Callable[[TableSchema], Store]
     _planning_binding: Callable[[TableSchema], Binding]
     _seal: Seal | None
+    _sizes: SessionSizes
     _guard: Guard
     _work: UnitOfWork
 
@@ -49,7 +52,7 @@ class MapColumnCalls:
         Raises:
             IncompleteKey: names the missing fields.
         """
-        return _slice_of(of, key, self.store, self._view, self._planning_binding, self._seal)
+        return _slice_of(of, key, self.store, self._view, self._planning_binding, self._seal, self._sizes.pages)
 
     @guarded
     def put_columns(self, obj: Any, of: MapColumns[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:
@@ -86,6 +89,7 @@ def _slice_of(
     view: Callable[[TableSchema], Store],
     bind: Callable[[TableSchema], Binding],
     seal: Seal | None,
+    pages: PageSizes,
 ) -> ColumnSlice[Any, Any]:
     """The entries of one object's map column; see `Session.columns`.
 
@@ -96,6 +100,7 @@ def _slice_of(
         view: the store as a model sees it.
         bind: returns a model's binding, and raises once the session is closed.
         seal: encrypts continuation tokens, or None.
+        pages: how many entries are read at once.
     """
     schema = schema_of(getattr(of, "model", None))  # type: ignore[arg-type]
     entries = map_of(schema, of)
@@ -110,4 +115,4 @@ def _slice_of(
         (found,) = view(schema).get(schema.table, [row], reader.columns)
         return found is not None and reader.exists(found)
 
-    return ColumnSlice(EntryReader(store, schema, entries, row, exists, seal))
+    return ColumnSlice(EntryReader(store, schema, entries, row, exists, seal, pages))

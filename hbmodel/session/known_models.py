@@ -9,6 +9,7 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.migration import DONE, phase_of
 from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store.folded import folded
+from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 from hbmodel.tables.registry import Registry
@@ -23,10 +24,11 @@ class KnownModels:
         store: the store with the tables.
         registry: records the state of each model's table.
         knowledge: the metadata cache that sessions share.
+        pages: how much of a wide row is read at once.
     """
 
-    def __init__(self, store: Store, registry: Registry, knowledge: MetadataCache) -> None:
-        self._store, self._registry, self._knowledge = store, registry, knowledge
+    def __init__(self, store: Store, registry: Registry, knowledge: MetadataCache, pages: PageSizes = PAGE_SIZES) -> None:
+        self._store, self._registry, self._knowledge, self._pages = store, registry, knowledge, pages
         self._bindings: dict[TableSchema, Binding] = {}
         self._views: dict[TableSchema, Store] = {}
         self._written: set[TableSchema | None] = set()
@@ -56,7 +58,7 @@ class KnownModels:
             return self._store
         view = self._views.get(schema)
         if view is None:
-            view = self._views[schema] = folded(self._store, schema.wide_rows)
+            view = self._views[schema] = folded(self._store, schema.wide_rows, self._pages)
         return view
 
     def writing(self, *schemas: TableSchema) -> None:

@@ -18,6 +18,7 @@ from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.query_runner import QueryRunner
+from hbmodel.session.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.thread_guard import Guard
 from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.store.port import Store
@@ -40,6 +41,7 @@ class NamedQueryRunner(QueryRunner):
         lease: as for `QueryRunner`.
         names: the names of dictionaries.
         work: as for `QueryRunner`.
+        sizes: as for `QueryRunner`.
     """
 
     def __init__(
@@ -51,8 +53,9 @@ class NamedQueryRunner(QueryRunner):
         lease: float | None,
         names: Names,
         work: UnitOfWork,
+        sizes: SessionSizes = SESSION_SIZES,
     ) -> None:
-        super().__init__(view, bind, seal, guard, lease, work)
+        super().__init__(view, bind, seal, guard, lease, work, sizes)
         self._names = names
 
     def _with_ids(self, terms: QueryTerms) -> QueryTerms:

@@ -23,6 +23,7 @@ from hbmodel.query.planner import explain, plan
 from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.bulk_delete import BulkDelete, Progress
+from hbmodel.session.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.store.folded import as_of
@@ -49,6 +50,7 @@ class QueryRunner:
         guard: the guard of the session; a query that is being read ends with it.
         lease: seconds for which a binding is trusted, or None.
         work: executes deletes; None in a runner that only reads.
+        sizes: how much is read at once.
     """
 
     def __init__(
@@ -59,8 +61,9 @@ class QueryRunner:
         guard: Guard,
         lease: float | None = None,
         work: UnitOfWork | None = None,
+        sizes: SessionSizes = SESSION_SIZES,
     ) -> None:
-        self._work = work
+        self._work, self._sizes = work, sizes
         self._view, self._bind, self._seal, self._guard, self._lease = view, bind, seal, guard, lease
         self._plans: dict[tuple[int, str | None], tuple[QueryTerms, Binding, Plan]] = {}
 
@@ -212,7 +215,7 @@ class QueryRunner:
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
         """The first item for each of these values of some fields, or None."""
         found: dict[Key, Any] = {}
-        for some in in_plans(list(dict.fromkeys(keys))):
+        for some in in_plans(list(dict.fromkeys(keys)), self._sizes.ranges):
             asked = terms.with_conditions(conditions_of(fields, some))
             found.update(zip(some, self._firsts(asked, [of.name for of in fields], some), strict=True))
         if terms.loading:
@@ -226,7 +229,7 @@ class QueryRunner:
             made = plan(terms, binding.readable, binding.indexed, path, binding.adopting, frozenset(names))
             executor = PlanExecutor(self._store(terms), made, 1, self._check(terms, made, binding))
             try:
-                found = first_of_each(executor, names, keys)
+                found = first_of_each(executor, names, keys, self._sizes.scans)
             except _Outdated:
                 path = made.path.name
                 continue

@@ -58,13 +58,16 @@ def row_of(schema: TableSchema, place: bytes) -> bytes:
     return place if schema.wide is None else schema.wide.form.cut(place)[0]
 
 
-def joint_batches(calls: Sequence[Pending], can: Capabilities, at_server_time: Callable[[TableSchema], bool]) -> list[JointBatch] | None:
+def joint_batches(
+    calls: Sequence[Pending], can: Capabilities, at_server_time: Callable[[TableSchema], bool], most: int = BATCH_ROWS
+) -> list[JointBatch] | None:
     """The batches of all writes into one table; None if each write has its own row, so that no writes need to be joined.
 
     Args:
         calls: the calls on models that share the table.
         can: the capabilities of the store.
         at_server_time: whether the rows of a model are written at the server's time.
+        most: writes in one batch, unless those of one row are more.
 
     Raises:
         SessionError: an object is written twice, or models that share a row cannot be combined.
@@ -87,7 +90,7 @@ def joint_batches(calls: Sequence[Pending], can: Capabilities, at_server_time: C
     chunks: list[list[bytes]] = [[]]
     held = 0
     for row, of_row in latest.items():
-        if held >= BATCH_ROWS:
+        if held >= most:
             chunks.append([])
             held = 0
         chunks[-1].append(row)

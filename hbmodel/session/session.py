@@ -37,6 +37,7 @@ from hbmodel.session.moves import Moves
 from hbmodel.session.named_queries import NamedQueryRunner
 from hbmodel.session.options import check_seconds
 from hbmodel.session.row_group import RowGroup
+from hbmodel.session.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.session.update import update_call
@@ -72,6 +73,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         atomic_rows: whether the writes of one commit into a shared row are one atomic mutation, and refused if the store does not
             support it; otherwise only the write of each object is atomic.
         knowledge: metadata that is shared with other sessions, see `Sessions`; its lease takes precedence.
+        sizes: how much is read and written at once; the defaults suit all programs.
 
     Raises:
         SessionError: no store was given, a time is not a number of seconds, the token key is invalid, or the grace time is too short
@@ -91,6 +93,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         on_call: OnCall | None = None,
         atomic_rows: bool = True,
         knowledge: MetadataCache | None = None,
+        sizes: SessionSizes = SESSION_SIZES,
     ) -> None:
         if isinstance(store, str):
             raise SessionError("A session takes a store: Session(hb.connect(url)).")
@@ -101,23 +104,20 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         self.store = store
         self._registry = Registry(store, registry)
         self._knowledge = MetadataCache(lease) if knowledge is None else knowledge
-        known = KnownModels(store, self._registry, self._knowledge)
+        self._sizes = sizes
+        known = KnownModels(store, self._registry, self._knowledge, sizes.pages)
         self._bind, self._view, self._writing = known.bind, known.view, known.writing
         sealing = token_key if token_key is not None else getattr(store, "token_key", None)
         self._seal: Seal | None = None if sealing is None else FernetSeal(sealing)
-        self._clock = ServerClock(
-            self._registry.server_time,
-            known.lease_valid,
-            grace=round(grace * 1000),
-            bound=round(clock_bound * 1000),
-            longest_call=round(longest_call * 1000),
-            shared=self._knowledge.offset,
-        )
-        self._work = UnitOfWork(store, self._view, self._bind, self._clock, self._writing, atomic_rows=atomic_rows)
+        self._clock = ServerClock.of_seconds(
+            self._registry.server_time, known.lease_valid,
+            grace=grace, bound=clock_bound, longest_call=longest_call, shared=self._knowledge.offset,
+        )  # fmt: skip
+        self._work = UnitOfWork(store, self._view, self._bind, self._clock, self._writing, atomic_rows=atomic_rows, sizes=sizes)
         names = Names(store, registry=registry, cache=self._knowledge.names)
         self._guard = Guard(names)
         self._runner = NamedQueryRunner(
-            self._view, self._planning_binding, self._seal, self._guard, self._knowledge.lease, names, self._work
+            self._view, self._planning_binding, self._seal, self._guard, self._knowledge.lease, names, self._work, sizes
         )
         self._moves = Moves(self._planning_binding, self._view)
         self._merging = MergingQueries(self._runner, self._moves)

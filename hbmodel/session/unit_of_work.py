@@ -37,6 +37,7 @@ from hbmodel.session.batches import Batch, Pending, split_batches
 from hbmodel.session.joint_commit import JointCommit, Part
 from hbmodel.session.moves import Moves
 from hbmodel.session.row_batches import JointBatch, joint_batches
+from hbmodel.session.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import AT_SERVER_TIME, Binding
@@ -50,9 +51,6 @@ Unswept = Resumable | JointCommit
 
 LASTING = (TableNotFound, FamilyNotFound, InvalidRequest)
 """Refusals of a store that the next call would get too: an index was dropped, for example."""
-
-UNSWEPT_BATCHES = 16
-"""Most batches whose index entries could not be brought up to date that a session remembers."""
 
 
 def check_versions_possible(store: Store, schema: TableSchema) -> None:
@@ -77,6 +75,7 @@ class UnitOfWork:
         pinned: the version that the single written row must have; then either all writes are executed or none.
         inserting: whether a live row of a versioned model is an error.
         unswept: batches whose index entries are still to be verified or deleted; may be shared with another unit of work.
+        sizes: how much is written at once, and remembered.
     """
 
     def __init__(
@@ -91,10 +90,11 @@ class UnitOfWork:
         pinned: RowVersion | None = None,
         inserting: bool = False,
         unswept: list[tuple[Store, Unswept]] | None = None,
+        sizes: SessionSizes = SESSION_SIZES,
     ) -> None:
         self._moves = Moves(bind, view)
         self._store, self._view, self._bind, self._clock, self._atomic_rows = store, view, bind, clock, atomic_rows
-        self._writing = writing
+        self._writing, self._sizes = writing, sizes
         self._pinned, self._inserting = pinned, inserting
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
@@ -109,7 +109,7 @@ class UnitOfWork:
         atomic = self._atomic_rows if atomic_rows is None else atomic_rows
         return UnitOfWork(
             self._store, self._view, self._bind, self._clock, self._writing,
-            atomic_rows=atomic, pinned=pinned, inserting=inserting, unswept=self._unswept,
+            atomic_rows=atomic, pinned=pinned, inserting=inserting, unswept=self._unswept, sizes=self._sizes,
         )  # fmt: skip
 
     @property
@@ -159,7 +159,7 @@ class UnitOfWork:
 
     def commit(self, *, resend: bool = False) -> list[Outcome]:
         """Writes everything that is pending, or continues a commit that stopped; see `Session.commit`."""
-        self._batches += self._split(self._pending) if self._shared else split_batches(self._pending)
+        self._batches += self._split(self._pending) if self._shared else split_batches(self._pending, self._sizes.batch_rows)
         self._committing += self._pending
         self._pending = []
         while self._batches:
@@ -192,15 +192,15 @@ class UnitOfWork:
     def _split(self, pending: Sequence[Pending]) -> list[Batch | JointBatch]:
         """The batches of a commit; writes into shared rows are joined."""
         batches: list[Batch | JointBatch] = []
-        apart = list(pending)
+        apart, most = list(pending), self._sizes.batch_rows
         for table in self._shared:
             calls = [call for call in apart if call.schema.table == table and not call.schema.salt.random]
-            joint = joint_batches(calls, self._store.capabilities, lambda schema: self._bind(schema).rows in AT_SERVER_TIME)
+            joint = joint_batches(calls, self._store.capabilities, lambda schema: self._bind(schema).rows in AT_SERVER_TIME, most)
             if joint is not None:
                 batches += joint
                 joined = set(map(id, calls))
                 apart = [call for call in apart if id(call) not in joined]
-        return [*batches, *split_batches(apart)] if batches else [*split_batches(pending)]
+        return [*batches, *split_batches(apart, most)] if batches else [*split_batches(pending, most)]
 
     def _run(self, current: Batch | JointBatch, *, again: bool = False) -> None:
         if isinstance(current, JointBatch):
@@ -285,7 +285,7 @@ class UnitOfWork:
 
     def _sweep(self) -> None:
         """Retries the deletes of old index entries that earlier commits left behind; another failure is not an error either."""
-        again = self._unswept[-UNSWEPT_BATCHES:]
+        again = self._unswept[-self._sizes.unswept :]
         self._unswept.clear()
         for store, running in again:
             try:

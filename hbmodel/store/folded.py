@@ -15,6 +15,7 @@ from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_
 from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.intervals import EVERY_COLUMN, Interval, within
 from hbmodel.store.object_filters import keys_only, object_filter
+from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.part_of_row import PartOfRow
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, check_and_put_each, read_versions
 from hbmodel.store.row_widths import RowWidths
@@ -28,14 +29,15 @@ K = TypeVar("K")
 R = TypeVar("R")
 
 
-def folded(store: Store, wide: WideRows | None) -> Store:
+def folded(store: Store, wide: WideRows | None, pages: PageSizes = PAGE_SIZES) -> Store:
     """A store as the objects of a model see it, each in a row of its own.
 
     Args:
         store: that does the work.
         wide: how the objects share rows; None where they do not.
+        pages: how much of a row is read at once.
     """
-    return store if wide is None else FoldedStore(store, [wide])
+    return store if wide is None else FoldedStore(store, [wide], pages)
 
 
 def as_of(store: Store, before: int) -> Store:
@@ -54,13 +56,11 @@ class FoldedStore(WrappingStore):
     Args:
         store: that does the work.
         wides: the wide models; each table of logical rows once.
-        pages: cells in the first pages of a row and in those that follow; by default what is quick.
+        pages: how much of a row is read at once.
         widths: what earlier reads have shown of rows.
     """
 
-    def __init__(
-        self, store: Store, wides: Iterable[WideRows], pages: Sequence[int] | None = None, widths: RowWidths | None = None
-    ) -> None:
+    def __init__(self, store: Store, wides: Iterable[WideRows], pages: PageSizes = PAGE_SIZES, widths: RowWidths | None = None) -> None:
         super().__init__(store)
         self._wides = {wide.name: wide for wide in wides}
         self._pages = pages

@@ -21,11 +21,16 @@ logger = logging.getLogger("hbmodel")
 class RowWidths:
     """What the reads of one session have shown.
 
+    Args:
+        many_cells: cells of one row in one read that are worth a warning.
+        many_bytes: the same in bytes.
+
     Attributes:
         cell: bytes of a cell, by table: the mean of the page that had the largest.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, many_cells: int = MANY_CELLS, many_bytes: int = MANY_BYTES) -> None:
+        self._many_cells, self._many_bytes = many_cells, many_bytes
         self.cell: dict[str, int] = {}
         self._known: set[tuple[str, bytes]] = set()
 
@@ -35,7 +40,7 @@ class RowWidths:
 
     def read(self, table: str, row: bytes, cells: int, size: int) -> None:
         """Notes what a read has taken of a row until now."""
-        if (cells > MANY_CELLS or size > MANY_BYTES) and (table, row) not in self._known:
+        if (cells > self._many_cells or size > self._many_bytes) and (table, row) not in self._known:
             self._known.add((table, row))
             logger.warning(
                 "One read returned %d cells, %d MiB, of one row of table %s: HBase cannot split a row across regions. Choose the fields "

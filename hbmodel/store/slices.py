@@ -11,20 +11,12 @@ from attrs import evolve, frozen
 from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Pagination
 from hbmodel.store.intervals import Interval, behind, halfway, starting, until
 from hbmodel.store.joined_pieces import JoinedPieces, cut
+from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.port import Reads
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.row_widths import RowWidths, bytes_of
 from hbmodel.store.values import Get, Row, Scan
 from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
-
-PAGES = (100, 1_000, 5_000)
-"""Cells in the first page of a row, the second and those that follow."""
-
-PAGES_OF_KEYS = (10_000,)
-"""The same where only keys are read."""
-
-PAGE_BYTES = 4 * 1024 * 1024
-"""Bytes of a page, roughly, unless one object is larger."""
 
 ROWS = 100
 """Rows in a batch."""
@@ -86,11 +78,11 @@ class SliceReader:
     Args:
         store: with the table.
         wide: of the model.
-        pages: cells of the first pages of a row and of all others; None for those of this module.
+        pages: how much of a row is read at once.
         widths: what earlier reads have shown of rows.
     """
 
-    def __init__(self, store: Reads, wide: WideRows, pages: Sequence[int] | None = None, widths: RowWidths | None = None) -> None:
+    def __init__(self, store: Reads, wide: WideRows, pages: PageSizes = PAGE_SIZES, widths: RowWidths | None = None) -> None:
         self._store = store
         self._wide = wide
         self._pages = pages
@@ -104,9 +96,9 @@ class SliceReader:
             return scan
         if not scan.in_pieces:
             return evolve(scan, page=self._first_size(scan))
-        page = (self._pages or PAGES)[0]
+        page = self._pages.cells[0]
         cell = 1 if scan.keys_only else self._widths.cell.get(self._wide.table, 1)
-        return evolve(scan, page=page, batch_size=max(1, min(scan.batch_size, 2 * PAGE_BYTES // (page * cell))))
+        return evolve(scan, page=page, batch_size=max(1, min(scan.batch_size, 2 * self._pages.bytes // (page * cell))))
 
     def first_scan(self, scan: SliceScan) -> Scan:
         """The scan of the table with which a sized one begins."""
@@ -146,9 +138,9 @@ class SliceReader:
             started = None
 
     def _sizes(self, scan: SliceScan) -> Sequence[int]:
-        if scan.keys_only:  # a batch has the first pages of many rows
-            return self._pages or (PAGES_OF_KEYS if scan.single else (PAGES[1], *PAGES_OF_KEYS))
-        return self._pages or PAGES
+        if not scan.keys_only:
+            return self._pages.cells
+        return self._pages.keys if scan.single else self._pages.keys_of_rows
 
     def _first_size(self, scan: SliceScan) -> int:
         """Cells in the first page of each row: of a single one more, once reads have shown how large cells are, if so many are wanted."""
@@ -157,7 +149,7 @@ class SliceReader:
         sizes, table = self._sizes(scan), self._wide.table
         if scan.keys_only or len(sizes) < 2 or not scan.single or table not in self._widths.cell:
             return sizes[0]
-        size = min(sizes[1], PAGE_BYTES // self._widths.cell[table])
+        size = min(sizes[1], self._pages.bytes // self._widths.cell[table])
         wanted = size if scan.limit is None else scan.limit * max(1, len(self._wide.columns)) + 1
         return max(sizes[0], min(size, wanted))
 
@@ -173,11 +165,11 @@ class SliceReader:
             return None
         first = batch[full[0]]
         each = max(1, bytes_of(list(first.columns), list(first.columns.values())) // len(first.columns))
-        page = min(larger, PAGE_BYTES // each)
+        page = min(larger, self._pages.bytes // each)
         if page <= size:
             return None
         rows = scan.rows.before(key_successor(first.row)) if scan.reversed else KeyRange(first.row, scan.rows.stop)
-        batch_size = max(1, min(ROWS, 2 * PAGE_BYTES // (page * each)))
+        batch_size = max(1, min(ROWS, 2 * self._pages.bytes // (page * each)))
         return full[0], evolve(scan, rows=rows, page=page, batch_size=batch_size)
 
     def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
@@ -266,7 +258,7 @@ class SliceReader:
                 self._widths.page(self._wide.table, len(cells), page_bytes)
                 read, read_bytes = read + len(cells), read_bytes + page_bytes
                 self._widths.read(self._wide.table, key, read, read_bytes)
-                size = max(2, min(sizes[number], PAGE_BYTES * len(cells) // page_bytes))
+                size = max(2, min(sizes[number], self._pages.bytes * len(cells) // page_bytes))
                 ranges = following
                 if ranges and scan.limit is None:  # asked for before the caller works on this page
                     page = self._begin(scan, key, ranges, size)
@@ -307,7 +299,7 @@ class SliceReader:
             return
         bounds = [before[0][0]]
         keys = evolve(scan, ranges=before, reversed=False, keys_only=True, page=None)
-        most = (self._pages or PAGES)[-1]
+        most = self._pages.cells[-1]
         count = 0
         with closing(self._pages_of(keys, None, row)) as pages:
             for page in pages:
@@ -329,7 +321,7 @@ class SliceReader:
     def last_prefix(self, row: bytes, ranges: Sequence[Interval]) -> bytes | None:
         """The qualifier prefix of the last object of a row, found by bisection; None where the last cell is of no object, or none is."""
         probe = SliceScan(KeyRange.exactly(row), ranges, keys_only=True)
-        most = min((self._pages or PAGES)[0], PAGES[0])
+        most = self._pages.cells[0]
         low, high, middle = b"", ranges[-1][1], ranges[0][0]
         number = 0
         while True:

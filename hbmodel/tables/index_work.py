@@ -57,13 +57,7 @@ class IndexTimes:
 
     def clock(self, registry: Registry, valid: Callable[[], bool] = lambda: True) -> ServerClock:
         """A clock that follows the server's; `valid` says whether the schema in use is still current."""
-        return ServerClock(
-            registry.server_time,
-            valid,
-            grace=round(self.grace * 1000),
-            bound=round(self.clock_bound * 1000),
-            longest_call=round(self.longest_call * 1000),
-        )
+        return ServerClock.of_seconds(registry.server_time, valid, grace=self.grace, bound=self.clock_bound, longest_call=self.longest_call)
 
     @property
     def drain(self) -> Drain:

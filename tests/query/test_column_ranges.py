@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.query.column_ranges import MAX_COLUMN_RANGES
-from hbmodel.store import Family, Put, Scan, slices
+from hbmodel.session.sizes import SessionSizes
+from hbmodel.store import Family, Put, Scan
 from hbmodel.store.column_scans import scan_columns
+from hbmodel.store.page_sizes import PageSizes
 from tests.support.beds import HBASE, Bed
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 from tests.support.random_queries import COMPARISONS, RandomModel, leaves
+from tests.support.sizes import SMALL_SIZES
 from tests.support.strategies import KEY_CODECS, SPLITS, values_of
 
 NAMES = ("mia", "max", "m", "tom", "n", "m\x00", "")
@@ -121,10 +124,8 @@ def test_more_values_than_a_filter_takes_are_checked_by_the_client(session: hb.S
 
 
 @pytest.mark.parametrize("bed", ["memory", *HBASE], indirect=True)
-def test_a_row_that_overflows_its_page_is_continued_before_the_next_one(
-    session: hb.Session, bed: Bed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slices, "PAGES", (5, 7))
+def test_a_row_that_overflows_its_page_is_continued_before_the_next_one(session: hb.Session) -> None:
+    session = hb.Session(session.store, sizes=SMALL_SIZES)
     query = session.query(Pet).where(Pet.name.startswith("m"), Pet.owner >= "o2")
     expected = [pet for pet in sorted(PETS, key=key) if pet.name.startswith("m") and pet.owner >= "o2"]
     assert query.all() == expected
@@ -200,11 +201,10 @@ def test_what_a_slice_gives_is_what_matches(data: st.DataObject, pages: tuple[in
     keys = [tuple(data.draw(st.sampled_from(of.pools[name])) for name in layout.names) for _ in range(data.draw(st.integers(1, 12)))]
     names = [name for name in layout.names if data.draw(st.integers(0, 4))]
     wanted = [data.draw(leaves(of, name, ("=", "in", "none", *COMPARISONS, "prefix", "not none"))) for name in names[::-1]]
-    with hb.connect("memory:") as opened, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slices, "PAGES", pages)
+    with hb.connect("memory:") as opened:
         store = RecordingStore(opened)
         hb.create_tables(store, of.model)
-        session = hb.Session(store)
+        session = hb.Session(store, sizes=SessionSizes(pages=PageSizes(cells=pages)))
         cells = {name: 1 for name in ("value", "size") if name in of.schema.by_name}
         try:
             session.add_all(of.model(**dict(zip(layout.names, key, strict=True)), **cells) for key in keys)

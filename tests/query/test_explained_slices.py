@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.store import slices
 from hbmodel.store.gateway.connection import ThriftConnection
 from tests.support.beds import HBASE, Bed
+from tests.support.sizes import SMALL_SIZES
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -136,9 +136,10 @@ def test_slices_are_in_the_values_of_fields(session: hb.Session) -> None:
 
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
-def test_a_wider_row_takes_a_page_after_the_other(session: hb.Session, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "PAGES", (5, 7))
+def test_a_wider_row_takes_a_page_after_the_other(session: hb.Session, bed: Bed) -> None:
+    session = hb.Session(session.store, sizes=SMALL_SIZES)
     query = session.query(Visit).where(Visit.owner == "o1", Visit.name >= "m")
+    calls = query.explain().calls
     bed.store.calls.clear()
     assert query.first() is not None
-    assert len(bed.store.calls) == query.explain().calls == 1
+    assert len(bed.store.calls) == calls == 1

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.errors import EncodingError, QueryError
-from hbmodel.query import first_of_each
+from hbmodel.query.first_of_each import in_plans
+from hbmodel.session.sizes import SessionSizes
 from hbmodel.store import Put
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
@@ -164,20 +165,17 @@ def test_all_scans_are_begun_by_one_call(model: Any, calls: int) -> None:
         assert len([call for call in store.told() if call.startswith("scan each_")]) == calls
 
 
-def test_many_metrics_are_read_in_bounded_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_of_each, "TOGETHER", 30)
-    monkeypatch.setattr(first_of_each, "PLANNED", 70)
+def test_many_metrics_are_read_in_bounded_numbers() -> None:
     store, names = filled(Newest, 100)
     with store:
-        found = hb.Session(store).query(Newest).first_of_each(Newest.metric, names[::-1])
+        found = hb.Session(store, sizes=SessionSizes(scans=30, ranges=70)).query(Newest).first_of_each(Newest.metric, names[::-1])
         assert [item.metric for item in found if item is not None] == names[::-1]
         assert len([call for call in store.told() if call.startswith("scan each_")]) == 3 + 1
 
 
-def test_lists_of_keys_that_one_plan_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_of_each, "PLANNED", 6)
+def test_lists_of_keys_that_one_plan_serves() -> None:
     keys = [(a, b) for a in range(4) for b in range(4)]
-    lists = list(first_of_each.in_plans(keys))
+    lists = list(in_plans(keys, 6))
     assert [key for some in lists for key in some] == keys
     assert all(len({a for a, _ in some}) * len({b for _, b in some}) <= 6 for some in lists)
     assert len(lists) < 8

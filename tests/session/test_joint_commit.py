@@ -12,7 +12,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, HbmodelError, InvalidRequest, SessionError
 from hbmodel.protocol.unique_claim import CLAIMED
-from hbmodel.session import row_batches
+from hbmodel.session.sizes import SessionSizes
 from hbmodel.store import ConditionalChange, Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import HBASE, Bed, cells_of, fresh, rows_of
@@ -368,10 +368,9 @@ def test_too_much_for_one_row_is_refused_before_anything_is_sent() -> None:
     assert session.query(Pet).allow_full_scan().count() == 10
 
 
-def test_a_row_is_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_batches, "BATCH_ROWS", 3)
+def test_a_row_is_in_one_batch() -> None:
     store = fresh(Owner, Pet, Note)
-    session = hb.Session(store)
+    session = hb.Session(store, sizes=SessionSizes(batch_rows=3))
     session.add_all(Pet(owner=owner, name=f"{number}", sort="x") for number in range(5) for owner in "abc")
     session.add_all(Owner(owner=owner, city="x") for owner in "abcd")
     session.commit()

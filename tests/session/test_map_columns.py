@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.store import slices
+from hbmodel.session.sizes import SessionSizes
 from hbmodel.store.clock_tick import let_tick_pass
+from hbmodel.store.page_sizes import PageSizes
 from tests.support.beds import HBASE, Bed, cells_of, fresh, paired
 from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore, RecordingStore, failures_of, is_repetition
 from tests.support.page_walks import check_walk
+from tests.support.sizes import SMALL_SIZES
 
 OWNERS = ("a", "b\x00")
 NAMES = ("x", "x\x00y", "y")
@@ -29,11 +31,9 @@ SHORT = hb.IndexTimes(lease=0, longest_call=0.001, clock_bound=0.005, grace=0.03
 SCORES = (-(2**31), -1, 0, 1, 7, 2**31 - 1)
 
 
-@pytest.fixture(autouse=True)
-def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Maps of few entries have many seams."""
-    monkeypatch.setattr(slices, "PAGES", (5, 7))
-    monkeypatch.setattr(slices, "PAGES_OF_KEYS", (6,))
+def opened(store: hb.Store, **options: Any) -> hb.Session:
+    """A session for which maps of few entries have many seams."""
+    return hb.Session(store, **{"sizes": SMALL_SIZES, **options})
 
 
 def declare(table: str, **options: Any) -> Any:
@@ -83,7 +83,7 @@ class Pets:
         self.model = declare(f"maps_{list(SHAPES).index(shape)}", **dict(SHAPES[shape]))
         self.wide, self.alone = bool(SHAPES[shape].get("wide")), shape == "wide, versioned"
         self.bed, self.random, self.indexed = bed, random.Random(seed), bool(SHAPES[shape].get("indexed"))
-        self.session = bed.use(self.model)
+        self.session = bed.use(self.model, sizes=SMALL_SIZES)
         self.expected: dict[tuple[str, str], tuple[str, int | None, dict[str, str], dict[int, int]]] = {}
 
     def key(self) -> tuple[str, str]:
@@ -246,7 +246,7 @@ def model_of(shape: str) -> Any:
 def test_a_delete_takes_its_own_cells(shape: str) -> None:
     model = model_of(shape)
     with fresh(model) as store:
-        session = hb.Session(store)
+        session = opened(store)
         neighbours = [model(owner="a", name=name, colour="r", notes={"n": "1"}, scores={1: 2}) for name in ("t", "v")]
         session.add_all(neighbours)
         session.commit()
@@ -279,7 +279,7 @@ def test_a_crash_at_any_call(shape: str, limited: bool) -> None:
 
     def prepared() -> RecordingStore:
         store = fresh(model)
-        with hb.Session(store) as session:
+        with opened(store) as session:
             session.add_all(model(owner="a", name=name, colour="r", notes=old) for name in names)
         let_tick_pass()
         return store
@@ -297,17 +297,17 @@ def test_a_crash_at_any_call(shape: str, limited: bool) -> None:
 
     with prepared() as store:
         watched = RecordingStore(store, limited=limited)
-        run(hb.Session(watched, atomic_rows=not limited))
+        run(opened(watched, atomic_rows=not limited))
         calls = watched.calls
-        assert {state(hb.Session(store), name)[1]["b"] for name in names} == {"new"}
+        assert {state(opened(store), name)[1]["b"] for name in names} == {"new"}
     for at, mode in failures_of(calls):
         if is_repetition(at, mode):
             continue
         with prepared() as store:
             with pytest.raises(Crash):
-                run(hb.Session(FaultyStore(store, at, mode, crash=True, limited=limited), atomic_rows=not limited))
+                run(opened(FaultyStore(store, at, mode, crash=True, limited=limited), atomic_rows=not limited))
             let_tick_pass()
-            session = hb.Session(store)
+            session = opened(store)
             found = {name: state(session, name) for name in names}
             assert all(each in [(True, old), (False, {}), (True, new)] for each in found.values())
             session.add_all(model(owner="a", name=name, colour="g", notes={"c": "again"}) for name in names)
@@ -355,20 +355,20 @@ def test_entries_that_land_late(shape: str, landing: str, limited: bool) -> None
     model = model_of(shape)
     for old in ({}, {"a": "old"}):
         with fresh(model) as store:
-            session = hb.Session(store)
+            session = opened(store)
             pet = model(owner="a", name="t", colour="r", notes=old)
             session.add(pet)
             session.commit()
             let_tick_pass()
             losing = Losing(store)
-            other = hb.Session(losing)
+            other = opened(losing)
             other.put_columns(pet, model.notes, {"b": "late"})
             with pytest.raises(Crash):
                 other.commit()
             let_tick_pass()
             deleting = LandingLate(store, limited=limited)
             deleting.late = losing.late if landing == "before the delete" else None
-            session = hb.Session(deleting)
+            session = opened(deleting)
             session.delete(pet)
             session.commit()
             assert deleting.late is None
@@ -392,7 +392,7 @@ def test_entries_are_put_only_where_their_object_is(shape: str) -> None:
     """Where a store can check it, entries are not put beside an object that was deleted since it was read."""
     model = model_of(shape)
     with fresh(model) as store:
-        session = hb.Session(store)
+        session = opened(store)
         pet = model(owner="a", name="t", colour="r")
         session.add(pet)
         session.commit()
@@ -407,7 +407,7 @@ def test_entries_are_put_only_where_their_object_is(shape: str) -> None:
                     session.commit()
                 return super().check_and_mutate(table, row, column, expected, mutations)
 
-        other = hb.Session(Deleting(store))
+        other = opened(Deleting(store))
         other.put_columns(pet, model.notes, {"a": "late"})
         with pytest.raises(hb.RowNotFound):
             other.commit()
@@ -418,7 +418,7 @@ def test_puts_of_one_commit_are_merged() -> None:
     for shape in WRITTEN:
         model = model_of(shape)
         with fresh(model) as store:
-            session = hb.Session(store)
+            session = opened(store)
             for note in ("a", "b"):
                 session.add(model(owner="a", name="t", colour=note, notes={note: "1", "c": note}))
             session.commit()
@@ -428,7 +428,7 @@ def test_puts_of_one_commit_are_merged() -> None:
 def test_an_update_returns_what_the_object_has_then() -> None:
     model = model_of("tall")
     with fresh(model) as store:
-        session = hb.Session(store)
+        session = opened(store)
         pet = model(owner="a", name="t", colour="r", notes={"a": "1"})
         session.add(pet)
         given = {"b": "2"}
@@ -448,7 +448,7 @@ def test_an_update_returns_what_the_object_has_then() -> None:
 def test_writes_of_entries_count_the_version() -> None:
     model = model_of("versioned")
     with fresh(model) as store:
-        session = hb.Session(store)
+        session = opened(store)
         session.add(model(owner="a", name="t", colour="r"))
         session.commit()
         first, second = (session.get(model, owner="a", name="t") for _ in range(2))
@@ -468,7 +468,7 @@ def test_entries_are_inserted_with_their_object() -> None:
     for shape in ("flagged", "indexed", "versioned", "wide, indexed"):
         model = model_of(shape)
         with fresh(model) as store:
-            session = hb.Session(store)
+            session = opened(store)
             session.insert(model(owner="a", name="t", colour="r", notes={"a": "1"}))
             with pytest.raises(hb.RowExists):
                 session.insert(model(owner="a", name="t", colour="r", notes={"b": "1"}))
@@ -478,7 +478,7 @@ def test_entries_are_inserted_with_their_object() -> None:
 def test_what_is_refused() -> None:
     model, other = model_of("tall"), declare("maps_other")
     with fresh(model, other) as store:
-        session = hb.Session(store)
+        session = opened(store)
         pet = model(owner="a", name="t", colour="r")
         with pytest.raises(hb.CapabilityError, match=r"map columns takes no TTL.*objects of a wide row"):
             session.add(pet, ttl=timedelta(hours=1))
@@ -511,7 +511,7 @@ def test_what_is_refused() -> None:
 def filled(model: Any, count: int, store: Any = None) -> Any:
     """A store with one object of so many entries, and neighbours on both sides."""
     store = fresh(model) if store is None else store
-    with hb.Session(store) as session:
+    with opened(store) as session:
         session.add_all(model(owner="a", name=name, colour="g", scores=dict.fromkeys(SCORES, 1)) for name in ("s", "t", "u"))
         pet = model(owner="a", name="t", colour="g")
         for start in range(0, count, 10_000):
@@ -522,7 +522,6 @@ def filled(model: Any, count: int, store: Any = None) -> Any:
 
 @pytest.mark.parametrize("shape", ["tall", "indexed", "wide", "wide, indexed"])
 def test_objects_are_read_without_their_entries(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "PAGES", (50, 70))
     model = model_of(shape)
     with filled(model, 3_000) as store:
         read = 0
@@ -536,7 +535,7 @@ def test_objects_are_read_without_their_entries(shape: str, monkeypatch: pytest.
         monkeypatch.setattr(store.inner, "scan", lambda *a: [(counted(batch) for batch in batches) for batches in scan(*a)])
         monkeypatch.setattr(store.inner, "get", lambda *a: counted(get(*a)))
         monkeypatch.setattr(store.inner, "get_each", lambda *a: counted(get_each(*a)))
-        session = hb.Session(store)
+        session = opened(store, sizes=SessionSizes(pages=PageSizes(cells=(50, 70), keys=(6,))))
         pets = session.query(model).where(model.owner == "a")
         assert [pet.name for pet in pets] == ["s", "t", "u"]
         assert [pet.name for pet in pets.reversed()] == ["u", "t", "s"]
@@ -555,7 +554,7 @@ def test_objects_are_read_without_their_entries(shape: str, monkeypatch: pytest.
 def test_tokens(shape: str) -> None:
     model = model_of(shape)
     with filled(model, 20) as store:
-        session = hb.Session(store)
+        session = opened(store)
         place = {"owner": "a", "name": "t"}
         notes = session.columns(model.notes, **place)
         token = notes.page(3).next_token
@@ -576,7 +575,7 @@ def test_tokens(shape: str) -> None:
         with pytest.raises(hb.QueryError, match=r"last\(\) cannot be combined with limit\(\): leave it out"):
             notes.limit(3).last()
         assert repr(notes.limit(3)) == "ColumnSlice(Pet.notes, limit 3)"
-        sealed = hb.Session(store, token_key=b"0" * 43 + b"=").columns(model.notes, **place)
+        sealed = opened(store, token_key=b"0" * 43 + b"=").columns(model.notes, **place)
         assert [key for key, _ in sealed.page(1, after=sealed.page(2).next_token).items] == ["0000002"]
         with pytest.raises(hb.TokenError):
             sealed.page(3, after=token)
@@ -585,7 +584,7 @@ def test_tokens(shape: str) -> None:
 def test_bounds() -> None:
     model = model_of("tall")
     with filled(model, 30) as store:
-        session = hb.Session(store)
+        session = opened(store)
         notes, scores = (session.columns(of, owner="a", name="t") for of in (model.notes, model.scores))
         assert len(notes.between("0000003", "0000007x").startswith("000000").all()) == 5
         assert scores.between(-0, 8).all() == {0: 1, 1: 1, 7: 1}
@@ -606,7 +605,7 @@ def test_bounds() -> None:
 def test_many_removed_entries() -> None:
     model = model_of("wide")
     with filled(model, 60) as store:
-        session = hb.Session(store)
+        session = opened(store)
         notes = session.columns(model.notes, owner="a", name="t")
         session.remove_columns(model(owner="a", name="t", colour=""), model.notes, [f"{n:07}" for n in range(60) if n not in {20, 21}])
         session.commit()
@@ -620,7 +619,7 @@ def test_many_removed_entries() -> None:
 def test_queries_that_load() -> None:
     model = model_of("wide, indexed")
     with filled(model, 3) as store:
-        session = hb.Session(store)
+        session = opened(store)
         pets = session.query(model).where(model.owner == "a").load(model.notes)
         assert repr(pets).endswith("load notes)")
         expected = [{}, {"0000000": "x", "0000001": "x", "0000002": "x"}, {}]
@@ -644,7 +643,7 @@ def test_queries_that_load() -> None:
 def test_a_slice_ends_with_its_session() -> None:
     model = model_of("tall")
     with filled(model, 30) as store:
-        session = hb.Session(store)
+        session = opened(store)
         notes = session.columns(model.notes, owner="a", name="t")
         session.close()
         with pytest.raises(hb.SessionClosed):
@@ -662,14 +661,14 @@ def test_a_map_of_a_table_in_use() -> None:
     mapped, indexed = declare("maps_late"), declare("maps_late", indexed=True)
     place = {"owner": "a", "name": "t"}
     with fresh(plain) as store:
-        with hb.Session(store) as session:
+        with opened(store) as session:
             session.add(plain(**place, colour="g"))
         hb.create_tables(store, mapped)
-        with hb.Session(store) as session:
+        with opened(store) as session:
             session.put_columns(session.get(mapped, **place), mapped.notes, {"a": "1", "b": "1"})
         hb.create_tables(store, indexed)
         hb.build_index(store, indexed, "by_colour", times=TIMES)
-        session = hb.Session(store)
+        session = opened(store)
         (pet,) = session.query(indexed).where(indexed.colour == "g").load(indexed.notes)
         assert pet.notes == {"a": "1", "b": "1"}
         session.put_columns(pet, indexed.notes, {"a": "2"})
@@ -691,7 +690,7 @@ def test_memory_is_bounded(shape: str, count: int, monkeypatch: pytest.MonkeyPat
     with hb.connect(f"embedded:{tmp_path / 'store.db'}") as store:
         hb.create_tables(store, model)
         filled(model, count, store)
-        session = hb.Session(store)
+        session = opened(store)
         notes = session.columns(model.notes, owner="a", name="t")
         tracemalloc.start()
         try:

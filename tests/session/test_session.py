@@ -9,6 +9,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.schema import LIVE
+from hbmodel.session.sizes import SessionSizes
 from tests.support.beds import Bed, cells_of, rows_of
 from tests.support.models import DAY, Flagged, Hit, Legacy, Logged, Order, Person, Sample, day, order
 from tests.support.orders import of_state, states
@@ -400,9 +401,8 @@ def test_discard_drops_everything_pending(bed: Bed) -> None:
 # --- several rounds ---------------------------------------------------------------------------------------------------
 
 
-def test_a_commit_larger_than_a_round_keeps_the_order_of_each_row(atomic_bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hbmodel.session.batches.BATCH_ROWS", 3)
-    session = atomic_bed.use(Order)
+def test_a_commit_larger_than_a_round_keeps_the_order_of_each_row(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Order, sizes=SessionSizes(batch_rows=3))
     for n in range(10):
         session.add(order(n, "a"))
     for n in range(10):

@@ -227,8 +227,7 @@ def prepared() -> hb.Store:
 
 
 @pytest.mark.lengthy
-def test_a_crash_or_failure_at_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hbmodel.protocol.unique_claim.YOUNG", 0)  # nobody else is at it
+def test_a_crash_or_failure_at_any_call() -> None:
     with prepared() as store:
         watched = RecordingStore(store)
         scenario(hb.Session(watched))

@@ -16,6 +16,7 @@ from hbmodel.errors import StoreUnavailable
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.session.batches import Batch, Pending, split_batches
+from hbmodel.session.sizes import SessionSizes
 from hbmodel.store import Family
 from hbmodel.store.clock_tick import let_tick_pass
 from tests.support.beds import cells_of, fresh, rows_of
@@ -40,10 +41,8 @@ def call(kind: str, number: int) -> Pending:
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "update", "delete"]), st.integers(0, 3)), max_size=15), st.integers(1, 4))
 def test_rounds_keep_the_order_of_every_row_and_touch_it_once(kinds: list[tuple[str, int]], room: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hbmodel.session.batches.BATCH_ROWS", room)
-        calls = [call(*kind) for kind in kinds]
-        rounds = split_batches(calls)
+    calls = [call(*kind) for kind in kinds]
+    rounds = split_batches(calls, room)
     assert all(1 <= len(r.writes) <= room for r in rounds)
     assert all(len({write.row for write in r.writes}) == len(r.writes) for r in rounds)
     assert all(made.remaining == 1 for made in calls)
@@ -416,9 +415,7 @@ def test_row_values_are_in_no_log_and_no_message(caplog: pytest.LogCaptureFixtur
     assert "secret" not in caplog.text + str(caught.value)
 
 
-def test_only_so_many_failed_deletes_of_old_entries_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hbmodel.session.unit_of_work.UNSWEPT_BATCHES", 2)
-
+def test_only_so_many_failed_deletes_of_old_entries_are_remembered() -> None:
     class Undeletable(RecordingStore):
         def delete(self, table: str, deletes: Sequence[Any]) -> None:
             self.calls.append(Call("delete", table))
@@ -426,7 +423,7 @@ def test_only_so_many_failed_deletes_of_old_entries_are_remembered(monkeypatch: 
 
     with fresh(Order) as inner:
         store = Undeletable(inner)
-        session = hb.Session(store)
+        session = hb.Session(store, sizes=SessionSizes(unswept=2))
         for n in range(6):
             session.add(order(1, f"state {n}"))
             session.commit()

@@ -12,7 +12,9 @@ import pytest
 from attrs import evolve
 
 import hbmodel as hb
-from hbmodel.store import Delete, Scan, slices
+from hbmodel.session.sizes import SessionSizes
+from hbmodel.store import Delete, Scan
+from hbmodel.store.page_sizes import PageSizes
 from tests.support.beds import HBASE, Bed, paired
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,12 +24,8 @@ TIMES = [START + timedelta(minutes=25 * step) for step in range(7)]
 """Some of an hour, some of the next ones."""
 
 
-@pytest.fixture(autouse=True)
-def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of few objects have many seams."""
-    monkeypatch.setattr(slices, "PAGES", (5, 7))
-    monkeypatch.setattr(slices, "PAGES_OF_KEYS", (6,))
-    monkeypatch.setattr(slices, "PAGE_BYTES", 400)
+SIZES = SessionSizes(pages=PageSizes(cells=(5, 7), keys=(6,), bytes=400))
+"""Rows of few objects have many seams."""
 
 
 def declare(table: str, wide: bool, **options: Any) -> Any:
@@ -117,7 +115,7 @@ class Twins:
         self.indexed, self.tagged = (bool(SHAPES[shape].get(name)) for name in ("indexed", "tagged"))
         self.fields = set(hb.schema_of(self.wide).by_name)
         bed.use(self.wide, self.tall)
-        self.session = hb.Session(bed.store, atomic_rows=bed.atomic)
+        self.session = hb.Session(bed.store, atomic_rows=bed.atomic, sizes=SIZES)
 
     def key(self) -> dict[str, Any]:
         pick = self.random.choice
@@ -284,7 +282,7 @@ def test_wide_and_tall_answer_alike(bed: Bed, shape: str, long: bool) -> None:
 
 def test_objects_of_one_owner_are_in_one_row(bed: Bed) -> None:
     model = declare("wide_one", True)
-    session = bed.use(model)
+    session = bed.use(model, sizes=SIZES)
     session.add_all(model(owner="ann", at=TIMES[0], name=name, value=2) for name in NAMES)
     session.commit()
     (batches,) = bed.store.scan("wide_one", [Scan()])
@@ -297,7 +295,7 @@ def test_objects_of_one_owner_are_in_one_row(bed: Bed) -> None:
 def test_a_delete_leaves_the_cells_of_the_neighbours_as_they_were(bed: Bed) -> None:
     for indexed in (False, True):
         model = declare(f"wide_gone{indexed}", True, indexed=indexed)
-        session = bed.use(model)
+        session = bed.use(model, sizes=SIZES)
         session.add_all(model(owner="ann", at=TIMES[0], name=name, value=2) for name in NAMES)
         session.commit()
         before = cells(bed, model)
@@ -329,7 +327,7 @@ def cells(bed: Bed, model: Any) -> dict[bytes, Any]:
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
 def test_an_object_whose_column_has_an_empty_alias_takes_no_ttl(bed: Bed) -> None:
     model = declare("wide_bare", True, raw=True)
-    session = bed.use(model)
+    session = bed.use(model, sizes=SIZES)
     obj = model(owner="a", at=TIMES[0], name="x", value=2)
     with pytest.raises(hb.CapabilityError, match="Give the column an alias"):
         session.add(obj, ttl=timedelta(hours=1))
@@ -339,13 +337,13 @@ def test_an_object_whose_column_has_an_empty_alias_takes_no_ttl(bed: Bed) -> Non
 @pytest.mark.parametrize("bed", ["memory", "embedded"], indirect=True)
 def test_an_index_is_built_and_repaired(bed: Bed) -> None:
     bare, indexed = declare("wide_built", True), declare("wide_built", True, indexed=True)
-    session = bed.use(bare)
+    session = bed.use(bare, sizes=SIZES)
     session.add_all(bare(owner=owner, at=at, name=name, value=2) for owner in OWNERS for at in TIMES for name in NAMES)
     session.commit()
     hb.create_tables(bed.store, indexed)
     times = hb.IndexTimes(lease=0.05, longest_call=0.02, clock_bound=0.02, grace=0.2)
     assert hb.build_index(bed.store, indexed, "by_value", times=times).readable
-    found = hb.Session(bed.store).query(indexed).where(indexed.value == 2).use_index("by_value").all()
+    found = hb.Session(bed.store, sizes=SIZES).query(indexed).where(indexed.value == 2).use_index("by_value").all()
     assert len(found) == len(OWNERS) * len(TIMES) * len(NAMES)
     (batches,) = bed.store.scan(indexed.by_value.table, [Scan(limit=1)])
     bed.store.delete(indexed.by_value.table, [Delete(row.row) for batch in batches for row in batch])

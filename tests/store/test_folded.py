@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -12,23 +12,25 @@ from hypothesis import strategies as st
 from hbmodel.session.connect import connect
 from hbmodel.store import Family, Store
 from hbmodel.store.embedded import EmbeddedStore
+from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from tests.conformance.test_store_machine import compare, filters_of, operations_of, several
 from tests.support.cut_rows import CutStore
 from tests.support.examples import examples
+from tests.support.sizes import SMALL_PAGES, pages_of
 
 NARROW = (Family(b"d"),)
 COLUMNS = [b"d:" + qualifier for qualifier in (b"\x00", b"a", b"aa", b"b", b"c", b"\xff")]
 SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
-def cut(store: Store, table: str, length: int, pages: Sequence[int] | None) -> CutStore:
+def cut(store: Store, table: str, length: int, pages: PageSizes) -> CutStore:
     return CutStore(store, length, folds=lambda name: name == table, columns=COLUMNS, pages=pages)
 
 
 def check_same(plain: Store, store: Store, table: str, data: st.DataObject) -> None:
     # The prefix of an example has 33 bytes: its rows are cut inside of it, behind it, and behind all their bytes.
     length = data.draw(st.sampled_from([3, 33, 34, 40]))
-    pages = data.draw(st.sampled_from([(1,), (2, 3), (7, 7), None]))
+    pages = data.draw(st.sampled_from([pages_of(1), pages_of(2, 3), SMALL_PAGES, PAGE_SIZES]))
     operations = operations_of(NARROW, filters=st.none() | filters_of(NARROW), rows_change=store.capabilities.mutate_row)
     compare(plain, table, cut(store, table, length, pages), table, data.draw(several(operations)))
 

@@ -16,6 +16,7 @@ from hbmodel.store.folded import FoldedStore
 from hbmodel.store.wide_rows import ROW_VERSION
 from tests.support.beds import ATOMIC, HBASE, Bed
 from tests.support.cut_rows import wide_rows
+from tests.support.sizes import SMALL_PAGES
 
 TABLES = (f"folded_writes_{number}" for number in count())
 STORES = ("memory", "limited", *HBASE)
@@ -34,7 +35,7 @@ class Wide:
             bed.store.delete_table(self.table)
         bed.store.create_table(self.table, [Family(b"d"), Family(b"e")])
         columns = [b"d:a", b"d:b", b"d:_l"]
-        self.store = FoldedStore(bed.store, [wide_rows(self.table, b"d", columns)], pages=(7, 7))
+        self.store = FoldedStore(bed.store, [wide_rows(self.table, b"d", columns)], pages=SMALL_PAGES)
         bed.store.put(self.table, [Put(row, {b"d:": b"version", b"d:q": b"other", b"e:x": b"e"}, 5) for row in (b"r", b"s")])
         bed.store.calls.clear()
 

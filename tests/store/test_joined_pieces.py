@@ -17,6 +17,7 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import BegunAgain
 from hbmodel.store.wrapping import WrappingStore
 from tests.support.cut_rows import wide_rows
+from tests.support.sizes import pages_of
 
 WIDE = wide_rows("t", b"d", [b"d:00", b"d:01"])
 NAMES = [b"a", b"b", b"c", b"d", b"e"]
@@ -105,7 +106,7 @@ def test_every_object_is_of_one_read_and_comes_once(widths: dict[Object, int], e
         steady = {each: been[-1] for each, been in world.been.items()}
         breaking = BreakingStore(store, events, lambda event: world.write(event.widths))
         wide = evolve(WIDE, more=more)
-        (batches,) = FoldedStore(breaking, [wide], pages=(size, size + 2)).scan("t", [Scan()])
+        (batches,) = FoldedStore(breaking, [wide], pages=pages_of(size, size + 2)).scan("t", [Scan()])
         found = [row for batch in batches for row in batch]
         keys = [row.row for row in found]
         assert keys == sorted(set(keys))

@@ -12,16 +12,20 @@ from hypothesis import strategies as st
 from hbmodel.encoding.codecs.text import terminated
 from hbmodel.encoding.places import PlaceForm
 from hbmodel.errors import InvalidRequest
-from hbmodel.store import Delete, Family, Put, Row, Scan, row_widths
+from hbmodel.store import Delete, Family, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.filters import And, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, ValueFilter
 from hbmodel.store.folded import FoldedStore
+from hbmodel.store.page_sizes import PAGE_SIZES
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.slices import PAGES, ROWS, SliceReader, SliceScan
+from hbmodel.store.row_widths import RowWidths
+from hbmodel.store.slices import ROWS, SliceReader, SliceScan
 from hbmodel.store.wide_rows import WideRows
 from tests.support.cut_rows import end_of_text, wide_rows
 from tests.support.faulty import RecordingStore
+from tests.support.sizes import SMALL_PAGES, pages_of
 
+PAGES = PAGE_SIZES.cells
 WIDTH = 30_000
 
 
@@ -117,14 +121,14 @@ def test_an_object_larger_than_a_page_is_read_whole() -> None:
         large = {b"d:p" + terminated(b"l") + b"%04d" % number: b"1" for number in range(1000)}
         cells = {b"d:p" + terminated(name) + b"a": b"1" for name in (b"a", b"z", b"zz")}
         store.put("t", [Put(b"m", {**cells, **large}, 1)])
-        rows = read(FoldedStore(store, [WIDE], pages=(7, 7)), ROW)
+        rows = read(FoldedStore(store, [WIDE], pages=SMALL_PAGES), ROW)
         assert [(row.row, len(row.columns)) for row in rows] == [
             (place(b"m", b"a"), 1),
             (place(b"m", b"l"), 1000),
             (place(b"m", b"z"), 1),
             (place(b"m", b"zz"), 1),
         ]
-        (found,) = FoldedStore(store, [WIDE], pages=(7, 7)).get("t", [place(b"m", b"l")])
+        (found,) = FoldedStore(store, [WIDE], pages=SMALL_PAGES).get("t", [place(b"m", b"l")])
         assert found is not None
         assert len(found.columns) == 1000
 
@@ -232,7 +236,7 @@ def test_filters_and_columns_are_of_the_object(store: RecordingStore) -> None:
 
 @pytest.mark.parametrize("reversed", [False, True])
 def test_several_ranges_of_columns_in_one_row_and_in_all(store: RecordingStore, reversed: bool) -> None:
-    folded = FoldedStore(store, [WIDE], pages=(7, 7))
+    folded = FoldedStore(store, [WIDE], pages=SMALL_PAGES)
 
     def prefix(name: bytes) -> bytes:
         return b"p" + terminated(name)
@@ -263,13 +267,10 @@ def test_as_many_rows_are_read_as_objects_are_wanted(reversed: bool) -> None:
         assert [scan.limit for scan in scans_of(store)] == ([1, 4] if reversed else [1, 4, 16])
 
 
-def test_a_very_wide_row_is_warned_of_once(
-    store: RecordingStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    folded = FoldedStore(store, [WIDE])
-    read(folded, ROW)
+def test_a_very_wide_row_is_warned_of_once(store: RecordingStore, caplog: pytest.LogCaptureFixture) -> None:
+    read(FoldedStore(store, [WIDE]), ROW)
     assert not caplog.records
-    monkeypatch.setattr(row_widths, "MANY_CELLS", WIDTH // 2)
+    folded = FoldedStore(store, [WIDE], widths=RowWidths(many_cells=WIDTH // 2))
     read(folded, KeyRange(), limit=20)
     assert not caplog.records
     for reversed in (False, False, True):
@@ -277,8 +278,7 @@ def test_a_very_wide_row_is_warned_of_once(
     (record,) = caplog.records
     assert "of one row of table t" in record.getMessage()
     assert "m" not in record.args  # type: ignore[operator]
-    monkeypatch.setattr(row_widths, "MANY_BYTES", WIDTH)
-    read(FoldedStore(store, [WIDE]), ROW)
+    read(FoldedStore(store, [WIDE], widths=RowWidths(many_bytes=WIDTH)), ROW)
     assert len(caplog.records) == 2
 
 
@@ -296,7 +296,7 @@ def test_objects_of_one_cell_whose_alias_is_empty(names: list[tuple[bytes, bytes
     wide = WideRows("t", b"d", form, lambda qualifier: len(qualifier) if qualifier[:1] == b"p" else None, [b"d:"])
     with EmbeddedStore(None) as store:
         store.create_table("t", [Family(b"d")])
-        folded = FoldedStore(store, [wide], pages=(page,))
+        folded = FoldedStore(store, [wide], pages=pages_of(page))
         places = sorted({form.join(b"r" + row, b"p" + name) for row, name in names})
         folded.put("t", [Put(each, {b"d:": each}, 1) for each in places])
         assert [row.row for row in read(folded, KeyRange())] == places
@@ -312,7 +312,7 @@ def test_the_last_prefix_whatever_the_qualifiers(names: list[bytes], page: int) 
     with EmbeddedStore(None) as store:
         store.create_table("t", [Family(b"d")])
         store.put("t", [Put(b"r", {b"d:p" + terminated(name) + b"a": b"1" for name in names}, 1)])
-        reader = SliceReader(store, WideRows("t", b"d", PlaceForm(kind=b"p"), end_of_text(b"p")), (page,))
+        reader = SliceReader(store, WideRows("t", b"d", PlaceForm(kind=b"p"), end_of_text(b"p")), pages_of(page))
         assert reader.last_prefix(b"r", [(b"p", b"q")]) == b"p" + max(map(terminated, names))
 
 

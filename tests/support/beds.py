@@ -13,6 +13,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.schema import STAMP_QUALIFIER
+from hbmodel.session.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.store import Delete, Put, Scan
 from hbmodel.tables.layout_text import canonical_json
 from hbmodel.tables.registry import INDEX_PREFIX, registry_row
@@ -59,8 +60,8 @@ class Bed:
         """Whether rows can be changed atomically, and `insert` works."""
         return self.store.capabilities.check_and_mutate
 
-    def use(self, *models: type[Any]) -> hb.Session:
-        """Makes the tables of the models, empties them, and opens a session."""
+    def use(self, *models: type[Any], sizes: SessionSizes = SESSION_SIZES) -> hb.Session:
+        """Makes the tables of the models, empties them, and opens a session, with sizes of its own if they are given."""
         if self.real:
             hb.create_tables(self.store, *models)
             for model in models:
@@ -72,7 +73,7 @@ class Bed:
                 self.store.delete_table(table)
             hb.create_tables(self.store, *models)
         self.store.calls.clear()
-        return hb.Session(self.store)
+        return hb.Session(self.store, sizes=sizes)
 
     def wipe(self, table: str) -> None:
         """Deletes every row, at the time of its newest cell; what an insert or a move leaves ahead of the clock, each by itself."""

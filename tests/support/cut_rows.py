@@ -16,14 +16,14 @@ from hbmodel.store.checks.rows import check_row
 from hbmodel.store.filters import And, Filter, Or, RowContains
 from hbmodel.store.folded import FoldedStore
 from hbmodel.store.object_filters import object_filter
+from hbmodel.store.page_sizes import PageSizes
 from hbmodel.store.port import BegunPut, RepeatingStore, check_and_put_each, read_versions
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.wide_rows import ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
+from tests.support.sizes import SMALL_PAGES
 
 KIND = b"p"
-SMALL_PAGES = (7, 7)
-"""So few cells that seams are hit all the time."""
 
 
 def end_of_text(kind: bytes) -> PrefixEnd:
@@ -97,7 +97,7 @@ class CutStore(WrappingStore):
         *,
         folds: Callable[[str], bool] = lambda table: "." not in table and table != "hbmodel",
         columns: Sequence[bytes] = (),
-        pages: Sequence[int] | None = SMALL_PAGES,
+        pages: PageSizes = SMALL_PAGES,
         known: dict[str, FoldedStore | None] | None = None,
     ) -> None:
         super().__init__(store)

@@ -1,0 +1,15 @@
+"""Sizes so small that a few cells and rows have the seams of many."""
+
+from __future__ import annotations
+
+from hbmodel.session.sizes import SessionSizes
+from hbmodel.store.page_sizes import PageSizes
+
+
+def pages_of(*cells: int) -> PageSizes:
+    """Pages of so many cells: the first, the second, and so on; the same where only keys are read."""
+    return PageSizes(cells=cells, keys=cells)
+
+
+SMALL_PAGES = pages_of(7, 7)
+SMALL_SIZES = SessionSizes(pages=PageSizes(cells=(5, 7), keys=(6,)))
