@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from tests.support.beds import ATOMIC, HBASE, KINDS, Bed, open_bed
 from tests.support.examples import examples
+from tests.support.left_out import mark_left_out
 
 settings.register_profile("busy machines", settings(), max_examples=examples(100), deadline=None)  # an example may take any time there
 settings.load_profile("busy machines")
@@ -37,6 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(MARKED[folder])
         if "local_hbase" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.hbase)
+    mark_left_out(items)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
 """Runs every sweep, every sample and every mutant of the model checker to the end, on two processes: `make check-protocol`.
 
 Prints for each what it was, configurations, states and seconds; exits with 1 if any of them has found a violation, or if a mutant was
-not found. With a text as argument, those alone whose names have it.
+not found. With a text as argument, those alone whose names have it. A whole run without errors records the code that it has judged, see
+`checked_code`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Literal
 from attrs import frozen
 
 from tests.checker.broken_rules import BROKEN
+from tests.checker.checked_code import fingerprint, record
 from tests.checker.protocol_sweeps import Found, sweep
 from tests.checker.sample_sweeps import SAMPLES
 from tests.checker.whole_sweeps import WHOLE, Sweep
@@ -70,6 +72,7 @@ def tasks(text: str) -> Iterator[Task]:
 def main(text: str = "") -> int:
     """Runs everything whose name has the text."""
     begun = time.monotonic()
+    judged = fingerprint()
     totals: dict[tuple[str, str], tuple[int, int, float]] = {}
     wrong: list[str] = []
     most = 0
@@ -86,7 +89,11 @@ def main(text: str = "") -> int:
         print(line)
     spent = sum(seconds for _, _, seconds in totals.values())
     print(f"{time.monotonic() - begun:.0f} seconds, {spent:.0f} of a processor; at most {most / 1024:.0f} MiB in each process")
-    return 1 if wrong or not totals else 0
+    if wrong or not totals:
+        return 1
+    if not text and fingerprint() == judged:
+        record(judged)
+    return 0
 
 
 def summary(totals: Mapping[tuple[str, str], tuple[int, int, float]], wrong: int) -> Iterator[str]:

@@ -200,6 +200,7 @@ def test_a_clock_within_the_bound_is_corrected(bed: Bed) -> None:
         assert real.query(Clocked).where(Clocked.city == f"b {ahead}").count() == 1
 
 
+@pytest.mark.every_store
 def test_a_cell_from_the_future_is_named_and_stops_only_its_row(bed: Bed) -> None:
     session = bed.use(Person)
     session.add_all([Person(name="zoe", city="Oslo"), Person(name="bob", city="Oslo")])
@@ -260,6 +261,7 @@ def test_a_store_that_is_closed_says_so() -> None:
         session.commit()
 
 
+@pytest.mark.every_store
 def test_tables_that_are_not_there_are_named(bed: Bed) -> None:
     @hb.model(table="nowhere")
     class Lost:

@@ -97,6 +97,7 @@ def test_tables_keep_them_and_index_tables_do_not(bed: Bed) -> None:
     assert not hb.diff(bed.store, model)
 
 
+@pytest.mark.every_store
 def test_diff_and_alter(bed: Bed) -> None:
     bed.use(declare(None, 2, table="wanting_altered"))
     more, fewer = declare(4, 2, table="wanting_altered"), declare(4, 1, table="wanting_altered")

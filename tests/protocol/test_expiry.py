@@ -146,6 +146,7 @@ def check_empty(bed: TimedBed, model: Any) -> None:
         assert cells_of(bed.store, table) == {}
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("model", MODELS)
 @lives_for(SOON.total_seconds())
 def test_nothing_older_comes_back_when_a_row_expires(bed: TimedBed, model: Any) -> None:
@@ -182,6 +183,7 @@ def test_a_new_row_that_expires_leaves_nothing(bed: TimedBed, model: Any) -> Non
     check_empty(bed, model)
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("model", MODELS)
 @lives_for(SOON.total_seconds())
 def test_an_update_leaves_the_end_of_a_row_where_it_was(bed: TimedBed, model: Any) -> None:
@@ -270,6 +272,7 @@ def test_rows_of_several_lives_go_into_one_commit(bed: TimedBed, model: Any) -> 
     check_queries(bed.store, model)
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("model", [Visit, Token])
 @lives_for(SOON.total_seconds())
 def test_insert_and_load_with_a_ttl(bed: TimedBed, model: Any) -> None:
@@ -290,6 +293,7 @@ def test_insert_and_load_with_a_ttl(bed: TimedBed, model: Any) -> None:
         assert session.get(model, name="a") == model(name="a", page="z")
 
 
+@pytest.mark.every_store
 @lives_for(SOON.total_seconds())
 def test_a_row_deleted_before_it_expires_stays_deleted(bed: TimedBed) -> None:
     session = bed.use(Visit)
@@ -425,6 +429,7 @@ def test_counters_and_random_salts_take_no_ttl(obj: Any) -> None:
         hb.Session(store).add(obj, ttl=LATER)
 
 
+@pytest.mark.every_store
 def test_the_longest_ttl(bed: TimedBed) -> None:
     session = bed.use(Token)
     session.add(Token(name="a", page="x"), ttl=timedelta(days=999_999_999))
@@ -457,6 +462,7 @@ def test_a_field_called_ttl_is_updated_as_any_other() -> None:
         assert session.get(Route, name="a") == Route(name="a", ttl=2)
 
 
+@pytest.mark.every_store
 def test_a_put_of_the_server_just_after_one_that_expires_is_seen(bed: TimedBed) -> None:
     session = bed.use(Token)
     for number in range(40):

@@ -68,6 +68,7 @@ def test_an_update_to_none_leaves_the_row(bed: Bed, made: Any, before: str | Non
         assert read(session, made) == (changes.get("m", value(made, 1)), changes.get("o", before))
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema_of(made).table)
 def test_any_call_of_another_program_between_two_calls_of_an_update(bed: Bed, made: Any) -> None:
     """What is left is what some order of the two leaves: no row is gone that nobody deleted, and none is back that was."""
@@ -199,6 +200,7 @@ def test_where_other_programs_write_a_row_without_a_required_cell_is_not_emptied
     assert all(b"d:_" not in cells for cells in cells_of(bed.store, "gu_theirs").values())
 
 
+@pytest.mark.every_store
 def test_a_commit_of_many_updates_is_one_conditional_call_each(atomic_bed: Bed) -> None:
     session = atomic_bed.use(NUMBER)
     session.add_all(NUMBER(k=f"{n:03}", m=n) for n in range(150))
@@ -227,6 +229,7 @@ class Wide:
     o: hb.Column[str | None] = hb.column("o", default=None)
 
 
+@pytest.mark.every_store
 @APART
 def test_the_cells_of_many_rows_are_put_in_rounds(bed: Bed) -> None:
     session = bed.use(NUMBER)

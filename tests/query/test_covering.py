@@ -83,6 +83,7 @@ def jobs(bed: Bed, count: int = 10) -> hb.Session:
 # --- what it costs ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_store
 def test_verified_entries_answer_in_the_index_calls_alone(bed: Bed) -> None:
     session = events(bed)
     query = session.query(Event).where(Event.kind == "a")

@@ -252,6 +252,7 @@ def test_values_at_one_time_are_in_the_order_of_the_key(model: Any, first: float
             assert (span.first, span.last) == (first, last)
 
 
+@pytest.mark.every_store
 def test_a_day_of_values(bed: Bed) -> None:
     session = bed.use(Newest)
     session.add_all(Newest(metric="cpu", at=START + timedelta(minutes=n), value=Decimal(n)) for n in range(150))

@@ -196,6 +196,7 @@ def test_pages_of_exact_keys_follow_each_other(bed: Bed) -> None:
         assert (found, token) == (wanted, None)
 
 
+@pytest.mark.every_store
 def test_limit_and_offset_hold_over_pages(bed: Bed) -> None:
     session = filled(bed)
     query = session.query(Order).where(Order.state == "odd").offset(3).limit(7)
@@ -221,6 +222,7 @@ def test_a_token_may_change_the_size_and_the_selection(bed: Bed) -> None:
     assert query.select(Order.number).page(3, after=token).items == [(35,), (33,), (31,)]
 
 
+@pytest.mark.every_store
 def test_a_token_goes_on_along_its_path_and_in_its_direction(bed: Bed) -> None:
     session = filled(bed)
     query = session.query(Order).where(Order.customer == 1, Order.state == "odd")

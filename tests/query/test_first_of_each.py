@@ -76,6 +76,7 @@ SERIES = (Newest, Spread, Hours)
 METRICS = ("cpu", "ram", "a\x00b", "empty", "")
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("model", SERIES)
 def test_the_latest_of_each(bed: Bed, model: Any) -> None:
     session = bed.use(model)

@@ -151,6 +151,7 @@ def test_a_page_reads_at_most_twice_the_rows_that_it_needs(data: st.DataObject) 
     assert found == expected
 
 
+@pytest.mark.every_store
 def test_portions_on_a_server(bed: Bed) -> None:
     session = bed.use(Note)
     session.load(map(note, range(200)))

@@ -86,6 +86,7 @@ def test_unindexed_models_cost_one_put(bed: Bed) -> None:
     assert bed.store.told() == ["get samples", "put samples"]
 
 
+@pytest.mark.every_store
 def test_calls_that_run_at_once_cost_what_they_must(bed: Bed) -> None:
     session = bed.use(Order, Sample)
     session.add_all([order(1), Sample(station="s", label="l", level=1)])

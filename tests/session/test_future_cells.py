@@ -144,6 +144,7 @@ def test_a_delete_takes_a_counter_that_is_ahead(bed: Bed, model: Any, delete: Ca
     assert session.get(model, **key_of(model)).hits == 1
 
 
+@pytest.mark.every_store
 @each_model
 def test_a_delete_takes_a_counter_that_was_incremented_quickly(bed: Bed, model: Any) -> None:
     session = bed.use(model)
@@ -223,6 +224,7 @@ def insert_over_counter(bed: Bed, model: Any, by: int = AHEAD, k: str = "a") -> 
     return session
 
 
+@pytest.mark.every_store
 @each_inserted
 def test_an_insert_resets_a_counter_that_is_ahead(atomic_bed: Bed, model: Any) -> None:
     _is_reset(insert_over_counter(atomic_bed, model), model)
@@ -335,6 +337,7 @@ def with_cell_ahead(bed: Bed, model: Any, by: int, k: str) -> hb.Session:
     return session
 
 
+@pytest.mark.every_store
 @each_model
 def test_an_update_waits_for_the_cell_that_it_replaces(bed: Bed, model: Any) -> None:
     session = with_cell_ahead(bed, model, AHEAD, "a")
@@ -375,6 +378,7 @@ def test_an_object_with_a_cell_far_ahead_stays_under_its_key(atomic_bed: Bed, mo
     assert session.get(model, **key_of(model, "far moved")) is None
 
 
+@pytest.mark.every_store
 @each_model
 def test_a_delete_takes_a_cell_that_is_ahead(bed: Bed, model: Any) -> None:
     session = with_cell_ahead(bed, model, AHEAD, "a")
@@ -433,6 +437,7 @@ def test_an_insert_under_a_cell_that_is_ahead_says_that_it_is_hidden(bed: Bed) -
             session.insert(made(Flag, "hidden", m=3))
 
 
+@pytest.mark.every_store
 def test_what_follows_a_ttl_over_a_cell_that_is_ahead_is_not_hidden(bed: Bed) -> None:
     @hb.model(table="future_expiring", family="d")
     class Expiring:

@@ -68,6 +68,7 @@ def refused(session: hb.Session, obj: Any, counter: Any, amount: int) -> None:
     assert (caught.value.field, caught.value.unchanged) == (counter.of.name, True)
 
 
+@pytest.mark.every_store
 @each_counter
 def test_a_counter_stops_at_the_ends_of_its_range(bed: Bed, obj: Any, counter: Any) -> None:
     session = begun(bed.use(*MODELS), obj)

@@ -139,6 +139,7 @@ def test_objects_of_all_kinds_and_families_are_one_put(bed: Bed) -> None:
     assert session.get(Note, owner="ann") == Note(owner="ann", text="hello")
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("bed", BEDS, indirect=True)
 def test_puts_updates_and_deletes_are_one_change_or_refused(bed: Bed) -> None:
     session = bed.use(Owner, Pet, Note)
@@ -319,6 +320,7 @@ def test_objects_of_several_kinds_get_the_latest_time_that_one_of_them_needs(bed
     assert hb.verify_index(bed.store, Timed, "by_sort").missing == hb.verify_index(bed.store, TimedOwner, "by_city").missing == 0
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("later", [0, 1])
 @pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
 def test_a_delete_hides_what_a_later_commit_of_the_same_millisecond_puts(bed: Bed, later: int) -> None:

@@ -140,6 +140,7 @@ def test_the_number_before_the_first_row_is_taken(of: tuple[Any, list[int], list
         assert session.query(model).where(model.post == 2).first() == made == session.get(model, post=2, number=expected)
 
 
+@pytest.mark.every_store
 def test_prepended_rows_stand_in_the_order_of_the_calls_backwards(bed: Bed) -> None:
     session = bed.use(Comment, Word, Note)
     for n in range(4):

@@ -455,6 +455,7 @@ def _without_stamps(store: hb.Store, table: str) -> dict[bytes, dict[bytes, byte
     }
 
 
+@pytest.mark.every_store
 def test_columns_that_the_model_does_not_declare_move_too(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Short)
     session.add(Short(name="a", size=1))

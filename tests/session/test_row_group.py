@@ -84,6 +84,7 @@ def transfer(group: Any, source: int, target: int, amount: int) -> None:
     group.update(bank, transfers=bank.transfers + 1)
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
 def test_a_group_changes_objects_of_all_kinds_in_one_call(bed: Bed) -> None:
     session = opened(bed)
@@ -283,6 +284,7 @@ def version_of_row(bed: Bed) -> bytes | None:
     return None if row is None else row.columns[b"d:\x00"].value
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
 def test_what_was_deleted_with_its_row_stays_deleted(bed: Bed) -> None:
     """A range of columns must not begin behind a cell that hides the tombstone of the family."""

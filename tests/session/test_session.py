@@ -17,6 +17,7 @@ from tests.support.orders import of_state, states
 # --- add --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_store
 def test_what_is_added_comes_back_whole(bed: Bed) -> None:
     session = bed.use(Order, Sample)
     first = order(1, amount=12, note="it's 100% \0 ÿ 🦄 שלום")
@@ -223,6 +224,7 @@ def test_a_stale_delete_takes_only_the_key(bed: Bed) -> None:
     assert rows_of(bed.store, "orders.by_state") == rows_of(bed.store, "orders.by_amount") == {}
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("changes", [{"state": "paid"}, {"note": "n"}, {"state": "paid", "note": "n"}], ids=["indexed", "other", "both"])
 def test_an_update_of_an_absent_or_deleted_row_brings_nothing_back(bed: Bed, changes: dict[str, Any]) -> None:
     session = bed.use(Order)
@@ -302,6 +304,7 @@ def test_delete_removes_row_and_entries_and_tells_what_was_absent(bed: Bed) -> N
     assert rows_of(bed.store, "orders.by_state") == rows_of(bed.store, "orders.by_amount") == {}
 
 
+@pytest.mark.every_store
 def test_a_row_deleted_and_added_again_has_nothing_of_the_old_one(bed: Bed) -> None:
     session = bed.use(Person, Sample)
     session.add_all([Person(name="ann", city="Oslo", street="A", story="long"), Sample(station="s", label="l", level=1, remark="r")])

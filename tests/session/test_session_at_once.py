@@ -42,6 +42,7 @@ def test_insert_takes_a_free_key_once(bed: Bed) -> None:
     assert session.query(Fact).where(Fact.topic == "t").all() == [objects[3]]
 
 
+@pytest.mark.every_store
 def test_insert_over_a_deleted_row_shows_nothing_old(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Person, Sample)
     session.insert(Person(name="ann", city="Oslo", story="long"))
@@ -106,6 +107,7 @@ def _try_to_insert(store: hb.Store, who: str, won: Any, start: Any) -> None:
         won.append((number, who))
 
 
+@pytest.mark.every_store
 def test_of_racing_threads_exactly_one_inserts(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Order)
     won: list[tuple[int, str]] = []
@@ -153,6 +155,7 @@ def _check_winners(session: hb.Session, won: list[tuple[int, str]]) -> None:
 # --- increment --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_store
 def test_increment_runs_at_once_and_survives_other_writes(bed: Bed) -> None:
     session = bed.use(Order, Sample)
     session.add_all([order(1), Sample(station="s", label="l", level=1)])

@@ -55,6 +55,7 @@ def card(name: str = "a", page: str = "x", line: int = 1, note: str | None = Non
 # --- times ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_store
 def test_what_is_added_with_a_ttl_right_after_a_delete_is_there(bed: Bed) -> None:
     session = bed.use(Card)
     for n in range(30):
@@ -67,6 +68,7 @@ def test_what_is_added_with_a_ttl_right_after_a_delete_is_there(bed: Bed) -> Non
         assert session.get(Card, name="a") == card(page=str(n))
 
 
+@pytest.mark.every_store
 @pytest.mark.lengthy
 def test_what_is_inserted_with_a_ttl_right_after_a_delete_is_there(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Card)
@@ -259,6 +261,7 @@ def test_an_insert_overwrites_a_piece_whole(atomic_bed: Bed, cells: dict[bytes, 
     assert session.increment(found, Tally.views) == 1
 
 
+@pytest.mark.every_store
 def test_a_delete_beside_updates_wins(bed: Bed) -> None:
     """An update of any column, required or not, leaves nothing of a row that somebody deletes at the same time."""
     bed.use(Card)

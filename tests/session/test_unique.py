@@ -253,6 +253,7 @@ def test_a_crash_or_failure_at_any_call() -> None:
     assert met > 10
 
 
+@pytest.mark.every_store
 def test_threads_that_want_the_same_values(atomic_bed: Bed) -> None:
     atomic_bed.use(Member)
     won: list[tuple[str, str]] = []

@@ -150,6 +150,7 @@ def test_a_row_that_is_not_there(atomic_bed: Bed) -> None:
     assert owners(session, "cid") == ["a"]
 
 
+@pytest.mark.every_store
 def test_versions_do_not_come_back_after_everything_of_a_row_is_cleared_away(atomic_bed: Bed) -> None:
     session = stored(atomic_bed)
     held = account(session)
@@ -340,6 +341,7 @@ def count_on(session: hb.Session) -> int:
     return found.balance + 1
 
 
+@pytest.mark.every_store
 @pytest.mark.lengthy
 def test_threads_that_count_by_retrying_lose_nothing(atomic_bed: Bed) -> None:
     stored(atomic_bed)
@@ -631,6 +633,7 @@ def test_indexes_that_become_live_during_a_commit_get_their_entries(time_passes:
             assert owners(session, "bob") == ["a"]
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("bed", ["limited", HBASE[0]], indirect=True)
 def test_the_first_gateway_cannot_write_versioned_models(bed: Bed) -> None:
     session = bed.use(Account)

@@ -53,6 +53,7 @@ def without(cells: Cells, gone: Cells) -> Cells:
     return {place: cell for place, cell in cells.items() if place not in gone}
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("model", [Plain, Indexed])
 @pytest.mark.parametrize("bed", STORES, indirect=True)
 def test_a_delete_leaves_its_neighbours_and_hides_what_comes_late(bed: Bed, model: Any) -> None:

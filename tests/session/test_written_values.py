@@ -313,6 +313,7 @@ def test_what_is_not_written_need_not_be_storable() -> None:
         assert (found.seen, found.size) == (None, 2)
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
 def test_every_store_returns_what_it_stores(bed: Bed) -> None:
     session = bed.use(Plain, *([Indexed] if bed.atomic else []), Wide)

@@ -71,6 +71,7 @@ def told(diff: hb.Diff) -> list[tuple[str, str, str]]:
 FULL = hb.family("d", ttl=HOUR, max_versions=2, compression="GZ", bloom_filter="ROWCOL", in_memory=True)
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("options", [{}, {"family": FULL, "families": [hb.family("t", ttl=HOUR)]}])
 def test_created_tables_do_not_differ(empty: Bed, options: Any) -> None:
     model = declare(indexes=BY_TAG, **options)
@@ -188,6 +189,7 @@ OPTIONS: dict[str, tuple[Any, Any, list[tuple[str, Any, Any, str]]]] = {
 }
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("bed", ABLE, indirect=True)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options_of_families_are_compared_and_changed(empty: Bed, name: str) -> None:

@@ -43,6 +43,7 @@ def found_by_tag(store: hb.Store) -> int:
     return hb.Session(store).query(Dropped).where(Dropped.tag == "x").count()
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
 def test_nothing_is_left_and_the_tables_can_be_made_anew(bed: Bed) -> None:
     fill(bed.store)

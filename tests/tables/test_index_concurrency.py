@@ -160,6 +160,7 @@ def check_indexed(bed: Bed, two: Two, written: dict[str, str]) -> None:
         assert found == sorted(name for name, now in written.items() if now == topic)
 
 
+@pytest.mark.every_store
 @pytest.mark.lengthy
 @pytest.mark.parametrize("declaring", [declare, versioned], ids=["last write wins", "versioned"])
 def test_several_repairs_and_purges_at_once_leave_what_writers_need(bed: Bed, declaring: Callable[[], Two]) -> None:

@@ -209,6 +209,7 @@ def check_sound(store: hb.Store, model: type[Any], index: str = "by_topic") -> h
     return report
 
 
+@pytest.mark.every_store
 @pytest.mark.lengthy
 def test_an_index_is_built_while_programs_write(bed: Bed, two: Two) -> None:
     open_session(bed.store).load([two.before(name=f"{n:04}", topic=f"t{n % 5}") for n in range(400)])
@@ -344,6 +345,7 @@ def test_rows_that_cannot_be_indexed_keep_the_index_unreadable(bed: Bed, two: Tw
     assert found_through(bed.store, two, "t") == ["a"]
 
 
+@pytest.mark.every_store
 @pytest.mark.lengthy
 def test_an_index_is_dropped_and_built_again(bed: Bed, two: Two) -> None:
     session = open_session(bed.store)

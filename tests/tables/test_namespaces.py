@@ -66,6 +66,7 @@ def use(store: hb.Store, namespace: str, registry: str = "hbmodel") -> None:
     assert session.get_many(model, [{"name": "n3"}, {"name": "n5"}])[0] is None
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("bed", ["memory", "embedded", HBASE[1]], indirect=True)
 def test_a_namespace_is_made_with_the_first_table_in_it(bed: Bed, namespace: str) -> None:
     model = declare(namespace)

@@ -85,6 +85,7 @@ STRATEGIES: dict[str, tuple[type[Any], str | None, Any]] = {
 }
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_table_has_the_regions_that_its_strategy_plans(empty: Bed, name: str) -> None:
