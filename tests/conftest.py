@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from tests.support.beds import ATOMIC, HBASE, KINDS, Bed, open_bed
 from tests.support.examples import examples
 from tests.support.left_out import mark_left_out
 
-settings.register_profile("busy machines", settings(), max_examples=examples(100), deadline=None)  # an example may take any time there
+settings.register_profile(
+    "busy machines",
+    settings(),
+    max_examples=examples(100),
+    deadline=None,  # an example may take any time there
+    # Hypothesis has no database where it finds that it runs in CI, but .ci/run replays what it has found.
+    database=DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis" / "examples"),
+)
 settings.load_profile("busy machines")
 
 Beds = Callable[[str], Bed]

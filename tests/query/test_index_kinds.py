@@ -259,7 +259,7 @@ def test_queries_through_every_kind_of_index_on_hbase(local_hbase: Any, gateway:
         hb.create_tables(store, Paper)
         rows: dict[int, Any] = {}
 
-        @settings(max_examples=4, deadline=None, database=None)
+        @settings(max_examples=4, deadline=None)
         @given(st.data())
         def check(data: st.DataObject) -> None:
             carried_out(store, rows, data.draw(st.lists(PAPERS, min_size=2, max_size=6)))

@@ -349,7 +349,7 @@ def test_every_item_is_in_exactly_one_part(data: st.DataObject) -> None:
 def test_every_item_is_in_exactly_one_part_on_hbase(local_hbase: Any) -> None:
     with hb.connect(f"{local_hbase.thrift2_url}?table_prefix=q{uuid4().hex[:8]}") as store:
 
-        @settings(max_examples=examples(4), deadline=None, database=None)
+        @settings(max_examples=examples(4), deadline=None)
         @given(st.data())
         def check(data: st.DataObject) -> None:
             check_parts(store, data)

@@ -1,0 +1,45 @@
+"""Runs `make test`, then each test that failed once more, alone: `python -m tests.second_try FILE` lists in FILE those that pass then.
+
+Some tests fail by chance on a busy machine. One that passes alone fails nothing, but is named, so that nobody takes it for sound. A run
+that broke otherwise is not tried again, nor is one with many failures. Exit status 1 if anything fails.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from tests.support.outcomes import outcomes_of, recorded_in
+
+MOST = 20
+"""So many tests may fail by chance."""
+
+RECORD = Path("build/outcomes.json")
+
+
+def main() -> None:
+    listed = Path(sys.argv[1])
+    listed.unlink(missing_ok=True)
+    first = outcomes_of(["make", "test", f"PYTEST_ARGS={shlex.join(recorded_in(RECORD))}"], RECORD)
+    if first is None or not first.is_whole:
+        sys.exit("The tests did not run to their end; there is no second try.")
+    if len(first.failed) > MOST:
+        sys.exit(f"{len(first.failed)} tests failed, too many for chance; there is no second try.")
+    passed = [node_id for node_id in first.failed if passes_alone(node_id)]
+    if passed:
+        listed.parent.mkdir(parents=True, exist_ok=True)
+        listed.write_text("".join(f"{node_id}\n" for node_id in passed), encoding="utf-8")
+    if failed := [node_id for node_id in first.failed if node_id not in passed]:
+        sys.exit("\n".join(("failed alone too", *failed)))
+
+
+def passes_alone(node_id: str) -> bool:
+    """Runs a test in a process of its own; whether it ran there, and passed."""
+    print(f"second try, alone: {node_id}", flush=True)
+    second = outcomes_of([sys.executable, "-m", "pytest", "-n", "0", *recorded_in(RECORD), node_id], RECORD)
+    return second is not None and second.is_whole and second.tests == {node_id: "passed"}
+
+
+if __name__ == "__main__":
+    main()
