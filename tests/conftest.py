@@ -13,6 +13,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from tests.support.beds import ATOMIC, HBASE, KINDS, Bed, open_bed
 from tests.support.examples import examples
+from tests.support.lease_clock import LeaseClock
 from tests.support.left_out import mark_left_out
 
 settings.register_profile(
@@ -99,12 +100,6 @@ def hbase_bed(request: pytest.FixtureRequest) -> Bed:
 
 
 @pytest.fixture
-def time_passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Moves the clock by which leases are measured."""
-    now = [1_000.0]
-    monkeypatch.setattr("hbmodel.session.metadata_cache.running_time", lambda: round(1_000 * now[0]))
-
-    def move(seconds: float) -> None:
-        now[0] += seconds
-
-    return move
+def lease_clock() -> LeaseClock:
+    """A clock that measures the leases of its sessions."""
+    return LeaseClock()

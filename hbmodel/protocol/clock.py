@@ -64,9 +64,15 @@ class Offset:
 
 
 class SharedOffset:
-    """Holds the latest offset; threads may measure it at the same time, and any of their offsets will do."""
+    """This machine's clocks, and their latest offset; threads may measure it at the same time, and any of their offsets will do.
 
-    def __init__(self) -> None:
+    Args:
+        wall: the wall clock in ms.
+        running: a clock in ms that never jumps.
+    """
+
+    def __init__(self, wall: Callable[[], int] = wall_time, running: Callable[[], int] = running_time) -> None:
+        self.wall, self.running = wall, running
         self.latest: Offset | None = None
 
 
@@ -85,9 +91,7 @@ class ServerClock:
         grace: G in ms.
         bound: the largest offset allowed, either way, in ms.
         longest_call: L in ms.
-        wall: the wall clock in ms.
-        running: a clock in ms that never jumps.
-        shared: where the offset is kept; clocks of the same server may share it.
+        shared: this machine's clocks, and where the offset is kept; clocks of the same server may share it.
 
     Raises:
         SessionError: the grace time is too short to be safe: G must exceed twice the longest call plus four times the bound.
@@ -101,15 +105,14 @@ class ServerClock:
         grace: int = GRACE,
         bound: int = CLOCK_BOUND,
         longest_call: int = LONGEST_CALL,
-        wall: Callable[[], int] = wall_time,
-        running: Callable[[], int] = running_time,
         shared: SharedOffset | None = None,
     ) -> None:
         check_grace(grace, longest_call, bound)
-        self._probe, self._lease_valid, self._wall, self._running = probe, lease_valid, wall, running
+        self._probe, self._lease_valid = probe, lease_valid
         self.grace = grace
         self.bound = bound
         self._shared = SharedOffset() if shared is None else shared
+        self._wall, self._running = self._shared.wall, self._shared.running
 
     @classmethod
     def of_seconds(

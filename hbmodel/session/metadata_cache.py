@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import SharedOffset, running_time
 from hbmodel.tables.name_cache import NameCache
@@ -24,13 +26,16 @@ class MetadataCache:
 
     Args:
         lease: seconds for which a binding is trusted.
+        running: the clock that measures leases, in ms.
+        offset: the clocks that the times of writes are made from, and their offset to the server's.
     """
 
-    def __init__(self, lease: float) -> None:
+    def __init__(self, lease: float, *, running: Callable[[], int] = running_time, offset: SharedOffset | None = None) -> None:
         self.lease = lease
+        self._running = running
         self._lease, self._unwritable = 1000 * lease, 1000 * min(lease, UNWRITABLE)
         self._bindings: dict[TableSchema, tuple[Binding, int]] = {}
-        self.offset = SharedOffset()
+        self.offset = SharedOffset() if offset is None else offset
         self.names = NameCache()
 
     def binding(self, schema: TableSchema, registry: Registry) -> Binding:
@@ -39,7 +44,7 @@ class MetadataCache:
         What took longer than the lease to read is too old already, and is read once more.
         """
         known = self._bindings.get(schema)
-        now = running_time()
+        now = self._running()
         if known is not None and now - known[1] < (self._unwritable if known[0].unknown else self._lease):
             return known[0]
         reads = 1
@@ -48,7 +53,7 @@ class MetadataCache:
             latest = self._bindings.get(schema)
             if latest is None or latest[1] <= now:  # another thread may have read a newer one meanwhile
                 self._bindings[schema] = (binding, now)
-            began, now = now, running_time()
+            began, now = now, self._running()
             if not 0 < self._lease < now - began or reads == READS:
                 return binding
             reads += 1

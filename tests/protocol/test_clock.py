@@ -34,8 +34,12 @@ class Clocks:
         self.pass_time(self.call - self.call // 2)
         return server
 
+    def shared(self) -> SharedOffset:
+        """The clocks with an offset that is not measured yet."""
+        return SharedOffset(lambda: self.wall, lambda: self.running)
+
     def clock(self, grace: int = GRACE, bound: int = CLOCK_BOUND) -> ServerClock:
-        return ServerClock(self.probe, lambda: self.lease, grace=grace, bound=bound, wall=lambda: self.wall, running=lambda: self.running)
+        return ServerClock(self.probe, lambda: self.lease, grace=grace, bound=bound, shared=self.shared())
 
 
 @pytest.mark.parametrize("ahead", [0, 5_000, -5_000, CLOCK_BOUND, -CLOCK_BOUND])
@@ -75,11 +79,11 @@ def test_an_answer_that_took_longer_than_the_bound_is_no_reason_to_refuse_a_cloc
         clocks.pass_time(stalls[clocks.probes - 1])
         return server
 
-    clock = ServerClock(probe, lambda: True, bound=50, wall=lambda: clocks.wall, running=lambda: clocks.running)
+    clock = ServerClock(probe, lambda: True, bound=50, shared=clocks.shared())
     assert clock.now() == clocks.wall
     assert clocks.probes == 3
     clocks.ahead, clocks.probes = 900, 0
-    clock = ServerClock(clocks.probe, lambda: True, bound=50, wall=lambda: clocks.wall, running=lambda: clocks.running)
+    clock = ServerClock(clocks.probe, lambda: True, bound=50, shared=clocks.shared())
     with pytest.raises(ClockError):
         clock.now()
     assert clocks.probes == 1
@@ -94,7 +98,7 @@ def test_a_failed_probe_is_made_again() -> None:
             raise answer
         return answer
 
-    clock = ServerClock(probe, lambda: True, wall=lambda: 1_000_000, running=lambda: 5)
+    clock = ServerClock(probe, lambda: True, shared=SharedOffset(lambda: 1_000_000, lambda: 5))
     with pytest.raises(StoreUnavailable):
         clock.now()
     assert clock.now() == 1_000_700
@@ -111,7 +115,7 @@ def test_a_probe_that_got_lost_is_asked_once_more_and_takes_nothing_into_the_mea
             raise UnknownOutcome("lost")
         return clocks.probe()
 
-    clock = ServerClock(probe, lambda: True, wall=lambda: clocks.wall, running=lambda: clocks.running)
+    clock = ServerClock(probe, lambda: True, shared=clocks.shared())
     if lost == 2:
         with pytest.raises(StoreUnavailable, match="The server's clock cannot be read"):  # not that anything of the user's may be written
             clock.now()
@@ -179,10 +183,9 @@ def test_a_write_is_not_fresh_without_a_valid_lease() -> None:
 
 
 def test_clocks_that_share_an_offset_measure_it_once() -> None:
-    clocks, shared = Clocks(ahead=3_000), SharedOffset()
-    first, second = (
-        ServerClock(clocks.probe, lambda: True, wall=lambda: clocks.wall, running=lambda: clocks.running, shared=shared) for _ in range(2)
-    )
+    clocks = Clocks(ahead=3_000)
+    shared = clocks.shared()
+    first, second = (ServerClock(clocks.probe, lambda: True, shared=shared) for _ in range(2))
     since = first.now()
     clocks.pass_time(7)
     assert second.now() == since + 7

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import hbmodel as hb
 from hbmodel.tables.registration import ABSENT, READABLE
 from tests.support.beds import fresh, set_state
 from tests.support.faulty import RecordingStore
+from tests.support.lease_clock import LeaseClock
 from tests.support.models import Order, Sample, order
 from tests.support.scenarios import check_exact, check_queries
 
@@ -21,18 +21,18 @@ def written(sessions: hb.Sessions, number: int) -> None:
         session.add(order(number))
 
 
-def test_only_the_first_session_asks_for_what_they_share(time_passes: Callable[[float], None]) -> None:
+def test_only_the_first_session_asks_for_what_they_share(lease_clock: LeaseClock) -> None:
     with fresh(Order) as store:
-        sessions = hb.Sessions(store)
+        sessions = hb.Sessions(store, knowledge=lease_clock.knowledge())
         written(sessions, 1)
         first = store.told()
         written(sessions, 2)
         assert [call for call in first if "hbmodel" in call] == ["get hbmodel", "put hbmodel", "get hbmodel"]
         assert store.told() == [call for call in first if "hbmodel" not in call]
-        time_passes(61)
+        lease_clock.move(61)
         written(sessions, 3)
         assert [call for call in store.told() if "hbmodel" in call] == ["get hbmodel"]
-        written(hb.Sessions(store), 4)
+        written(hb.Sessions(store, knowledge=lease_clock.knowledge()), 4)
         assert store.told() == first  # another maker knows nothing
         assert sessions().query(Order).allow_full_scan().count() == 4
 
@@ -53,7 +53,7 @@ def _key(number: int) -> dict[str, Any]:
     return {name: getattr(order(number), name) for name in ("customer", "at", "number")}
 
 
-def test_a_change_that_another_session_saw_first_is_not_overlooked(time_passes: Callable[[float], None]) -> None:
+def test_a_change_that_another_session_saw_first_is_not_overlooked(lease_clock: LeaseClock) -> None:
     """The other session renews what they share while the first is between its put and its acknowledgement."""
 
     class Changing(RecordingStore):
@@ -62,14 +62,14 @@ def test_a_change_that_another_session_saw_first_is_not_overlooked(time_passes: 
             if table == "orders" and not self.changed:
                 self.changed = True
                 set_state(inner, Order, "by_amount", "write-only")
-                time_passes(61)
+                lease_clock.move(61)
                 sessions().get(Order, **_key(9))
 
         changed = False
 
     with fresh(Order) as inner:
         set_state(inner, Order, "by_amount", ABSENT)
-        sessions = hb.Sessions(Changing(inner))
+        sessions = hb.Sessions(Changing(inner), knowledge=lease_clock.knowledge())
         session = sessions()
         session.add(order(1, amount=1))
         assert [outcome.action for outcome in session.commit()] == ["put"]

@@ -10,6 +10,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.tables.registration import ABSENT, READABLE
 from tests.support.beds import set_state
+from tests.support.lease_clock import LeaseClock
 from tests.support.pauses import OPTIONS, TIMES, at_each_call
 
 
@@ -83,55 +84,55 @@ def check(store: hb.Store, model: Any, *, index: bool = True) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_index_is_built_between_two_calls(kind: str, call: str, time_passes: Callable[[float], None]) -> None:
+def test_an_index_is_built_between_two_calls(kind: str, call: str, lease_clock: LeaseClock) -> None:
     old, new = KINDS[kind]
 
     def build(store: hb.Store) -> None:
         hb.build_index(store, new, "by_email", times=TIMES)
 
-    for at, store, outcome in at_each_call(time_passes, prepare(old), lambda session: CALLS[call](session, new), build):
+    for at, store, outcome in at_each_call(lease_clock, prepare(old), lambda session: CALLS[call](session, new), build):
         assert getattr(outcome, "number", outcome) == 6, f"after call {at}"
         check(store, new)
 
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.endswith("second index")])
-def test_an_index_is_dropped_between_two_calls(kind: str, call: str, time_passes: Callable[[float], None]) -> None:
+def test_an_index_is_dropped_between_two_calls(kind: str, call: str, lease_clock: LeaseClock) -> None:
     _, new = KINDS[kind]
 
     def drop(store: hb.Store) -> None:
         hb.drop_index(store, new, "by_email", times=TIMES)
 
-    for at, store, outcome in at_each_call(time_passes, prepare(new), lambda session: CALLS[call](session, new), drop):
+    for at, store, outcome in at_each_call(lease_clock, prepare(new), lambda session: CALLS[call](session, new), drop):
         assert getattr(outcome, "number", outcome) == 6, f"after call {at}"
         check(store, new, index=False)
 
 
 @pytest.mark.parametrize("kind", ["plain, a second index", "immutable", "wide, a second index", "versioned"])
-def test_a_delete_beside_the_build_is_not_undone(kind: str, time_passes: Callable[[float], None]) -> None:
+def test_a_delete_beside_the_build_is_not_undone(kind: str, lease_clock: LeaseClock) -> None:
     old, new = KINDS[kind]
 
     def build(store: hb.Store) -> None:
         hb.build_index(store, new, "by_email", times=TIMES)
-        with hb.Session(store, **OPTIONS) as other:
+        with lease_clock.session(store, **OPTIONS) as other:
             if (found := other.get(new, room="r", number=6)) is not None:
                 deleted.append(store)
                 other.delete(found)
 
     deleted: list[hb.Store] = []
-    for _, store, outcome in at_each_call(time_passes, prepare(old), lambda session: CALLS["insert"](session, new), build):
+    for _, store, outcome in at_each_call(lease_clock, prepare(old), lambda session: CALLS["insert"](session, new), build):
         if isinstance(outcome, hb.UnknownOutcome):  # of rows without system cells: a delete of the same millisecond looks like one since
             assert "It is not put again: read the key." in str(outcome)
             assert kind == "immutable"
         else:
             assert outcome.number == 6
-        assert len(hb.Session(store).query(new).allow_full_scan().all()) == 2 - (store in deleted)
+        assert len(lease_clock.session(store).query(new).allow_full_scan().all()) == 2 - (store in deleted)
     assert deleted
 
 
 @pytest.mark.parametrize("kind", ["unique", "wide, unique"])
 @pytest.mark.parametrize("written", [False, True])
-def test_a_value_that_another_row_took_meanwhile_is_refused(kind: str, written: bool, time_passes: Callable[[float], None]) -> None:
+def test_a_value_that_another_row_took_meanwhile_is_refused(kind: str, written: bool, lease_clock: LeaseClock) -> None:
     """The index is not built yet, so both rows could be put. The later call to notice gives way, unless its row was written since."""
     _, new = KINDS[kind]
     ends: set[str] = set()
@@ -141,17 +142,17 @@ def test_a_value_that_another_row_took_meanwhile_is_refused(kind: str, written: 
         set_state(store, new, "by_email", ABSENT)
 
     def take(store: hb.Store) -> None:
-        mine = hb.Session(store, **OPTIONS).get(new, room="r", number=6)
+        mine = lease_clock.session(store, **OPTIONS).get(new, room="r", number=6)
         if written and mine is not None:
-            with hb.Session(store, **OPTIONS) as other:
+            with lease_clock.session(store, **OPTIONS) as other:
                 other.update(mine, text="u")
         set_state(store, new, "by_email", READABLE)
-        with hb.Session(store, **OPTIONS) as other:
+        with lease_clock.session(store, **OPTIONS) as other:
             other.add(new(room="s", number=1, email="bob"))
 
-    for _, store, outcome in at_each_call(time_passes, closed, lambda session: CALLS["insert"](session, new), take):
+    for _, store, outcome in at_each_call(lease_clock, closed, lambda session: CALLS["insert"](session, new), take):
         ends.add(type(outcome).__name__)
-        rows = [found.room for found in hb.Session(store).query(new).allow_full_scan() if found.email == "bob"]
+        rows = [found.room for found in lease_clock.session(store).query(new).allow_full_scan() if found.email == "bob"]
         if isinstance(outcome, hb.PartialWrite):
             assert "The row was put while a unique index was built, and has been written since" in str(outcome)
             assert [type(failure.error) for failure in outcome.failures] == [hb.UniqueViolation]
@@ -163,19 +164,19 @@ def test_a_value_that_another_row_took_meanwhile_is_refused(kind: str, written: 
 
 
 @pytest.mark.parametrize("kind", ["plain, a second index", "versioned", "immutable"])
-def test_an_undeclared_index_stops_an_insert_and_the_error_says_so(kind: str, time_passes: Callable[[float], None]) -> None:
+def test_an_undeclared_index_stops_an_insert_and_the_error_says_so(kind: str, lease_clock: LeaseClock) -> None:
     old, new = KINDS[kind]
     ends: set[str] = set()
 
     def build(store: hb.Store) -> None:
         hb.build_index(store, new, "by_email", times=TIMES)
 
-    for _, store, outcome in at_each_call(time_passes, prepare(old), lambda session: CALLS["insert"](session, old), build):
+    for _, store, outcome in at_each_call(lease_clock, prepare(old), lambda session: CALLS["insert"](session, old), build):
         ends.add(type(outcome).__name__)
         if isinstance(outcome, hb.PartialWrite):
             assert "The table was changed during the insert, and the model can no longer write it" in str(outcome)
         elif isinstance(outcome, hb.IndexUnavailable):
-            assert len(hb.Session(store).query(new).allow_full_scan().all()) == 1
+            assert len(lease_clock.session(store).query(new).allow_full_scan().all()) == 1
             continue
         check(store, new)
     assert "IndexUnavailable" in ends

@@ -13,13 +13,17 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
+from hbmodel.protocol.clock import GRACE, SharedOffset, wall_time
+from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store import Put, Row
 from hbmodel.store.clock_tick import let_tick_pass
+from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.layout_text import canonical_json
-from hbmodel.tables.registration import ABSENT, READABLE
+from hbmodel.tables.registration import ABSENT, LEASE, READABLE
 from hbmodel.tables.registry import LAYOUT, ROWS, registry_row
 from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
 from tests.support.faulty import MODES, Crash, FaultyStore, RecordingStore
+from tests.support.lease_clock import LeaseClock
 from tests.support.models import Order, Person, Sample, day, order
 from tests.support.pauses import OPTIONS, TIMES, Pause
 from tests.support.scenarios import check_exact, check_queries
@@ -28,25 +32,25 @@ from tests.tables.test_indexes import declare
 # --- leases -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_registry_is_read_again_once_the_lease_is_over(time_passes: Callable[[float], None]) -> None:
+def test_the_registry_is_read_again_once_the_lease_is_over(lease_clock: LeaseClock) -> None:
     with fresh(Order) as store:
-        session = hb.Session(store)
+        session = lease_clock.session(store)
         query = session.query(Order).where(Order.state == "new")
         for seconds, reads in ((0, 1), (59, 0), (2, 1), (59, 0), (1, 1)):
-            time_passes(seconds)
+            lease_clock.move(seconds)
             query.all()
             session.get(Order, customer=1, at=day(1), number=1)
             assert store.told().count("get hbmodel") == reads
-        session = hb.Session(store, lease=5)
+        session = lease_clock.session(store, lease=5)
         session.get(Order, customer=1, at=day(1), number=1)
-        time_passes(5)
+        lease_clock.move(5)
         session.get(Order, customer=1, at=day(1), number=1)
         assert store.told().count("get hbmodel") == 2
 
 
-def test_a_change_of_layout_is_noticed_after_the_lease(time_passes: Callable[[float], None]) -> None:
+def test_a_change_of_layout_is_noticed_after_the_lease(lease_clock: LeaseClock) -> None:
     with fresh(Sample) as store:
-        session = hb.Session(store)
+        session = lease_clock.session(store)
         session.add(Sample(station="s", label="l", level=1))
         session.commit()
         row = registry_row(schema_of(Sample))
@@ -55,7 +59,7 @@ def test_a_change_of_layout_is_noticed_after_the_lease(time_passes: Callable[[fl
         store.put("hbmodel", [Put(row, {LAYOUT: canonical_json(layout)})])
         session.add(Sample(station="s", label="m", level=1))
         session.commit()
-        time_passes(61)
+        lease_clock.move(61)
         session.add(Sample(station="s", label="n", level=1))
         for call in (session.commit, lambda: session.get(Sample, station="s", label="l"), session.query(Sample).allow_full_scan().all):
             with pytest.raises(hb.SchemaMismatch, match="another layout"):
@@ -63,15 +67,15 @@ def test_a_change_of_layout_is_noticed_after_the_lease(time_passes: Callable[[fl
         assert len(rows_of(store, "samples")) == 2
 
 
-def test_an_index_that_comes_alive_is_kept_after_the_lease(time_passes: Callable[[float], None]) -> None:
+def test_an_index_that_comes_alive_is_kept_after_the_lease(lease_clock: LeaseClock) -> None:
     with fresh(Order) as store:
         set_state(store, Order, "by_amount", ABSENT)
-        session = hb.Session(store)
+        session = lease_clock.session(store)
         session.add(order(1, amount=1))
         session.commit()
         assert (len(rows_of(store, "orders.by_state")), rows_of(store, "orders.by_amount")) == (1, {})
         set_state(store, Order, "by_amount", "write-only")
-        time_passes(61)
+        lease_clock.move(61)
         session.add(order(2, amount=1))
         session.commit()
         assert (len(rows_of(store, "orders.by_state")), len(rows_of(store, "orders.by_amount"))) == (2, 1)
@@ -100,16 +104,16 @@ class Changing(RecordingStore):
 
 
 @pytest.mark.parametrize("how", ["commit", "load", "insert"])
-def test_an_index_that_comes_alive_during_a_write_is_kept_before_it_is_acknowledged(how: str, time_passes: Callable[[float], None]) -> None:
+def test_an_index_that_comes_alive_during_a_write_is_kept_before_it_is_acknowledged(how: str, lease_clock: LeaseClock) -> None:
     with fresh(Order) as inner:
         set_state(inner, Order, "by_amount", ABSENT)
 
         def change() -> None:
             set_state(inner, Order, "by_amount", "write-only")
-            time_passes(61)
+            lease_clock.move(61)
 
         store = Changing(inner, change)
-        session = hb.Session(store)
+        session = lease_clock.session(store)
         if how == "insert":
             session.insert(order(1, amount=1))
         elif how == "load":
@@ -135,16 +139,16 @@ class Leased:
 
 
 @pytest.mark.parametrize("before", ["put leased.by_topic", "check_and_mutate_many leased"])
-def test_a_versioned_write_that_an_index_overtakes_is_made_by_the_indexes_of_then(
-    before: str, time_passes: Callable[[float], None]
-) -> None:
+def test_a_versioned_write_that_an_index_overtakes_is_made_by_the_indexes_of_then(before: str, lease_clock: LeaseClock) -> None:
     """The lease runs out right before or after the entries are put: the change of the row was not sent, and is no unknown one."""
     with fresh(Leased) as inner:
-        session = hb.Session(inner)
+        session = lease_clock.session(inner)
         session.add(Leased(name="a", topic="x"))
         session.commit()
         set_state(inner, Leased, "by_topic_down", ABSENT)
-        session = hb.Session(Overtaken(inner, before, lambda: (set_state(inner, Leased, "by_topic_down", READABLE), time_passes(61))))
+        session = lease_clock.session(
+            Overtaken(inner, before, lambda: (set_state(inner, Leased, "by_topic_down", READABLE), lease_clock.move(61)))
+        )
         session.update(Leased(name="a", topic=""), topic="y")
         assert [outcome.action for outcome in session.commit()] == ["put"]
         assert hb.verify_index(inner, Leased, "by_topic_down").missing == 0
@@ -173,7 +177,7 @@ class Overtaken(RecordingStore):
         change()
 
 
-def test_indexes_that_change_without_end_stop_a_commit(time_passes: Callable[[float], None]) -> None:
+def test_indexes_that_change_without_end_stop_a_commit(lease_clock: LeaseClock) -> None:
     with fresh(Order) as inner:
         states = itertools.cycle([ABSENT, "write-only"])
 
@@ -182,9 +186,9 @@ def test_indexes_that_change_without_end_stop_a_commit(time_passes: Callable[[fl
                 super().put(table, puts)
                 if table == "orders":
                     set_state(inner, Order, "by_amount", next(states))
-                    time_passes(61)
+                    lease_clock.move(61)
 
-        session = hb.Session(Changing(inner))
+        session = lease_clock.session(Changing(inner))
         session.add(order(1, amount=1))
         with pytest.raises(hb.PartialWrite) as caught:
             session.commit()
@@ -251,20 +255,20 @@ def test_indexes_that_change_without_end_once_a_row_is_put_stop_an_insert(model:
         assert len(hb.Session(inner).query(model).allow_full_scan().all()) == 1
 
 
-def test_a_query_goes_on_when_the_table_is_read_otherwise(time_passes: Callable[[float], None]) -> None:
+def test_a_query_goes_on_when_the_table_is_read_otherwise(lease_clock: LeaseClock) -> None:
     """A table gets its first index, and rows are deleted with a marker, while a program reads it for longer than a lease."""
     with fresh(Order) as store:
         for index in hb.schema_of(Order).indexes:
             set_state(store, Order, index, ABSENT)
         _say(store, "unindexed")
-        session = hb.Session(store)
+        session = lease_clock.session(store)
         session.add_all(order(number) for number in range(1, 3000))
         session.commit()
         reading = iter(session.query(Order).allow_full_scan())
         counted = [next(reading)]
         _say(store, "adopting")
-        time_passes(61)
-        other = hb.Session(store)
+        lease_clock.move(61)
+        other = lease_clock.session(store)
         for number in range(1, 1000):
             other.delete(order(number))
         other.commit()
@@ -277,40 +281,45 @@ def _say(store: hb.Store, rows: str) -> None:
     store.put("hbmodel", [Put(registry_row(hb.schema_of(Order)), {ROWS: canonical_json({"state": rows})})])
 
 
-def test_a_query_through_an_index_that_is_dropped_ends(time_passes: Callable[[float], None]) -> None:
+def test_a_query_through_an_index_that_is_dropped_ends(lease_clock: LeaseClock) -> None:
     with fresh(Order) as store:
-        session = hb.Session(store)
+        session = lease_clock.session(store)
         session.add_all(order(number, "open") for number in range(1, 3000))
         session.commit()
         query = session.query(Order).where(Order.state == "open").use_index("by_state")
         reading = iter(query)
         assert next(reading).state == "open"
-        time_passes(61)
+        lease_clock.move(61)
         assert next(reading).state == "open"
         set_state(store, Order, "by_state", "write-only")
-        time_passes(61)
+        lease_clock.move(61)
         with pytest.raises(hb.IndexUnavailable):
             list(reading)
 
 
-def test_a_lease_that_runs_out_without_a_change_is_no_matter(time_passes: Callable[[float], None]) -> None:
+def test_a_lease_that_runs_out_without_a_change_is_no_matter(lease_clock: LeaseClock) -> None:
     with fresh(Order) as inner:
-        store = Changing(inner, lambda: time_passes(61))
-        session = hb.Session(store)
+        store = Changing(inner, lambda: lease_clock.move(61))
+        session = lease_clock.session(store)
         session.add(order(1))
         assert [outcome.action for outcome in session.commit()] == ["put"]
         assert store.told().count("put orders") == 1
 
 
-def test_a_commit_that_took_too_long_is_made_again_at_a_fresh_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = [0]
-    with fresh(Order) as inner:
-        with hb.Session(inner) as session:
+def test_a_commit_that_took_too_long_is_made_again_at_a_fresh_time() -> None:
+    now = wall_time() - GRACE  # of the server's clock and of this machine's
+
+    def long_call() -> None:
+        nonlocal now
+        now += GRACE // 2
+
+    with RecordingStore(EmbeddedStore(None, lambda: now)) as inner:
+        hb.create_tables(inner, Order)
+        knowledge = MetadataCache(LEASE, offset=SharedOffset(lambda: now, lambda: now))
+        with hb.Session(inner, knowledge=knowledge) as session:
             session.add_all([order(1, "old"), order(2, "old")])
-        monkeypatch.setattr("hbmodel.protocol.clock.ServerClock.fresh", lambda self, since: bool(late) and not late.pop())
-        late[:] = [0, 1]
-        store = RecordingStore(inner)
-        session = hb.Session(store)
+        store = Changing(inner, long_call)
+        session = hb.Session(store, knowledge=knowledge)
         session.update(order(1), state="new")
         session.delete(order(2))
         assert [outcome.action for outcome in session.commit()] == ["put", "deleted"]
@@ -393,10 +402,10 @@ def test_two_models_share_a_table_each_in_its_families(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("limited", [False, True])
-def test_a_delete_that_was_carried_out_before_the_indexes_changed_is_reported(limited: bool, time_passes: Callable[[float], None]) -> None:
+def test_a_delete_that_was_carried_out_before_the_indexes_changed_is_reported(limited: bool, lease_clock: LeaseClock) -> None:
     """What begins again finds no row, since the same call has deleted it."""
     with fresh(Order) as inner:
-        with hb.Session(inner) as session:
+        with lease_clock.session(inner) as session:
             session.add_all([order(1), order(2)])
         set_state(inner, Order, "by_amount", ABSENT)
 
@@ -412,35 +421,35 @@ def test_a_delete_that_was_carried_out_before_the_indexes_changed_is_reported(li
             def change(self, table: str) -> None:
                 if table == "orders":
                     set_state(inner, Order, "by_amount", "write-only")
-                    time_passes(61)
+                    lease_clock.move(61)
 
-        session = hb.Session(Changing(inner, limited=limited))
+        session = lease_clock.session(Changing(inner, limited=limited))
         session.delete(order(1))
         session.delete(order(3))
         assert [outcome.action for outcome in session.commit()] == ["deleted", "absent"]
-        session = hb.Session(Changing(inner, limited=limited))
+        session = lease_clock.session(Changing(inner, limited=limited))
         set_state(inner, Order, "by_amount", ABSENT)
         session.delete(order(2))
         assert [outcome.action for outcome in session.commit()] == ["deleted"]
 
 
-def test_a_write_that_the_new_index_refuses_may_have_been_carried_out(time_passes: Callable[[float], None]) -> None:
+def test_a_write_that_the_new_index_refuses_may_have_been_carried_out(lease_clock: LeaseClock) -> None:
     """Without check-and-mutate, rows of tables with an index take no update with a TTL."""
     two = declare()
     seen: set[tuple[type | None, str]] = set()
     for at in itertools.count(1):
         with RecordingStore(hb.connect("memory:"), limited=True) as store:
             hb.create_tables(store, two.before)
-            with hb.Session(store, **OPTIONS) as session:
+            with lease_clock.session(store, **OPTIONS) as session:
                 session.add(two.before(name="a", topic="old"))
             let_tick_pass()  # in the millisecond of the row, the update would draw another time
 
             def build(store: hb.Store = store) -> None:
                 hb.build_index(store, two.after, "by_topic", times=TIMES)
-                time_passes(61)
+                lease_clock.move(61)
 
             pause = Pause(at, build)
-            session = hb.Session(store, on_call=pause, **OPTIONS)
+            session = lease_clock.session(store, on_call=pause, **OPTIONS)
             session.update_key(two.after, name="a", topic="new", ttl=timedelta(hours=1))
             error: hb.HbmodelError | None = None
             try:
@@ -449,7 +458,7 @@ def test_a_write_that_the_new_index_refuses_may_have_been_carried_out(time_passe
                 error = raised
             if pause.over:
                 break
-            found = hb.Session(store, **OPTIONS).get(two.after, name="a")
+            found = lease_clock.session(store, **OPTIONS).get(two.after, name="a")
             assert found is not None
             seen.add((error and type(error), found.topic))
             if isinstance(error, hb.UnknownOutcome):

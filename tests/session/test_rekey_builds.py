@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 import hbmodel as hb
+from tests.support.lease_clock import LeaseClock
 from tests.support.pauses import OPTIONS, TIMES, at_each_call
 
 
@@ -67,18 +68,18 @@ def check(store: hb.Store, model: Any, key: Mapping[str, str], *, index: bool = 
 
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_index_is_built_between_two_calls(kind: str, move: str, time_passes: Callable[[float], None]) -> None:
+def test_an_index_is_built_between_two_calls(kind: str, move: str, lease_clock: LeaseClock) -> None:
     old, new = KINDS[kind]
 
     def prepare(store: hb.Store) -> None:
         hb.create_tables(store, old)
-        with hb.Session(store, **OPTIONS) as session:
+        with lease_clock.session(store, **OPTIONS) as session:
             session.add(old(group="r", name="a", rank=1))
 
     def run(session: hb.Session) -> Any:
         return session.rekey(session.get(new, group="r", name="a"), **MOVES[move])
 
-    for at, store, outcome in at_each_call(time_passes, prepare, run, lambda store: hb.build_index(store, new, "by_rank", times=TIMES)):
+    for at, store, outcome in at_each_call(lease_clock, prepare, run, lambda store: hb.build_index(store, new, "by_rank", times=TIMES)):
         key = {"group": "r", "name": "a", **MOVES[move]}
         assert not isinstance(outcome, Exception), f"after call {at}: {outcome!r}"
         assert {"group": outcome.group, "name": outcome.name} == key
@@ -87,7 +88,7 @@ def test_an_index_is_built_between_two_calls(kind: str, move: str, time_passes: 
 
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_object_is_put_under_the_old_key_after_an_index_is_built(kind: str, move: str, time_passes: Callable[[float], None]) -> None:
+def test_an_object_is_put_under_the_old_key_after_an_index_is_built(kind: str, move: str, lease_clock: LeaseClock) -> None:
     """The object has moved already, and the call that is started again does not take the next one for it."""
     old, new = KINDS[kind]
     place = {"group": "r", "name": "a"}
@@ -96,7 +97,7 @@ def test_an_object_is_put_under_the_old_key_after_an_index_is_built(kind: str, m
     def prepare(store: hb.Store) -> None:
         put.clear()
         hb.create_tables(store, old)
-        with hb.Session(store, **OPTIONS) as session:
+        with lease_clock.session(store, **OPTIONS) as session:
             session.add(old(**place, rank=1))
 
     def run(session: hb.Session) -> Any:
@@ -104,15 +105,15 @@ def test_an_object_is_put_under_the_old_key_after_an_index_is_built(kind: str, m
 
     def beside(store: hb.Store) -> None:
         hb.build_index(store, new, "by_rank", times=TIMES)
-        with hb.Session(store, **OPTIONS) as session:
+        with lease_clock.session(store, **OPTIONS) as session:
             if session.get(new, **place) is None:
                 session.add(new(**place, rank=2))
                 put.append(True)
 
-    for at, store, outcome in at_each_call(time_passes, prepare, run, beside):
+    for at, store, outcome in at_each_call(lease_clock, prepare, run, beside):
         assert not isinstance(outcome, Exception), f"after call {at}: {outcome!r}"
         hb.build_index(store, new, "by_rank", times=TIMES)  # one that met a unique value under both keys is to be called again
-        session = hb.Session(store, **OPTIONS)
+        session = lease_clock.session(store, **OPTIONS)
         assert session.get(new, **{**place, **MOVES[move]}).rank == 1
         assert (session.get(new, **place) is not None) == bool(put)
         assert len(session.query(new).where(new.rank.in_([1, 2])).use_index("by_rank").all()) == 1 + len(put)
@@ -120,37 +121,37 @@ def test_an_object_is_put_under_the_old_key_after_an_index_is_built(kind: str, m
 
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.endswith("second index")])
-def test_an_index_is_dropped_between_two_calls(kind: str, move: str, time_passes: Callable[[float], None]) -> None:
+def test_an_index_is_dropped_between_two_calls(kind: str, move: str, lease_clock: LeaseClock) -> None:
     _, new = KINDS[kind]
 
     def prepare(store: hb.Store) -> None:
         hb.create_tables(store, new)
-        with hb.Session(store, **OPTIONS) as session:
+        with lease_clock.session(store, **OPTIONS) as session:
             session.add(new(group="r", name="a", rank=1))
 
     def run(session: hb.Session) -> Any:
         return session.rekey(session.get(new, group="r", name="a"), **MOVES[move])
 
-    for at, store, outcome in at_each_call(time_passes, prepare, run, lambda store: hb.drop_index(store, new, "by_rank", times=TIMES)):
+    for at, store, outcome in at_each_call(lease_clock, prepare, run, lambda store: hb.drop_index(store, new, "by_rank", times=TIMES)):
         assert not isinstance(outcome, Exception), f"after call {at}: {outcome!r}"
         check(store, new, {"group": "r", "name": "a", **MOVES[move]}, index=False)
 
 
 @pytest.mark.parametrize("kind", ["plain", "versioned", "wide, a second index", "wide, versioned"])
-def test_an_undeclared_index_stops_a_move_and_the_error_says_where(kind: str, time_passes: Callable[[float], None]) -> None:
+def test_an_undeclared_index_stops_a_move_and_the_error_says_where(kind: str, lease_clock: LeaseClock) -> None:
     old, new = KINDS[kind]
     seen = set()
 
     def prepare(store: hb.Store) -> None:
         hb.create_tables(store, old)
-        with hb.Session(store, **OPTIONS) as session:
+        with lease_clock.session(store, **OPTIONS) as session:
             session.add(old(group="r", name="a", rank=1))
 
     def run(session: hb.Session) -> Any:
         return session.rekey(session.get(old, group="r", name="a"), name="b")
 
-    for at, store, outcome in at_each_call(time_passes, prepare, run, lambda store: hb.build_index(store, new, "by_rank", times=TIMES)):
-        session = hb.Session(store, **OPTIONS)
+    for at, store, outcome in at_each_call(lease_clock, prepare, run, lambda store: hb.build_index(store, new, "by_rank", times=TIMES)):
+        session = lease_clock.session(store, **OPTIONS)
         if isinstance(outcome, hb.IndexUnavailable):
             assert [found.name for found in session.query(new).allow_full_scan()] == ["a"]
         elif isinstance(outcome, hb.PartialWrite):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.tables.registration import ABSENT, READABLE
 from tests.support.beds import HBASE, Bed, cells_of, fresh, rows_of, set_state
 from tests.support.faulty import FaultyStore, RecordingStore, failures_of
+from tests.support.lease_clock import LeaseClock
 
 
 @hb.model(table="accounts", family="d")
@@ -606,11 +606,11 @@ def test_rows_that_were_there_before_have_no_version_until_they_are_written(atom
         session.insert(Old(name="c", state="new"))
 
 
-def test_indexes_that_become_live_during_a_commit_get_their_entries(time_passes: Callable[[float], None]) -> None:
+def test_indexes_that_become_live_during_a_commit_get_their_entries(lease_clock: LeaseClock) -> None:
     for write in ("add", "update", "insert"):
         with fresh(Account) as store:
             set_state(store, Account, "by_owner", ABSENT)
-            session = hb.Session(store)
+            session = lease_clock.session(store)
             if write == "update":
                 session.add(Account(name="a", owner="ann"))
                 session.commit()
@@ -620,7 +620,7 @@ def test_indexes_that_become_live_during_a_commit_get_their_entries(time_passes:
                 store.check_and_mutate_many = mutate  # type: ignore[method-assign]  # noqa: B023
                 applied = mutate(table, changes)  # noqa: B023
                 set_state(store.inner, Account, "by_owner", READABLE)
-                time_passes(61)
+                lease_clock.move(61)
                 return applied
 
             store.check_and_mutate_many = switch  # type: ignore[method-assign]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import hbmodel as hb
+from tests.support.lease_clock import LeaseClock
 
 OPTIONS: dict[str, Any] = {"lease": 60, "longest_call": 0.001, "clock_bound": 0.5, "grace": 30}
 """The times of a session. Its lease ends in a pause, and at no other time: the clock that measures it stands still otherwise."""
@@ -41,7 +42,7 @@ class Pause:
 
 
 def at_each_call(
-    time_passes: Callable[[float], None],
+    lease_clock: LeaseClock,
     prepare: Callable[[hb.Store], object],
     run: Callable[[hb.Session], Any],
     then: Callable[[hb.Store], object],
@@ -49,7 +50,7 @@ def at_each_call(
     """Runs a program on new stores, paused after its first call, then after its second, and so on to its last one.
 
     Args:
-        time_passes: moves the clock by which leases are measured.
+        lease_clock: measures the leases of the sessions.
         prepare: makes the tables and rows.
         run: the program; what it returns or raises is its outcome.
         then: what happens during the pause.
@@ -62,8 +63,8 @@ def at_each_call(
         at += 1
         with hb.connect("memory:") as store:
             prepare(store)
-            pause = Pause(at, lambda store=store: (then(store), time_passes(61)))  # type: ignore[misc]
-            session = hb.Session(store, on_call=pause, **OPTIONS)
+            pause = Pause(at, lambda store=store: (then(store), lease_clock.move(61)))  # type: ignore[misc]
+            session = lease_clock.session(store, on_call=pause, **OPTIONS)
             try:
                 outcome = run(session)
             except hb.HbmodelError as error:

@@ -1,0 +1,28 @@
+"""A clock that measures the leases of sessions, and that tests move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hbmodel as hb
+from hbmodel.session.metadata_cache import MetadataCache
+from hbmodel.tables.registration import LEASE
+
+
+class LeaseClock:
+    """Stands still until it is moved; the clocks by which rows are written go on all the same."""
+
+    def __init__(self) -> None:
+        self._now = 1_000_000
+
+    def move(self, seconds: float) -> None:
+        """Lets so many seconds pass."""
+        self._now += round(1000 * seconds)
+
+    def knowledge(self, lease: float = LEASE) -> MetadataCache:
+        """Metadata that sessions trust for so many seconds by this clock."""
+        return MetadataCache(lease, running=lambda: self._now)
+
+    def session(self, store: hb.Store, *, lease: float = LEASE, **options: Any) -> hb.Session:
+        """A session that trusts what it knows for so many seconds by this clock."""
+        return hb.Session(store, knowledge=self.knowledge(lease), **options)
