@@ -15,12 +15,11 @@ from attrs import define
 from hbmodel.errors import CapabilityError, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.session.connect import connect
 from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Family, PipelinedStore, Put, Row, Scan, Store
-from hbmodel.store.gateway import batches as portions
-from hbmodel.store.gateway import store as gateway_store
+from hbmodel.store.gateway.call_sizes import CallSizes
 from hbmodel.store.port import check_and_put_each
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.thrift1 import writes
-from tests.support.cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault, without_waits
+from tests.support.cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault
+from tests.support.gateway_tables import gateway_store, short_sleep
 from tests.support.slow_machines import lives_for
 
 pytestmark = pytest.mark.hbase
@@ -28,6 +27,9 @@ pytestmark = pytest.mark.hbase
 TABLE = "cuts"
 PREFIX = f"t{uuid4().hex[:8]}"  # the workers of pytest-xdist share an HBase
 A, B, N = b"d:a", b"d:b", b"d:n"
+
+SMALL = CallSizes(rows=4, read_bytes=300)
+"""Several calls for what otherwise takes one."""
 
 Cells = Mapping[bytes, tuple[bytes, int]]
 State = dict[bytes, Cells]
@@ -48,12 +50,7 @@ def direct(url: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def proxy(url: str, direct: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[CuttingProxy]:
-    without_waits(monkeypatch)
-    # Several calls for what otherwise takes one.
-    monkeypatch.setattr(gateway_store, "MAX_QUESTION_BYTES", 300)
-    monkeypatch.setattr(portions, "MAX_ROWS", 4)
-    monkeypatch.setattr(writes, "MAX_ROWS", 4)
+def proxy(url: str, direct: Store) -> Iterator[CuttingProxy]:
     with CuttingProxy(url) as proxy:
         yield proxy
 
@@ -493,7 +490,8 @@ def break_off(operation: Operation, proxy: CuttingProxy, direct: Store, fault: F
     """Does the operation with a fault; whether that happened."""
     # A busy gateway may take longer than that for anything; that is one more fault, and must do no harm either.
     patience = f"timeout={SILENCE if fault == 'silent' else 10}{'&attempts=2' if lasting else ''}"
-    with connect(f"{proxy.url}?table_prefix={PREFIX}&pool={operation.pool}&retry_for=0&{patience}") as through:
+    url = f"{proxy.url}?table_prefix={PREFIX}&pool={operation.pool}&retry_for=0&{patience}"
+    with gateway_store(url, sizes=SMALL, sleep=short_sleep) as through:
         case = Case(next(prefixes), direct, through, proxy, fault, at, lasting)
         operation.seed(case)
         before = case.state()

@@ -13,8 +13,9 @@ from attrs import frozen
 
 import hbmodel as hb
 from tests.support.beds import Bed, cells_of, drop_left
-from tests.support.cutting_proxy import FAULTS, CuttingProxy, Fault, without_waits
+from tests.support.cutting_proxy import FAULTS, CuttingProxy, Fault
 from tests.support.faulty import RecordingStore
+from tests.support.gateway_tables import gateway_store, short_sleep
 from tests.support.models import Order, order
 from tests.support.scenarios import SCENARIOS, check_exact, check_queries, key_of, objects
 from tests.support.slow_machines import lives_for
@@ -39,7 +40,7 @@ class Cut:
     def through(self, fault: Fault, lasting: bool, pool: int) -> hb.Store:
         """Another store on the same tables, that the fault meets."""
         patience = f"timeout={SILENCE if fault == 'silent' else 10}{'&attempts=2' if lasting else ''}"
-        return hb.connect(f"{self.proxy.url}?table_prefix={self.prefix}&pool={pool}&retry_for=0&{patience}")
+        return gateway_store(f"{self.proxy.url}?table_prefix={self.prefix}&pool={pool}&retry_for=0&{patience}", sleep=short_sleep)
 
     def tables(self, model: type[Any]) -> dict[str, Any]:
         """Every cell of a model's tables."""
@@ -58,8 +59,7 @@ def bed_and_url(request: pytest.FixtureRequest) -> Iterator[tuple[Bed, str, str]
 
 
 @pytest.fixture
-def cut(bed_and_url: tuple[Bed, str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cut]:
-    without_waits(monkeypatch)
+def cut(bed_and_url: tuple[Bed, str, str]) -> Iterator[Cut]:
     bed, url, prefix = bed_and_url
     with CuttingProxy(url) as proxy:
         yield Cut(bed, proxy, prefix)

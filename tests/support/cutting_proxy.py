@@ -8,9 +8,6 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Literal
 
-import pytest
-
-from hbmodel.store.gateway.retry import Backoff
 from tests.support.proxy import Link, Proxy
 
 Fault = Literal["before", "torn", "after", "truncated", "silent", "reset", "gone"]
@@ -21,12 +18,6 @@ when the reply comes; or when half of the reply was delivered; or nothing the ga
 FAULTS: tuple[Fault, ...] = ("before", "torn", "after", "truncated", "silent", "reset")
 CARRIED_OUT: frozenset[Fault] = frozenset({"after", "truncated", "silent", "reset"})
 """The faults at which the gateway gets the whole request."""
-
-
-def without_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the waits between tries a millisecond."""
-    waits = Backoff.waits
-    monkeypatch.setattr(Backoff, "waits", lambda self, *given: (0.001 for _ in waits(self, *given)))
 
 
 class CuttingProxy(Proxy):

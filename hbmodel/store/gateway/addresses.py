@@ -33,13 +33,15 @@ class Gateway:
     Args:
         host: name or address.
         port: TCP port.
+        now: a clock in seconds that never jumps, the one of its connections.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, now: Callable[[], float] = time.monotonic) -> None:
         self.host = host
         self.port = port
+        self._now = now
         self.failed_at = float("-inf")
-        """When a connection to it last failed, on `time.monotonic`'s clock."""
+        """When a connection to it last failed, on that clock."""
         self.rests_until = float("-inf")
         """When it is tried again even if there are others."""
         self.alone = True
@@ -51,7 +53,7 @@ class Gateway:
     @property
     def resting(self) -> bool:
         """Whether it is avoided as long as there are others."""
-        return time.monotonic() < self.rests_until
+        return self._now() < self.rests_until
 
     def failed(self, *, answered: bool) -> None:
         """Notes that a connection could not be opened, or broke.
@@ -59,7 +61,7 @@ class Gateway:
         Args:
             answered: whether it had answered on that connection.
         """
-        self.failed_at = time.monotonic()
+        self.failed_at = self._now()
         if not self.resting:  # connections that break together with the first one show nothing new
             self._failures = 1 if answered else self._failures + 1
             rest = min(LONGEST_REST, FIRST_REST * 2 ** min(self._failures - 1, 10))

@@ -8,21 +8,10 @@ from typing import TypeVar
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.store.checks.rows import LATEST, check_column, check_put
+from hbmodel.store.gateway.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.values import MAX_CELL_SIZE, MAX_ROW_LENGTH, Put
 
 T = TypeVar("T")
-
-MAX_ROWS = 1000
-"""Rows in one call."""
-
-MAX_BYTES = 1024 * 1024
-"""Bytes in one call that writes, roughly, unless a single row is larger. A gateway with framed transport refuses more than two
-MiB (`hbase.regionserver.thrift.framed.max_frame_size_in_mb`)."""
-
-MAX_QUESTION_BYTES = 64 * 1024
-"""Bytes in one call that reads, roughly. A gateway that waits for its reply to be read reads no requests, so what is sent ahead
-must fit into the buffers between client and gateway."""
-
 
 ROW_OVERHEAD = 64
 """The most bytes that a row adds to such a call in addition to its key and cells, with any gateway and protocol."""
@@ -42,20 +31,27 @@ def delete_size(row: bytes, names: Iterable[bytes]) -> int:
     return ROW_OVERHEAD + len(row) + sum(THRIFT_CELL_OVERHEAD + len(name) for name in names)
 
 
-def put_batches(puts: Sequence[Put], size: int | None = None) -> Iterator[Sequence[Put]]:
+def put_batches(puts: Sequence[Put], size: int | None = None, sizes: CallSizes = CALL_SIZES) -> Iterator[Sequence[Put]]:
     """Puts in lists for one call each; `size` is their `put_size` in all, where it is known."""
-    if size is not None and size <= MAX_BYTES and 0 < len(puts) <= MAX_ROWS:
+    if size is not None and size <= sizes.write_bytes and 0 < len(puts) <= sizes.rows:
         return iter((puts,))
-    return in_batches(puts, put_size, MAX_BYTES)
+    return in_batches(puts, put_size, sizes.write_bytes, sizes.rows)
 
 
-def in_batches(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """The items in lists of at most MAX_ROWS and of at most so many bytes, unless a single item has more."""
+def in_batches(items: Iterable[T], size: Callable[[T], int], most_bytes: int, most: int) -> Iterator[list[T]]:
+    """The items in lists of at most so many bytes and items, unless a single item has more bytes.
+
+    Args:
+        items: the items.
+        size: the bytes that an item takes.
+        most_bytes: bytes of one list.
+        most: items of one list.
+    """
     batch: list[T] = []
     total = 0
     for item in items:
         added = size(item)
-        if batch and (len(batch) == MAX_ROWS or total + added > most):
+        if batch and (len(batch) == most or total + added > most_bytes):
             yield batch
             batch, total = [], 0
         batch.append(item)

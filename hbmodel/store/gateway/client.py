@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -12,6 +13,7 @@ from hbmodel.store.checks.tables import check_table_name
 from hbmodel.store.closing import ClosingStore
 from hbmodel.store.gateway import http
 from hbmodel.store.gateway.addresses import Gateway, gateways
+from hbmodel.store.gateway.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.gateway.connection import Protocol, ThriftConnection, Transport, Wire
 from hbmodel.store.gateway.http import Http
 from hbmodel.store.gateway.options import OPTIONS, SECRETS
@@ -56,6 +58,8 @@ class GatewayClient(ClosingStore):
         table_prefix: put before every table name, with the separator; tables without it are not listed. It follows a table's
             namespace (`ns:prefix_name`); one with a namespace of its own (`ns:prefix`) is for tables that name none.
         table_prefix_separator: `_`, as in happybase.
+        sizes: how much is sent at once; the defaults suit all gateways.
+        sleep: waits so many seconds, between two tries of a call.
 
     Raises:
         InvalidRequest: an argument is out of range, conflicts with another, or names a file that cannot be read.
@@ -99,6 +103,8 @@ class GatewayClient(ClosingStore):
         key_password: str | None = None,
         table_prefix: str | None = None,
         table_prefix_separator: str = "_",
+        sizes: CallSizes = CALL_SIZES,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if pool < 1 or (attempts is not None and attempts < 1) or retry_for < 0:
             raise InvalidRequest("Pool size and attempts must be positive, and retry_for not negative.")
@@ -115,7 +121,8 @@ class GatewayClient(ClosingStore):
             max_age,
         )
         self._prefix = "" if table_prefix is None else table_prefix + table_prefix_separator
-        self._backoff = Backoff(attempts, retry_for=retry_for)
+        self._backoff = Backoff(attempts, retry_for=retry_for, sleep=sleep)
+        self._sizes = sizes
         self._failures = self.SCAN_CALLS.failures
         self._pool: Pool[ThriftConnection] = Pool(
             partial(self._gateways.connect, self._connected),
@@ -129,20 +136,34 @@ class GatewayClient(ClosingStore):
         self._known_families: dict[str, tuple[float, list[bytes]]] = {}
 
     @classmethod
-    def from_url(cls, url: str) -> Self:
+    def from_url(cls, url: str, *, sizes: CallSizes = CALL_SIZES, sleep: Callable[[float], None] = time.sleep) -> Self:
         """A store from `<scheme>://host:port,host:port?timeout=30&pool=4&transport=framed&protocol=compact&table_prefix=...`.
 
         The options are the constructor's. Those that the URL does not give are taken from the environment, `timeout` from
         `HBMODEL_TIMEOUT` for example. Nothing is connected yet.
 
+        Args:
+            url: the URL.
+            sizes: as for the constructor.
+            sleep: as for the constructor.
+
         Raises:
             StoreURLError: the URL cannot be understood; `option` names an option that is unknown or bad.
         """
-        arguments = environment_options(os.environ, OPTIONS, SECRETS) | parse_store_url(url, cls.SCHEME, OPTIONS, SECRETS)
+        arguments = cls.arguments_of(url)
         try:
-            return cls(**arguments)
+            return cls(**arguments, sizes=sizes, sleep=sleep)
         except InvalidRequest as error:
             raise StoreURLError(error.message, **error.details) from None
+
+    @classmethod
+    def arguments_of(cls, url: str) -> dict[str, Any]:
+        """The arguments of the constructor that a URL and the environment give.
+
+        Raises:
+            StoreURLError: as for `from_url`.
+        """
+        return environment_options(os.environ, OPTIONS, SECRETS) | parse_store_url(url, cls.SCHEME, OPTIONS, SECRETS)
 
     def on_retry(self, repeated: Callable[[], None]) -> Self:
         """A view on the same connections that calls `repeated` each time it retries a request; see `RepeatingStore`."""

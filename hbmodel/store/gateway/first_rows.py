@@ -7,21 +7,17 @@ from typing import Any
 
 from hbmodel.errors import InvalidRequest, StoreError
 from hbmodel.store.checks.reads import distinct_columns, reversible
+from hbmodel.store.gateway.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.filter_language import filter_string
-from hbmodel.store.gateway.joined_socket import PACKET
 from hbmodel.store.gateway.message_template import NUMBER, START, STOP, MessageTemplate, with_bounds, with_number
 from hbmodel.store.gateway.pool import Lease
 from hbmodel.store.gateway.scan_bounds import forward_bounds, reversed_bounds
 from hbmodel.store.gateway.scan_calls import Reading, ScanCalls
-from hbmodel.store.gateway.scan_multiplexer import FIRST_BYTES
 from hbmodel.store.values import Row, Scan
 
 FEWEST = 8
 """The fewest scans for which a template is worthwhile."""
-
-SCANS_EACH = 64
-"""Scans that justify a connection. A gateway serves each connection by one thread, which waits for one region server at a time."""
 
 ASKED_TOGETHER = 32
 """Scanners whose rows are asked for in one packet."""
@@ -86,10 +82,11 @@ class FirstRows:
         service: the Thrift service.
         table: the table's name as the server knows it.
         scans: scans for which `want_first_rows` is true.
+        sizes: how much is sent at once.
     """
 
-    def __init__(self, calls: ScanCalls, service: Any, table: bytes, scans: Sequence[Scan]) -> None:
-        self._calls, self._service, self._table, self._scans = calls, service, table, scans
+    def __init__(self, calls: ScanCalls, service: Any, table: bytes, scans: Sequence[Scan], sizes: CallSizes = CALL_SIZES) -> None:
+        self._calls, self._service, self._table, self._scans, self._sizes = calls, service, table, scans, sizes
         self.found: list[Sequence[Row] | None] = [None] * len(scans)
         """The rows of each scan; None without an answer."""
         self.trouble: StoreError | None = None
@@ -166,7 +163,7 @@ class FirstRows:
 
     def _send(self, connection: ThriftConnection, share: _Share) -> None:
         """Sends the first requests, up to the limit of bytes that may wait for replies."""
-        api, room = self._templates[0][0].api, FIRST_BYTES
+        api, room, most = self._templates[0][0].api, self._sizes.first_bytes, self._sizes.packet
         packet: list[bytes] = []
         size = 0
         share.sent = []
@@ -174,7 +171,7 @@ class FirstRows:
             share.sent.append((at, rows))
             packet.append(request)
             size += len(request)
-            if size >= PACKET:
+            if size >= most:
                 connection.send_encoded(api, packet)
                 room -= size
                 packet, size = [], 0

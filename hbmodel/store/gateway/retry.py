@@ -49,6 +49,8 @@ class Backoff:
         cap: the longest wait.
         retry_for: seconds from the first failure during which it is retried, until `LEAST_TRIES` tries at least. The default is
             several times what a gateway takes to restart.
+        sleep: waits so many seconds.
+        now: a clock in seconds that never jumps.
 
     The waits are shortened by up to half at random, so that many clients of one gateway do not come back all at once
     ("equal jitter", Brooker, Exponential Backoff And Jitter, 2015).
@@ -58,6 +60,8 @@ class Backoff:
     first: float = 0.1
     cap: float = 2.0
     retry_for: float = 30.0
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
 
     def waits(self, reached: Callable[[], bool] = lambda: True) -> Iterator[float]:
         """The waits between tries, in seconds. One is taken after each failure; the first failure starts the time.
@@ -66,11 +70,11 @@ class Backoff:
             reached: whether a gateway has ever answered. If none has, a wrong address or option is more likely than a gateway that
                 restarts, so the error is raised sooner.
         """
-        end = time.monotonic() + self.retry_for
+        end = self.now() + self.retry_for
         tries, wait = 1, min(self.cap, self.first)
         while tries != self.attempts:
             least, most = (LEAST_TRIES, None) if reached() else (FIRST_TRIES, LEAST_TRIES)
-            if tries == most or (tries >= least and time.monotonic() >= end):
+            if tries == most or (tries >= least and self.now() >= end):
                 return
             yield wait * random.uniform(0.5, 1.0)
             tries, wait = tries + 1, min(self.cap, wait * 2)
@@ -195,7 +199,7 @@ class RetryingCaller:
                     "A call to HBase is retried in %.2f s: %s %s", wait, reason, where.get("gateway") or where.get("tried") or ""
                 )
                 lease.release()  # so that all threads try as long as this one, however few connections there are
-                time.sleep(wait)
+                self._backoff.sleep(wait)
                 self.repeated()
                 if idempotence is not Idempotence.NONE and not may_pass():
                     break

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,6 +12,7 @@ from enum import Enum
 from types import TracebackType
 
 from hbmodel.errors import CertificateRefused, HbmodelError, InvalidRequest, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
+from hbmodel.store.gateway.call_sizes import CALL_SIZES
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import first_line, is_passing, store_error
 from hbmodel.store.gateway.pool import Lease
@@ -26,10 +26,6 @@ logger = logging.getLogger("hbmodel")
 REQUESTS_AHEAD = 3
 """Batches that a connection has requested or holds while its caller works on the last one. With three, the gateway and HBase's
 client inside it always have something to do (one or two were measured to be slower)."""
-
-FIRST_BYTES = 64 * 1024
-"""Roughly the most bytes of first requests that are sent before a reply is read. A gateway that waits for its replies to be read
-reads no requests, so these requests must fit into the buffers between the two."""
 
 
 class Step(Enum):
@@ -58,6 +54,7 @@ class ScanMultiplexer:
         timeout: seconds to wait for a reply; doubled when a scan is resumed after a timeout, since a filter that lets few rows
             pass keeps a region server silent for a long time.
         repeated: called each time scans are resumed.
+        first_bytes: roughly the most bytes of first requests that are sent before a reply is read.
     """
 
     def __init__(
@@ -68,6 +65,7 @@ class ScanMultiplexer:
         backoff: Backoff,
         timeout: float,
         repeated: Callable[[], None] = lambda: None,
+        first_bytes: int = CALL_SIZES.first_bytes,
     ) -> None:
         self._calls = calls
         self._lease = lease
@@ -75,6 +73,7 @@ class ScanMultiplexer:
         self._backoff = backoff
         self._timeout = timeout
         self._repeated = repeated
+        self._first_bytes = first_bytes
         self._patience = timeout
         self._put_off: HbmodelError | None = None
         self._ahead = -(-REQUESTS_AHEAD // len(cursors))
@@ -85,7 +84,7 @@ class ScanMultiplexer:
 
     def start(self) -> None:
         """Sends the first request of each scan, without waiting. Failures are raised when rows are asked for."""
-        room = FIRST_BYTES
+        room = self._first_bytes
         with self._lock, _Later(self), self._joined():
             for cursor in self.cursors:
                 if (room := room - cursor.size) < 0:  # the others begin when their rows are asked for
@@ -342,7 +341,7 @@ class ScanMultiplexer:
                 self._close(cursor)
             raise cursor.error from trouble
         logger.warning("A scan of %s is resumed in %.2f s: %s", table, wait, reason)
-        time.sleep(wait)
+        self._backoff.sleep(wait)
         self._repeated()
 
 

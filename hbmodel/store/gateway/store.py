@@ -16,11 +16,11 @@ from hbmodel.store.checks.reads import check_scans, wanted_columns
 from hbmodel.store.checks.rows import check_conditional_put, check_delete, check_get, check_increment, check_rows, check_versions
 from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
 from hbmodel.store.clock_tick import let_tick_pass
-from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, check_puts, in_batches
+from hbmodel.store.gateway.batches import check_puts, in_batches
 from hbmodel.store.gateway.client import GatewayClient
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import is_passing
-from hbmodel.store.gateway.first_rows import SCANS_EACH, FirstRows, ReadScan, want_first_rows
+from hbmodel.store.gateway.first_rows import FirstRows, ReadScan, want_first_rows
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease
 from hbmodel.store.gateway.retry import Backoff, Idempotence
@@ -55,10 +55,10 @@ class GatewayStore(GatewayClient):
         name = self._name(table)
         if not rows:
             return []
-        overhead = self._question_overhead(wanted)
-        if len(rows) <= MAX_ROWS and size + len(rows) * overhead <= MAX_QUESTION_BYTES:
+        overhead, sizes = self._question_overhead(wanted), self._sizes
+        if len(rows) <= sizes.rows and size + len(rows) * overhead <= sizes.read_bytes:
             return self._found(rows, (self._call(Idempotence.NONE, self._get_request(name, rows, wanted), table=table),))
-        question_batches = in_batches(rows, lambda row: len(row) + overhead, MAX_QUESTION_BYTES)
+        question_batches = in_batches(rows, lambda row: len(row) + overhead, sizes.read_bytes, sizes.rows)
         exchange = Exchange(self._get_request(name, batch, wanted) for batch in question_batches)
         return self._found(rows, self._caller.run(Idempotence.NONE, exchange, table=table))
 
@@ -105,8 +105,8 @@ class GatewayStore(GatewayClient):
     def _scan(self, name: bytes, scans: Sequence[Scan], called: str) -> list[Iterator[Sequence[Row]]]:
         if not (self._wire.takes_encoded and self._backoff.attempts != 1 and want_first_rows(scans)):
             return self._multiplexed(name, scans, called, self._backoff)
-        first = FirstRows(self.SCAN_CALLS, self.SERVICE, name, scans)
-        first.read(self._pool.lease_streams(len(scans), len(scans) // SCANS_EACH))
+        first = FirstRows(self.SCAN_CALLS, self.SERVICE, name, scans, self._sizes)
+        first.read(self._pool.lease_streams(len(scans), len(scans) // self._sizes.scans_each))
         left = [scan for scan, rows in zip(scans, first.found, strict=True) if rows is None]
         backoff = self._backoff
         if left and first.trouble is not None:
@@ -123,7 +123,15 @@ class GatewayStore(GatewayClient):
             return [ScanIterator(None, cursor) for cursor in cursors]
         leases = self._pool.lease_streams(len(live))
         multiplexers = [
-            ScanMultiplexer(self.SCAN_CALLS, lease, live[first :: len(leases)], backoff, self._wire.timeout, self._caller.repeated)
+            ScanMultiplexer(
+                self.SCAN_CALLS,
+                lease,
+                live[first :: len(leases)],
+                backoff,
+                self._wire.timeout,
+                self._caller.repeated,
+                self._sizes.first_bytes,
+            )
             for first, lease in enumerate(leases)
         ]
         shared = {cursor: multiplexer for multiplexer in multiplexers for cursor in multiplexer.cursors}

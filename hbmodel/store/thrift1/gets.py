@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, field
 
 from hbmodel.store.checks.reads import distinct_columns
-from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS
+from hbmodel.store.gateway.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.thrift1.service import ResultRow, in_order
 from hbmodel.store.values import Get, Row
@@ -54,10 +54,12 @@ class Questions:
 
     Args:
         gets: without prefixes.
+        sizes: of the calls.
     """
 
-    def __init__(self, gets: Sequence[Get]) -> None:
+    def __init__(self, gets: Sequence[Get], sizes: CallSizes = CALL_SIZES) -> None:
         self._gets = gets
+        self._sizes = sizes
         self._asked: list[Question] = []
         self._by_get: list[Question] = []
         self._wanted = [distinct_columns(get.columns) for get in gets]
@@ -70,7 +72,7 @@ class Questions:
         added = sum(map(len, wanted)) + _OVERHEAD * len(wanted)
         question = growing.get(key := (get.row, get.before))
         # Without columns everything is read, which is no more to ask for but more to answer.
-        if question is None or not wanted or not question.columns or question.size + added > MAX_QUESTION_BYTES:
+        if question is None or not wanted or not question.columns or question.size + added > self._sizes.read_bytes:
             question = growing[key] = Question([get.row], {}, len(get.row) + _OVERHEAD, get.before)
             self._asked.append(question)
         question.columns.update(dict.fromkeys(wanted))
@@ -79,6 +81,7 @@ class Questions:
 
     def _join(self) -> None:
         """Puts rows of which the same is read into one call."""
+        most, most_bytes = self._sizes.rows, self._sizes.read_bytes
         calls: dict[tuple[tuple[bytes, ...], int | None], Question] = {}
         joined: dict[int, Question] = {}
         kept: list[Question] = []
@@ -86,7 +89,7 @@ class Questions:
             [row] = question.rows
             other = calls.get(key := (tuple(question.columns), question.before))
             size = len(row) + _OVERHEAD
-            if other is None or row in other.found or len(other.rows) == MAX_ROWS or other.size + size > MAX_QUESTION_BYTES:
+            if other is None or row in other.found or len(other.rows) == most or other.size + size > most_bytes:
                 calls[key] = other = question
                 kept.append(other)
             else:

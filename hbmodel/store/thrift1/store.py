@@ -69,7 +69,7 @@ class Thrift1Store(GatewayStore):
         found: list[Row | None] = [None] * len(gets)
         plain = [place for place, get in enumerate(gets) if not get.prefix]
         if plain:
-            questions = Questions([gets[place] for place in plain])
+            questions = Questions([gets[place] for place in plain], self._sizes)
             exchange = Exchange(questions.requests(self._name(table)))
             answers = questions.answers(self._caller.run(Idempotence.NONE, exchange, table=table))
             for place, row in zip(plain, answers, strict=True):
@@ -92,7 +92,7 @@ class Thrift1Store(GatewayStore):
 
     def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
         # One call per timestamp and TTL: there is room for one of each.
-        return (call.request(name) for call in put_calls(puts, size))
+        return (call.request(name) for call in put_calls(puts, size, self._sizes))
 
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
         """A whole row goes by the families that the table had up to a minute ago."""
@@ -108,7 +108,7 @@ class Thrift1Store(GatewayStore):
 
     def _delete_requests(self, table: str, deletes: Sequence[Delete], families: Sequence[bytes]) -> Iterator[Request]:
         name = self._name(table)
-        return (call.request(name) for call in delete_calls(deletes, families))
+        return (call.request(name) for call in delete_calls(deletes, families, self._sizes))
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> NoReturn:
         """Not possible here: this gateway's mutateRow applies deletes, then puts, and not atomically."""

@@ -9,7 +9,8 @@ from typing import Any
 from attrs import define, field
 
 from hbmodel.store.gateway.attributes import ttl_attributes
-from hbmodel.store.gateway.batches import MAX_BYTES, MAX_ROWS, delete_size, put_size, without_rivals
+from hbmodel.store.gateway.batches import delete_size, put_size, without_rivals
+from hbmodel.store.gateway.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.thrift1.service import BatchMutation, Mutation, PutCell, PutRow
 from hbmodel.store.values import Delete, Put
 
@@ -37,32 +38,34 @@ class WriteCall:
         return api + "Ts", {**arguments, "timestamp": self.timestamp}
 
 
-def put_calls(puts: Sequence[Put], size: int | None = None) -> Iterator[WriteCall]:
+def put_calls(puts: Sequence[Put], size: int | None = None, sizes: CallSizes = CALL_SIZES) -> Iterator[WriteCall]:
     """Puts, grouped by what a call has room for; of puts of the same cell at the same time the last one given wins.
 
     Args:
         puts: what to put.
         size: their `put_size` in all, or None where it is not known.
+        sizes: of the calls.
     """
     if len(puts) == 1:
         yield WriteCall(puts[0].timestamp, puts[0].ttl, [_put_row(puts[0])])
         return
     shared = {(put.timestamp, put.ttl) for put in puts}
-    if len(shared) == 1 and size is not None and size <= MAX_BYTES and len(puts) <= MAX_ROWS:
+    if len(shared) == 1 and size is not None and size <= sizes.write_bytes and len(puts) <= sizes.rows:
         yield WriteCall(*shared.pop(), [_put_row(put) for put in puts], size)
         return
     for run in without_rivals(puts):
-        yield from _grouped((_put_row(put), put_size(put), put.timestamp, put.ttl) for put in run)
+        yield from _grouped(((_put_row(put), put_size(put), put.timestamp, put.ttl) for put in run), sizes)
 
 
-def delete_calls(deletes: Sequence[Delete], families: Sequence[bytes]) -> Iterator[WriteCall]:
+def delete_calls(deletes: Sequence[Delete], families: Sequence[bytes], sizes: CallSizes = CALL_SIZES) -> Iterator[WriteCall]:
     """Deletes, grouped by timestamp.
 
     Args:
         deletes: what to delete.
         families: all families of the table, for the deletes of whole rows; the gateway has no batch call for those.
+        sizes: of the calls.
     """
-    return _grouped(_delete_row(delete, families) for delete in deletes)
+    return _grouped((_delete_row(delete, families) for delete in deletes), sizes)
 
 
 def _put_row(put: Put) -> Any:
@@ -76,12 +79,12 @@ def _delete_row(delete: Delete, families: Sequence[bytes]) -> tuple[Any, int, in
     return row, delete_size(delete.row, columns), delete.timestamp, None
 
 
-def _grouped(rows: Iterable[tuple[Any, int, int | None, int | None]]) -> Iterator[WriteCall]:
+def _grouped(rows: Iterable[tuple[Any, int, int | None, int | None]], sizes: CallSizes) -> Iterator[WriteCall]:
     """Calls of bounded size, from rows with their size, timestamp and TTL."""
     growing: dict[tuple[int | None, int | None], WriteCall] = {}
     for row, size, timestamp, ttl in rows:
         call = growing.get((timestamp, ttl))
-        if call is None or len(call.rows) == MAX_ROWS or call.size + size > MAX_BYTES:
+        if call is None or len(call.rows) == sizes.rows or call.size + size > sizes.write_bytes:
             if call is not None:
                 yield call
             call = growing[timestamp, ttl] = WriteCall(timestamp, ttl)

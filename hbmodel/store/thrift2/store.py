@@ -11,7 +11,7 @@ from hbmodel.store.checks.reads import distinct_columns
 from hbmodel.store.checks.rows import NO_FAMILY, NO_TABLE, check_conditional_change, check_conditional_changes, check_row_change
 from hbmodel.store.clock_tick import deletes_now, let_tick_pass
 from hbmodel.store.filters import And, ColumnPrefix, FirstCellOnly, KeyOnly
-from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, in_batches
+from hbmodel.store.gateway.batches import in_batches
 from hbmodel.store.gateway.filter_language import filter_string
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.retry import Idempotence
@@ -66,9 +66,11 @@ class Thrift2Store(GatewayStore):
     def _get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
         """In one call, or in several of bounded size, of which some are sent ahead."""
         name = self._name(table)
-        question_batches = in_batches(
-            gets, lambda get: len(get.row) + len(get.prefix) + self._question_overhead(get.columns), MAX_QUESTION_BYTES
-        )
+
+        def size(get: Get) -> int:
+            return len(get.row) + len(get.prefix) + self._question_overhead(get.columns)
+
+        question_batches = in_batches(gets, size, self._sizes.read_bytes, self._sizes.rows)
         exchange = Exchange(("getMultiple", {"table": name, "tgets": [_get_row(get) for get in batch]}) for batch in question_batches)
         return self._found((), self._caller.run(Idempotence.NONE, exchange, table=table))
 
@@ -93,10 +95,10 @@ class Thrift2Store(GatewayStore):
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
-        return put_requests(name, puts, size)
+        return put_requests(name, puts, size, self._sizes)
 
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
-        self._write(table, delete_requests(self._name(table), deletes), timed)
+        self._write(table, delete_requests(self._name(table), deletes, self._sizes), timed)
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """Applies puts and deletes of one row atomically; see `Store.mutate_row`.

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hbmodel.store.gateway.attributes import ttl_attributes
-from hbmodel.store.gateway.batches import MAX_BYTES, delete_size, in_batches, put_batches, without_rivals
+from hbmodel.store.gateway.batches import delete_size, in_batches, put_batches, without_rivals
+from hbmodel.store.gateway.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.thrift2.service import PutCell, PutRow, TColumn, TDelete, TDeleteType, TMutation, TRowMutations
 from hbmodel.store.values import Delete, Put
@@ -18,26 +19,32 @@ def column_of(column: bytes, timestamp: int | None = None) -> Any:
     return TColumn(family=family, qualifier=qualifier if colon else None, timestamp=timestamp)
 
 
-def put_requests(table: bytes, puts: Sequence[Put], size: int | None = None) -> Iterator[Request]:
+def put_requests(table: bytes, puts: Sequence[Put], size: int | None = None, sizes: CallSizes = CALL_SIZES) -> Iterator[Request]:
     """The calls for puts, in order; of puts of the same cell at the same time the last one given wins.
 
     Args:
         table: its name in HBase.
         puts: what to put.
         size: their `put_size` in all, or None where it is not known.
+        sizes: of the calls.
     """
     for run in without_rivals(puts):
-        for batch in put_batches(run, size):
+        for batch in put_batches(run, size, sizes):
             if len(batch) == 1:
                 yield "put", {"table": table, "tput": _put(batch[0])}
             else:
                 yield "putMultiple", {"table": table, "tputs": [_put(put) for put in batch]}
 
 
-def delete_requests(table: bytes, deletes: Sequence[Delete]) -> Iterator[Request]:
+def delete_requests(table: bytes, deletes: Sequence[Delete], sizes: CallSizes = CALL_SIZES) -> Iterator[Request]:
     """The calls for deletes.
 
     A single delete of the gateway takes families or columns, so one of both goes as an atomic change of its row.
+
+    Args:
+        table: its name in HBase.
+        deletes: what to delete.
+        sizes: of the calls.
     """
     simple: list[Delete] = []
     for delete in deletes:
@@ -45,7 +52,11 @@ def delete_requests(table: bytes, deletes: Sequence[Delete]) -> Iterator[Request
             yield "mutateRow", {"table": table, "trowMutations": row_mutations([delete])}
         else:
             simple.append(delete)
-    for batch in in_batches(simple, lambda delete: delete_size(delete.row, (*delete.families, *delete.columns)), MAX_BYTES):
+
+    def size(delete: Delete) -> int:
+        return delete_size(delete.row, (*delete.families, *delete.columns))
+
+    for batch in in_batches(simple, size, sizes.write_bytes, sizes.rows):
         found = [part for delete in batch for part in _deletes(delete)]
         if len(found) == 1:
             yield "deleteSingle", {"table": table, "tdelete": found[0]}

@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -39,8 +39,8 @@ class Network:
 A, B, C = "abc"
 
 
-def three() -> list[Gateway]:
-    return [Gateway(name, 9) for name in (A, B, C)]
+def three(now: Callable[[], float] = time.monotonic) -> list[Gateway]:
+    return [Gateway(name, 9, now) for name in (A, B, C)]
 
 
 def test_connections_go_to_all_gateways_in_turn() -> None:
@@ -54,10 +54,9 @@ def test_clients_begin_anywhere() -> None:
     assert len({Gateways(three()).connect(Network()).host for _ in range(100)}) == 3
 
 
-def test_a_gateway_that_refuses_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gateway_that_refuses_is_left_alone_for_a_while() -> None:
     now = 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    gateways = three()
+    gateways = three(lambda: now)
     network = Network(gateways[0])
     chosen = Gateways(gateways)
     assert {chosen.connect(network) for _ in range(9)} == set(gateways[1:])
@@ -67,10 +66,9 @@ def test_a_gateway_that_refuses_is_left_alone_for_a_while(monkeypatch: pytest.Mo
     assert gateways[0] in {chosen.connect(network) for _ in range(3)}
 
 
-def test_rests_grow_up_to_a_cap_and_begin_anew_after_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rests_grow_up_to_a_cap_and_begin_anew_after_an_answer() -> None:
     now = 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    gateway = Gateway("a", 9)
+    gateway = Gateway("a", 9, lambda: now)
     for failure in range(12):
         gateway.failed(answered=False)
         longest = min(LONGEST_REST, FIRST_REST * 2**failure)
@@ -256,8 +254,7 @@ def test_a_write_with_timestamps_goes_on_at_the_other_gateway(beside: Beside, re
 
 
 @pytest.mark.hbase
-def test_connections_move_back_to_a_gateway_that_has_come_back(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hbmodel.store.gateway.addresses.FIRST_REST", 0.1)
+def test_connections_move_back_to_a_gateway_that_has_come_back(beside: Beside) -> None:
     first = beside.in_use()
     take_away(first)
     scheme = first.url.partition(":")[0]

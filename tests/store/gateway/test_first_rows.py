@@ -14,14 +14,13 @@ from hbmodel.errors import FamilyNotFound, StoreClosed, StoreUnavailable, TableN
 from hbmodel.session.connect import connect
 from hbmodel.store import Family, Put, Scan
 from hbmodel.store.filters import ColumnPrefix, Filter, ValueFilter
-from hbmodel.store.gateway import first_rows, scan_multiplexer
-from hbmodel.store.gateway import store as gateway_store
+from hbmodel.store.gateway.call_sizes import CallSizes
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.first_rows import FEWEST, ReadScan, want_first_rows
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.ranges import KeyRange
 from tests.support.examples import examples
-from tests.support.gateway_tables import store_with_table
+from tests.support.gateway_tables import gateway_store, store_with_table
 from tests.support.proxy import Proxy
 
 TABLE = f"test_first_rows_{uuid4().hex[:8]}"
@@ -136,12 +135,11 @@ def test_an_iterator_may_be_closed_and_read_again(store: GatewayStore) -> None:
 
 @pytest.mark.hbase
 @pytest.mark.parametrize("backwards", [False, True])
-def test_more_than_may_be_on_the_way_at_once(store: GatewayStore, url: str, monkeypatch: pytest.MonkeyPatch, backwards: bool) -> None:
-    monkeypatch.setattr(first_rows, "FIRST_BYTES", 2000)
-    monkeypatch.setattr(first_rows, "PACKET", 500)
+def test_more_than_may_be_on_the_way_at_once(store: GatewayStore, url: str, backwards: bool) -> None:
+    sizes = CallSizes(first_bytes=2000, packet=500)
     scans = [Scan(KeyRange(key, key + b"\x00"), backwards, limit=1) for key in KEYS]
     for pool in (1, 3):
-        with connect(f"{url}?pool={pool}") as narrow:
+        with gateway_store(f"{url}?pool={pool}", sizes=sizes) as narrow:
             assert read(narrow, scans) == [[key] for key in KEYS]  # type: ignore[arg-type]
 
 
@@ -173,9 +171,8 @@ def test_in_the_fewest_calls_and_packets(proxy: Proxy, gateway: str, monkeypatch
 
 
 @pytest.mark.hbase
-def test_many_scans_open_further_connections(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_store, "SCANS_EACH", 20)
-    with connect(proxy.url + "?pool=2") as store:
+def test_many_scans_open_further_connections(proxy: Proxy) -> None:
+    with gateway_store(proxy.url + "?pool=2", sizes=CallSizes(scans_each=20)) as store:
         assert read(store, behind_each(KEYS[:59])) == [[key] for key in KEYS[:59]]  # type: ignore[arg-type]
         assert proxy.connections == 2
         assert read(store, behind_each(KEYS)) == [[key] for key in KEYS]  # type: ignore[arg-type]
@@ -196,20 +193,18 @@ def test_a_missing_table_or_family_is_told_by_the_iterators(store: GatewayStore)
     assert read(store, behind_each(KEYS[:FEWEST])) == [[key] for key in KEYS[:FEWEST]]
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waits between tries are not slept."""
-    monkeypatch.setattr(scan_multiplexer.time, "sleep", lambda seconds: None)
+def quick(url: str) -> GatewayStore:
+    """A store that does not wait between two tries."""
+    return gateway_store(url, sleep=lambda seconds: None)
 
 
 @pytest.mark.hbase
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("pool", [1, 2])
 @settings(max_examples=examples(30), deadline=None)
 @given(cut=st.integers(0, 12_000))
 def test_a_connection_that_breaks_anywhere_costs_no_row(store: GatewayStore, url: str, cut: int, pool: int) -> None:
     repeated: list[None] = []
-    with Proxy(url) as proxy, connect(f"{proxy.url}?pool={pool}") as through:
+    with Proxy(url) as proxy, quick(f"{proxy.url}?pool={pool}") as through:
         view = through.on_retry(lambda: repeated.append(None))  # type: ignore[attr-defined]
         proxy.cut_after_reply_bytes(cut)
         assert read(view, behind_each(KEYS)) == [[key] for key in KEYS]
@@ -218,10 +213,9 @@ def test_a_connection_that_breaks_anywhere_costs_no_row(store: GatewayStore, url
 
 
 @pytest.mark.hbase
-@pytest.mark.usefixtures("quick")
 def test_a_retry_is_reported_and_logged(proxy: Proxy, caplog: pytest.LogCaptureFixture) -> None:
     repeated: list[None] = []
-    with connect(proxy.url + "?pool=1") as through:
+    with quick(proxy.url + "?pool=1") as through:
         view = through.on_retry(lambda: repeated.append(None))  # type: ignore[attr-defined]
         proxy.cut_after_reply_bytes(1500)
         assert read(view, behind_each(KEYS)) == [[key] for key in KEYS]
@@ -230,10 +224,9 @@ def test_a_retry_is_reported_and_logged(proxy: Proxy, caplog: pytest.LogCaptureF
 
 
 @pytest.mark.hbase
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("attempts", [1, 2, 3])
 def test_no_more_attempts_than_allowed(proxy: Proxy, gateway: str, attempts: int) -> None:
-    with connect(f"{proxy.url}?pool=1&attempts={attempts}") as through:
+    with quick(f"{proxy.url}?pool=1&attempts={attempts}") as through:
         proxy.on_call(CALLS[gateway][0], *["cut"] * attempts)
         with pytest.raises(StoreUnavailable):
             read(through, behind_each(KEYS[:FEWEST]))  # type: ignore[arg-type]
@@ -242,9 +235,8 @@ def test_no_more_attempts_than_allowed(proxy: Proxy, gateway: str, attempts: int
 
 
 @pytest.mark.hbase
-@pytest.mark.usefixtures("quick")
 def test_a_gateway_that_is_away(proxy: Proxy) -> None:
-    with connect(proxy.url + "?retry_for=0&attempts=2") as through:
+    with quick(proxy.url + "?retry_for=0&attempts=2") as through:
         assert read(through, behind_each(KEYS)) == [[key] for key in KEYS]  # type: ignore[arg-type]
         proxy.refuse()
         proxy.cut_all()

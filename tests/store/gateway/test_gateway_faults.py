@@ -12,7 +12,7 @@ from attrs import frozen
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.session.connect import connect
 from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Family, PipelinedStore, Put, Store
-from hbmodel.store.gateway.batches import MAX_ROWS
+from hbmodel.store.gateway.call_sizes import CALL_SIZES
 from hbmodel.store.port import check_and_put_each
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.gateway_tables import store_with_table
@@ -98,7 +98,7 @@ def test_a_put_with_timestamps_is_repeated_with_the_same_ones(proxy: Proxy, gate
 
 
 def test_a_put_goes_on_behind_the_calls_that_were_acknowledged(proxy: Proxy, gateway: Gateway, store: Store, through: Store) -> None:
-    puts = [Put(b"many%05d" % number, {A: b"1"}, 7) for number in range(5 * MAX_ROWS)]
+    puts = [Put(b"many%05d" % number, {A: b"1"}, 7) for number in range(5 * CALL_SIZES.rows)]
     proxy.on_call(gateway.put_many, "pass", "pass", "cut")
     through.put(TABLE, puts)
     assert all(store.get(TABLE, [put.row for put in puts]))
@@ -185,7 +185,7 @@ def test_part_of_a_write_is_not_told_as_nothing(proxy: Proxy, gateway: Gateway, 
     """StoreUnavailable promises that nothing was done, so a put that stops halfway because nobody listens any more is in doubt."""
 
     # More calls than are sent ahead, whose replies may all come at once.
-    puts = [Put(b"part%05d" % number, {A: b"1"}, timestamp) for timestamp in range(7, 12) for number in range(MAX_ROWS)]
+    puts = [Put(b"part%05d" % number, {A: b"1"}, timestamp) for timestamp in range(7, 12) for number in range(CALL_SIZES.rows)]
     proxy.on_call(gateway.put_many, "last", "last")
     with pytest.raises(UnknownOutcome):
         through.put(TABLE, puts)

@@ -24,8 +24,12 @@ from tests.support.fronts import HttpFront, TlsFront
 
 PAGE = Path(__file__).parents[3] / "docs" / "stores.md"
 
+NOT_IN_A_URL = set(inspect.signature(GatewayClient.from_url).parameters) - {"url"}
+
 ARGUMENTS = {
-    name: parameter for name, parameter in inspect.signature(GatewayClient).parameters.items() if parameter.kind is parameter.KEYWORD_ONLY
+    name: parameter
+    for name, parameter in inspect.signature(GatewayClient).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY and name not in NOT_IN_A_URL
 }
 
 VALUES: dict[str, tuple[str, Any]] = {
@@ -50,36 +54,29 @@ VALUES: dict[str, tuple[str, Any]] = {
 }
 
 
-def given(monkeypatch: pytest.MonkeyPatch, url: str) -> dict[str, Any]:
-    """The arguments that a URL comes to."""
-    found: dict[str, Any] = {}
-    monkeypatch.setattr(Thrift1Store, "__init__", lambda self, **arguments: found.update(arguments))
-    Thrift1Store.from_url(url)
-    return found
-
-
 def test_options_are_the_constructors_arguments() -> None:
     assert set(OPTIONS) == set(ARGUMENTS) == set(VALUES)
+    assert {"sizes", "sleep"} == NOT_IN_A_URL
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_each_option_can_stand_in_the_url_and_in_the_environment(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text, value = VALUES[option]
-    assert given(monkeypatch, f"hbase://h?{option}={text}") == {"host": ["h"], option: value}
+    assert Thrift1Store.arguments_of(f"hbase://h?{option}={text}") == {"host": ["h"], option: value}
     monkeypatch.setenv(f"HBMODEL_{option.upper()}", "")
-    assert given(monkeypatch, "hbase://h") == {"host": ["h"]}
+    assert Thrift1Store.arguments_of("hbase://h") == {"host": ["h"]}
     monkeypatch.setenv(f"HBMODEL_{option.upper()}", text)
-    assert given(monkeypatch, "hbase://h") == {"host": ["h"], option: value}
+    assert Thrift1Store.arguments_of("hbase://h") == {"host": ["h"], option: value}
 
 
-def test_a_plus_sign_is_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert given(monkeypatch, "hbase://h?password=a+b%20c%2Bd")["password"] == "a+b c+d"
+def test_a_plus_sign_is_itself() -> None:
+    assert Thrift1Store.arguments_of("hbase://h?password=a+b%20c%2Bd")["password"] == "a+b c+d"
 
 
 def test_the_url_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HBMODEL_POOL", "9")
     monkeypatch.setenv("HBMODEL_TIMEOUT", "7")
-    assert given(monkeypatch, "hbase://h?pool=2") == {"host": ["h"], "pool": 2, "timeout": 7.0}
+    assert Thrift1Store.arguments_of("hbase://h?pool=2") == {"host": ["h"], "pool": 2, "timeout": 7.0}
     monkeypatch.undo()
     monkeypatch.setenv("HBMODEL_POOL", "9")
     assert Thrift1Store("h")._pool.size == 4  # the environment stands in for what a URL leaves out, not for arguments

@@ -6,7 +6,7 @@ import socket
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -27,7 +27,6 @@ from hbmodel.errors import (
     TableNotFound,
     UnknownOutcome,
 )
-from hbmodel.store.gateway import retry as calls
 from hbmodel.store.gateway.addresses import Gateway, Gateways
 from hbmodel.store.gateway.failures import first_line, is_passing, store_error
 from hbmodel.store.gateway.pipeline import Exchange
@@ -89,17 +88,13 @@ class Scripted:
         self.sent.clear()
 
 
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    waited: list[float] = []
-    monkeypatch.setattr(calls.time, "sleep", waited.append)
-    return waited
-
-
 Script = dict[str, list[Exception | None]]
 
 
-def caller(script: Script, attempts: int | None = 3, size: int = 1) -> tuple[RetryingCaller, list[Scripted]]:
+def caller(
+    script: Script, attempts: int | None = 3, size: int = 1, *, sleep: Callable[[float], Any] = lambda seconds: None, patience: float = 1
+) -> tuple[RetryingCaller, list[Scripted]]:
+    """A caller on scripted connections, and those that it has opened; it calls `sleep` where it would wait."""
     opened: list[Scripted] = []
 
     def connect() -> Scripted:
@@ -108,8 +103,8 @@ def caller(script: Script, attempts: int | None = 3, size: int = 1) -> tuple[Ret
         opened.append(Scripted(script))
         return opened[-1]
 
-    pool: Pool[Any] = Pool(connect, size, 1)
-    return RetryingCaller(pool, Backoff(attempts), (Refusal,)), opened
+    pool: Pool[Any] = Pool(connect, size, patience)
+    return RetryingCaller(pool, Backoff(attempts, sleep=sleep), (Refusal,)), opened
 
 
 def once(connection: Any) -> Any:
@@ -122,8 +117,9 @@ MOVED = Refusal("org.apache.hadoop.hbase.NotServingRegionException: t\n\tat java
 
 
 @pytest.mark.parametrize("effect", list(Idempotence))
-def test_what_was_not_sent_is_sent_again_whatever_it_does(waits: list[float], effect: Idempotence) -> None:
-    caller_, opened = caller({"connect": [NOT_SENT], "send": [NOT_SENT]})
+def test_what_was_not_sent_is_sent_again_whatever_it_does(effect: Idempotence) -> None:
+    waits: list[float] = []
+    caller_, opened = caller({"connect": [NOT_SENT], "send": [NOT_SENT]}, sleep=waits.append)
     assert caller_.run(effect, once) == "call"
     assert len(waits) == 2
     assert [connection.closed for connection in opened] == [True, False]
@@ -131,14 +127,15 @@ def test_what_was_not_sent_is_sent_again_whatever_it_does(waits: list[float], ef
 
 @pytest.mark.parametrize("effect", [Idempotence.NONE, Idempotence.SAME])
 @pytest.mark.parametrize("failure", [LOST, MOVED])
-def test_what_may_be_repeated_is(waits: list[float], effect: Idempotence, failure: Exception) -> None:
-    caller_, _ = caller({"receive": [failure, failure]})
+def test_what_may_be_repeated_is(effect: Idempotence, failure: Exception) -> None:
+    waits: list[float] = []
+    caller_, _ = caller({"receive": [failure, failure]}, sleep=waits.append)
     assert caller_.run(effect, once) == "call"
     assert len(waits) == 2
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_gateway_that_cannot_do_it_now_is_left_if_there_is_another(waits: list[float], alone: bool) -> None:
+def test_a_gateway_that_cannot_do_it_now_is_left_if_there_is_another(alone: bool) -> None:
     caller_, opened = caller({"receive": [MOVED, MOVED]})
     if not alone:
         gateways = Gateways([Gateway("one", 1), Gateway("other", 2)])
@@ -149,7 +146,7 @@ def test_a_gateway_that_cannot_do_it_now_is_left_if_there_is_another(waits: list
             return opened[-1]
 
         pool: Pool[Any] = Pool(lambda: gateways.connect(connect), 1, 1)
-        caller_ = RetryingCaller(pool, Backoff(3), (Refusal,))
+        caller_ = RetryingCaller(pool, Backoff(3, sleep=lambda seconds: None), (Refusal,))
     assert caller_.run(Idempotence.NONE, once) == "call"
     hosts = [connection.gateway.host for connection in opened]
     assert len(hosts) == (1 if alone else 3)
@@ -159,8 +156,9 @@ def test_a_gateway_that_cannot_do_it_now_is_left_if_there_is_another(waits: list
 
 
 @pytest.mark.parametrize("failure", [LOST, MOVED])
-def test_what_counts_anew_is_never_repeated(waits: list[float], failure: Exception) -> None:
-    caller_, opened = caller({"receive": [failure]})
+def test_what_counts_anew_is_never_repeated(failure: Exception) -> None:
+    waits: list[float] = []
+    caller_, opened = caller({"receive": [failure]}, sleep=waits.append)
     with pytest.raises(UnknownOutcome) as caught:
         caller_.run(Idempotence.ANEW, once, table="t")
     assert caught.value.table == "t"
@@ -182,15 +180,16 @@ def test_what_counts_anew_is_never_repeated(waits: list[float], failure: Excepti
         (Idempotence.ANEW, {"send": [NOT_SENT, None], "receive": [LOST]}, UnknownOutcome),
     ],
 )
-def test_what_is_raised_in_the_end(waits: list[float], effect: Idempotence, script: Script, outcome: type[StoreError]) -> None:
+def test_what_is_raised_in_the_end(effect: Idempotence, script: Script, outcome: type[StoreError]) -> None:
     caller_, _ = caller(script)
     with pytest.raises(StoreError) as caught:
         caller_.run(effect, once)
     assert type(caught.value) is outcome
 
 
-def test_a_refusal_is_told_at_once_and_keeps_the_connection(waits: list[float]) -> None:
-    caller_, opened = caller({"receive": [Refusal("java.io.IOException: no\n\tat java")]})
+def test_a_refusal_is_told_at_once_and_keeps_the_connection() -> None:
+    waits: list[float] = []
+    caller_, opened = caller({"receive": [Refusal("java.io.IOException: no\n\tat java")]}, sleep=waits.append)
     with pytest.raises(StoreError, match="HBase refused the request") as caught:
         caller_.run(Idempotence.NONE, once, table="t")
     assert (caught.value.reason, caught.value.table) == ("java.io.IOException: no", "t")
@@ -207,11 +206,14 @@ def test_waits_double_up_to_a_cap_with_at_most_half_left_out(attempts: int, firs
     assert len(waited) == attempts - 1
 
 
-def test_trying_ends_after_a_time_from_the_first_failure_but_never_before_the_least_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trying_ends_after_a_time_from_the_first_failure_but_never_before_the_least_tries() -> None:
     now = 1000.0
-    monkeypatch.setattr(calls.time, "monotonic", lambda: now)
+
+    def clock() -> float:
+        return now
+
     for retry_for, took, expected in ((30.0, 3.0, 10), (30.0, 60.0, LEAST_TRIES - 1), (0.0, 0.0, LEAST_TRIES - 1)):
-        waits = Backoff(retry_for=retry_for).waits()
+        waits = Backoff(retry_for=retry_for, now=clock).waits()
         now += 100  # nothing has failed yet
         found = 0
         while next(waits, None) is not None:
@@ -221,11 +223,9 @@ def test_trying_ends_after_a_time_from_the_first_failure_but_never_before_the_le
 
 
 @pytest.mark.parametrize(("retry_for", "took", "expected"), [(30, 0, 5), (30, 6, 5), (30, 12, 4), (30, 30, 2), (0, 0, 2), (30, 60, 2)])
-def test_a_gateway_that_never_answered_is_given_up_sooner(
-    waits: list[float], monkeypatch: pytest.MonkeyPatch, retry_for: float, took: float, expected: int
-) -> None:
+def test_a_gateway_that_never_answered_is_given_up_sooner(retry_for: float, took: float, expected: int) -> None:
     now, tries = 1000.0, 0
-    monkeypatch.setattr(calls.time, "monotonic", lambda: now)
+    waits: list[float] = []
 
     def call(_: Any) -> None:
         nonlocal now, tries
@@ -233,16 +233,16 @@ def test_a_gateway_that_never_answered_is_given_up_sooner(
         raise UnknownOutcome("It did not answer in time.")
 
     pool: Pool[Any] = Pool(lambda: Scripted({}), 1, 1, reached=lambda: False)
+    backoff = Backoff(retry_for=retry_for, sleep=waits.append, now=lambda: now)
     with pytest.raises(StoreUnavailable):
-        RetryingCaller(pool, Backoff(retry_for=retry_for), (Refusal,)).run(Idempotence.NONE, call)
+        RetryingCaller(pool, backoff, (Refusal,)).run(Idempotence.NONE, call)
     assert tries == expected
     assert len(waits) == expected - 1
 
 
-def test_a_call_that_waits_lets_others_have_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    caller_, opened = caller({"receive": [UnknownOutcome("lost")]})
+def test_a_call_that_waits_lets_others_have_its_turn() -> None:
     meanwhile: list[str] = []
-    monkeypatch.setattr(calls.time, "sleep", lambda _: meanwhile.append(caller_.run(Idempotence.ANEW, once)))
+    caller_, opened = caller({"receive": [UnknownOutcome("lost")]}, sleep=lambda _: meanwhile.append(caller_.run(Idempotence.ANEW, once)))
     assert caller_.run(Idempotence.NONE, once) == "call"
     assert meanwhile == ["call"]
     assert len(opened) == 2  # a pool of one
@@ -252,28 +252,23 @@ def test_a_call_that_waits_lets_others_have_its_turn(monkeypatch: pytest.MonkeyP
     ("effect", "failure", "outcome"),
     [(Idempotence.SAME, LOST, UnknownOutcome), (Idempotence.SAME, NOT_SENT, StoreClosed), (Idempotence.NONE, LOST, StoreClosed)],
 )
-def test_a_store_that_is_closed_meanwhile_does_not_hide_a_doubt(
-    monkeypatch: pytest.MonkeyPatch, effect: Idempotence, failure: Exception, outcome: type[StoreError]
-) -> None:
-    caller_, _ = caller({"receive" if failure is LOST else "send": [failure]})
-    monkeypatch.setattr(calls.time, "sleep", lambda _: caller_._pool.close())
+def test_a_store_that_is_closed_meanwhile_does_not_hide_a_doubt(effect: Idempotence, failure: Exception, outcome: type[StoreError]) -> None:
+    caller_, _ = caller({"receive" if failure is LOST else "send": [failure]}, sleep=lambda _: caller_._pool.close())
     with pytest.raises(outcome) as caught:
         caller_.run(effect, once)
     assert type(caught.value) is outcome
 
 
-def test_a_turn_that_does_not_come_again_does_not_hide_a_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_that_does_not_come_again_does_not_hide_a_doubt() -> None:
+    held: list[Any] = []
     for effect, outcome in ((Idempotence.SAME, UnknownOutcome), (Idempotence.NONE, StoreUnavailable)):
-        caller_, _ = caller({"receive": [LOST]})
-        held = []
-        monkeypatch.setattr(calls.time, "sleep", lambda _, held=held, caller_=caller_: held.append(caller_._pool.lease()))
-        monkeypatch.setattr(caller_._pool, "_patience", 0.01)
+        caller_, _ = caller({"receive": [LOST]}, sleep=lambda _: held.append(caller_._pool.lease()), patience=0.01)  # noqa: B023
         with pytest.raises(outcome, match="larger pool") as caught:
             caller_.run(effect, once)
         assert type(caught.value) is outcome
 
 
-def test_a_call_that_was_repeated_is_not_left_to_the_garbage_collector(waits: list[float]) -> None:
+def test_a_call_that_was_repeated_is_not_left_to_the_garbage_collector() -> None:
     caller_, _ = caller({"receive": [UnknownOutcome("lost")]})
 
     def call(connection: Any) -> Any:
@@ -340,8 +335,9 @@ def test_a_begun_exchange_is_ended_on_its_connection() -> None:
 
 
 @pytest.mark.parametrize("script", [{"connect": [NOT_SENT]}, {"send": [NOT_SENT]}])
-def test_what_could_not_be_begun_is_done_when_it_is_run(waits: list[float], script: Script) -> None:
-    caller_, opened = caller(script, size=2)
+def test_what_could_not_be_begun_is_done_when_it_is_run(script: Script) -> None:
+    waits: list[float] = []
+    caller_, opened = caller(script, size=2, sleep=waits.append)
     exchange = Exchange(requests(2))
     assert caller_.begin(exchange) is None
     assert all(connection.closed for connection in opened)
@@ -357,7 +353,7 @@ def test_nothing_is_begun_without_a_connection_to_spare() -> None:
 
 @pytest.mark.parametrize("script", [{"receive": [LOST]}, {"send": [None, NOT_SENT]}])
 @pytest.mark.parametrize("back", [True, False])
-def test_what_breaks_after_it_was_begun_is_in_doubt(waits: list[float], script: Script, back: bool) -> None:
+def test_what_breaks_after_it_was_begun_is_in_doubt(script: Script, back: bool) -> None:
     caller_, opened = caller({**{step: list(steps) for step, steps in script.items()}, "connect": [None]}, size=2)
     exchange = Exchange(requests(2))
     begun = caller_.begin(exchange)

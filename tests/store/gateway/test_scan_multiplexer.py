@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from hbmodel.errors import FamilyNotFound, StoreClosed, StoreError, StoreUnavailable, TableNotFound
 from hbmodel.session.connect import connect
 from hbmodel.store import MAX_ROW_LENGTH, Family, Put, Row, Scan
-from hbmodel.store.gateway import retry, scan_multiplexer
+from hbmodel.store.gateway import scan_multiplexer
 from hbmodel.store.gateway.joined_socket import JoinedSocket
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.ranges import KeyRange
 from tests.support.examples import examples
-from tests.support.gateway_tables import store_with_table
+from tests.support.gateway_tables import gateway_store, store_with_table
 from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.hbase
@@ -71,11 +71,9 @@ def proxy(store: GatewayStore, gateway: Gateway) -> Iterator[Proxy]:
         yield proxy
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waits between tries are told, not slept."""
-    monkeypatch.setattr(scan_multiplexer.time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(retry.time, "sleep", lambda seconds: None)
+def quick(url: str) -> Any:
+    """A store that does not wait between two tries."""
+    return gateway_store(url, sleep=lambda seconds: None)
 
 
 def flat(scan: Iterable[Sequence[Row]]) -> list[bytes]:
@@ -323,9 +321,9 @@ def test_a_scan_ends_with_its_store(gateway: Gateway, store: GatewayStore) -> No
     batch_size=st.sampled_from([7, 50, 1000]),
 )
 def test_a_scan_cut_anywhere_delivers_every_row_once(
-    proxy: Proxy, quick: None, *, cuts: list[int], backwards: bool, limit: int | None, batch_size: int
+    proxy: Proxy, *, cuts: list[int], backwards: bool, limit: int | None, batch_size: int
 ) -> None:
-    with opened(proxy.url) as store:
+    with quick(proxy.url) as store:
         proxy.cut_after_reply_bytes(cuts[0])
         rest = iter(cuts[1:])
         found: list[bytes] = []
@@ -337,8 +335,8 @@ def test_a_scan_cut_anywhere_delivers_every_row_once(
     assert found == (KEYS[::-1] if backwards else KEYS)[:limit]
 
 
-def test_what_a_scan_holds_goes_with_it_also_when_it_was_taken_up_again(proxy: Proxy, quick: None) -> None:
-    with opened(proxy.url) as store:
+def test_what_a_scan_holds_goes_with_it_also_when_it_was_taken_up_again(proxy: Proxy) -> None:
+    with quick(proxy.url) as store:
         gc.collect()
         gc.disable()
         try:
@@ -355,9 +353,9 @@ def test_what_a_scan_holds_goes_with_it_also_when_it_was_taken_up_again(proxy: P
 
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(1, 60_000), pool=st.integers(1, 3))
-def test_scans_that_share_a_cut_connection_all_go_on(proxy: Proxy, quick: None, cut: int, pool: int) -> None:
+def test_scans_that_share_a_cut_connection_all_go_on(proxy: Proxy, cut: int, pool: int) -> None:
     ranges = [KeyRange(KEYS[number], KEYS[number + 50]) for number in range(0, 250, 50)]
-    with opened(f"{proxy.url}?pool={pool}") as store:
+    with quick(f"{proxy.url}?pool={pool}") as store:
         proxy.cut_after_reply_bytes(cut)
         scans = store.scan(TABLE, [Scan(keys, batch_size=9) for keys in ranges])
         found: list[list[bytes]] = [[] for _ in scans]
@@ -367,7 +365,7 @@ def test_scans_that_share_a_cut_connection_all_go_on(proxy: Proxy, quick: None, 
     assert found == [KEYS[number : number + 50] for number in range(0, 250, 50)]
 
 
-def test_a_forgotten_scanner_is_opened_again_behind_the_last_row(store: GatewayStore, gateway: Gateway, quick: None) -> None:
+def test_a_forgotten_scanner_is_opened_again_behind_the_last_row(store: GatewayStore, gateway: Gateway) -> None:
     for backwards in (False, True):
         [scan] = store.scan(TABLE, [Scan(NUMBERED, backwards, batch_size=40)])
         found = [row.row for _ in range(2) for row in next(scan)]
@@ -389,8 +387,8 @@ def test_a_gateway_that_comes_back_in_time_is_waited_for(proxy: Proxy) -> None:
         assert found + flat(scan) == KEYS
 
 
-def test_a_gateway_that_stays_away_ends_the_scan_with_an_error(proxy: Proxy, quick: None) -> None:
-    with opened(proxy.url + "?retry_for=0") as store:
+def test_a_gateway_that_stays_away_ends_the_scan_with_an_error(proxy: Proxy) -> None:
+    with quick(proxy.url + "?retry_for=0") as store:
         [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=40)])
         next(scan)
         proxy.close()
@@ -399,13 +397,11 @@ def test_a_gateway_that_stays_away_ends_the_scan_with_an_error(proxy: Proxy, qui
                 flat(scan)
 
 
-def test_a_silent_gateway_is_given_more_time_with_each_try(
-    proxy: Proxy, gateway: Gateway, quick: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_gateway_is_given_more_time_with_each_try(proxy: Proxy, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     patience: list[float] = []
     limit = scan_multiplexer.ThriftConnection.limit
     monkeypatch.setattr(scan_multiplexer.ThriftConnection, "limit", lambda self, timeout: (patience.append(timeout), limit(self, timeout)))
-    with opened(proxy.url + "?timeout=0.2") as store:
+    with quick(proxy.url + "?timeout=0.2") as store:
         proxy.on_call(gateway.rows, *["pass"] * gateway.whole.count(gateway.rows), "mute", "mute")
         assert read(store, Scan(NUMBERED, batch_size=200)) == [KEYS]
         assert 0.4 in patience
@@ -425,9 +421,9 @@ def answered(store: GatewayStore) -> None:
 @pytest.mark.parametrize(("options", "most"), [("attempts=1", 1), ("retry_for=0", 5)])
 @pytest.mark.parametrize("scan", [Scan(NUMBERED), Scan(NUMBERED, limit=5)])
 def test_a_gateway_that_falls_silent_is_given_up_after_as_many_tries_as_elsewhere(
-    proxy: Proxy, gateway: Gateway, quick: None, options: str, most: int, scan: Scan
+    proxy: Proxy, gateway: Gateway, options: str, most: int, scan: Scan
 ) -> None:
-    with opened(f"{proxy.url}?timeout=0.1&{options}") as store:
+    with quick(f"{proxy.url}?timeout=0.1&{options}") as store:
         answered(store)
         for method in {gateway.rows, gateway.open, *gateway.whole}:
             proxy.on_call(method, *["mute"] * 20)

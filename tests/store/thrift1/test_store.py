@@ -21,7 +21,7 @@ from hbmodel.errors import (
 )
 from hbmodel.store import Delete, Family, Put, Row, Scan
 from hbmodel.store.filters import KeyOnly
-from hbmodel.store.gateway.batches import MAX_ROWS
+from hbmodel.store.gateway.call_sizes import CALL_SIZES
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.gateway_tables import store_with_table, values
@@ -56,7 +56,7 @@ def test_get_keeps_order_and_repetitions_and_says_what_is_absent(store: Thrift1S
 
 
 def test_many_rows_take_several_calls(store: Thrift1Store) -> None:
-    count = 2 * MAX_ROWS + 7
+    count = 2 * CALL_SIZES.rows + 7
     store.put(TABLE, [Put(b"m%05d" % number, {A: b"%d" % number}, 5) for number in range(count)])
     rows = store.get(TABLE, [b"m%05d" % number for number in range(-1, count)])
     assert rows[0] is None

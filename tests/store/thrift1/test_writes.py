@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from hbmodel.store import Delete, Put
 from hbmodel.store.gateway.attributes import ttl_attributes
-from hbmodel.store.gateway.batches import MAX_BYTES, MAX_ROWS, check_puts
+from hbmodel.store.gateway.batches import check_puts
+from hbmodel.store.gateway.call_sizes import CALL_SIZES
 from hbmodel.store.thrift1.service import PutCell
 from hbmodel.store.thrift1.writes import delete_calls, put_calls
 
@@ -61,19 +62,19 @@ def test_calls_leave_the_same_where_the_size_is_known(puts: list[Put]) -> None:
             for row in call.rows
             for cell in row.mutations
         ]
-        for size in (None, check_puts("t", puts), MAX_BYTES + 1)
+        for size in (None, check_puts("t", puts), CALL_SIZES.write_bytes + 1)
     ]
     assert cells[0] == cells[1] == cells[2]
 
 
 def test_calls_are_bounded_in_rows() -> None:
-    puts = [Put(b"%d" % number, {b"d:x": b""}, 1) for number in range(2 * MAX_ROWS + 1)]
+    puts = [Put(b"%d" % number, {b"d:x": b""}, 1) for number in range(2 * CALL_SIZES.rows + 1)]
     for size in (None, check_puts("t", puts)):
-        assert [len(call.rows) for call in put_calls(puts, size)] == [MAX_ROWS, MAX_ROWS, 1]
+        assert [len(call.rows) for call in put_calls(puts, size)] == [CALL_SIZES.rows, CALL_SIZES.rows, 1]
 
 
 def test_calls_are_bounded_in_bytes_but_for_a_single_large_row() -> None:
-    large, small = bytes(MAX_BYTES * 2), bytes(MAX_BYTES // 3)
+    large, small = bytes(CALL_SIZES.write_bytes * 2), bytes(CALL_SIZES.write_bytes // 3)
     puts = [Put(b"%d" % number, {b"d:x": value}, 1) for number, value in enumerate([small, large, small, small, small])]
     for size in (None, check_puts("t", puts)):
         assert [len(call.rows) for call in put_calls(puts, size)] == [1, 1, 2, 1]

@@ -21,7 +21,7 @@ from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableExis
 from hbmodel.localhbase.jars import cache_directory
 from hbmodel.store import Delete, Family, Put, Scan
 from hbmodel.store.filters import KeyOnly
-from hbmodel.store.gateway.batches import MAX_BYTES, MAX_ROWS
+from hbmodel.store.gateway.call_sizes import CALL_SIZES
 from hbmodel.store.gateway.failures import is_passing, store_error
 from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.ranges import KeyRange
@@ -151,9 +151,9 @@ def test_puts_are_sent_in_their_order_with_their_own_times_and_lives(puts: list[
 
 
 def test_calls_are_bounded_in_rows_and_bytes_but_for_a_single_large_row() -> None:
-    many = [Put(b"%d" % number, {b"d:x": b""}, 1) for number in range(2 * MAX_ROWS + 1)]
-    assert [len(call) for call in sent_puts(put_requests(b"t", many))] == [MAX_ROWS, MAX_ROWS, 1]
-    large, third = Put(b"l", {b"d:x": bytes(MAX_BYTES * 2)}), Put(b"s", {b"d:x": bytes(MAX_BYTES // 3)})
+    many = [Put(b"%d" % number, {b"d:x": b""}, 1) for number in range(2 * CALL_SIZES.rows + 1)]
+    assert [len(call) for call in sent_puts(put_requests(b"t", many))] == [CALL_SIZES.rows, CALL_SIZES.rows, 1]
+    large, third = Put(b"l", {b"d:x": bytes(CALL_SIZES.write_bytes * 2)}), Put(b"s", {b"d:x": bytes(CALL_SIZES.write_bytes // 3)})
     assert [len(call) for call in sent_puts(put_requests(b"t", [third, large, third, third, third]))] == [1, 1, 2, 1]
     names = [name for name, _ in delete_requests(b"t", [Delete(put.row) for put in many])]
     assert names == ["deleteMultiple", "deleteMultiple", "deleteSingle"]
