@@ -156,7 +156,7 @@ class Moves:
         """Whether the phase of a batch of versioned objects is over."""
         return batch.phase is not None and self.phase(batch.owners[0].schema) is not batch.phase
 
-    def between(self, batch: Batch, bound: int, *, insert: bool) -> Protocol[Any] | None:
+    def between(self, batch: Batch, bound: int, *, insert: bool, rounds: int) -> Protocol[Any] | None:
         """The protocol that writes a batch while its objects are in two tables, or None if they are in one."""
         phase, schema = batch.phase, batch.owners[0].schema
         if phase is None or phase.seals is None:
@@ -170,7 +170,8 @@ class Moves:
         source, target = (VersionedRowPlanner(of.schema, of.written, bound) for of in bindings)
         way = Way(source, evolve(target, over_closed=phase.back), phase.back, phase.seals)
         writes = [PairedWrite(*(rewritten(layout, write) for layout in layouts)) for write in batch.writes]
-        return write_between(way, writes, {layout.table: batch.sent_to(layout.table) for layout in layouts}, insert=insert)
+        sent = {layout.table: batch.sent_to(layout.table) for layout in layouts}
+        return write_between(way, writes, sent, insert=insert, rounds=rounds)
 
     def stayed(self, batch: Batch) -> bool:
         """Whether the writes of a batch may be acknowledged: not if the phase changed while they ran."""

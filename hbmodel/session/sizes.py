@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from hbmodel.protocol.seal_and_move import ROUNDS
 from hbmodel.query.first_of_each import PLANNED, TOGETHER
 from hbmodel.session.batches import BATCH_ROWS
 from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
@@ -18,6 +19,7 @@ class SessionSizes:
         scans: scans of `first_of_each` that are begun before the first answer is awaited, at most.
         ranges: ranges of keys for which `first_of_each` makes one plan, at most.
         batch_rows: writes in one batch of a commit, at most, unless more of them go into one row.
+        move_rounds: rounds after which a write is given up because other programs keep moving its object from one table to another.
         unswept: batches whose index entries could not be brought up to date that are remembered, at most.
     """
 
@@ -25,6 +27,7 @@ class SessionSizes:
     scans: int = TOGETHER
     ranges: int = PLANNED
     batch_rows: int = BATCH_ROWS
+    move_rounds: int = ROUNDS
     unswept: int = 16
 
 

@@ -296,9 +296,11 @@ class UnitOfWork:
                 self._unswept.append((store, running))
 
     def _protocol(self, current: Batch) -> Protocol[Any]:
-        between = None if current.phase is None else self._moves.between(current, self._clock.bound, insert=self._inserting)
-        if between is not None:
-            return between
+        if current.phase is not None:
+            bound, rounds = self._clock.bound, self._sizes.move_rounds
+            between = self._moves.between(current, bound, insert=self._inserting, rounds=rounds)
+            if between is not None:
+                return between
         binding = current.binding = self._bind(current.schema)
         binding.check_writable()
         able = self._view(current.schema).capabilities

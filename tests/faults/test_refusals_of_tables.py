@@ -159,13 +159,16 @@ def test_several_gateways_that_are_not_there_are_one_error() -> None:
         store.tables()
 
 
-def test_a_gateway_that_does_not_read_the_table_of_namespaces_says_who_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreadable(*_: Any) -> Iterator[Any]:
+def test_a_gateway_that_does_not_read_the_table_of_namespaces_says_who_lists_them() -> None:
+    def unreadable() -> Iterator[Any]:
         raise hb.TableNotFound("There is no such table.")
         yield
 
-    monkeypatch.setattr(Thrift1Store, "_scan", lambda *_: [unreadable()])
-    with hb.connect("hbase://127.0.0.1:1") as store, pytest.raises(hb.CapabilityError, match="Thrift1 gateway cannot list the namespaces"):
+    class Unreadable(Thrift1Store):
+        def _scan(self, *_: Any) -> Any:
+            return [unreadable()]
+
+    with Unreadable("127.0.0.1", 1) as store, pytest.raises(hb.CapabilityError, match="Thrift1 gateway cannot list the namespaces"):
         store.namespaces()
 
 

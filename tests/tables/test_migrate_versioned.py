@@ -18,8 +18,8 @@ import hbmodel as hb
 from hbmodel.protocol.migration import BEFORE, CUT, DONE, HALTING, MOVING, PREPARED, RETURNED, RETURNING, TURNED
 from hbmodel.protocol.move_marks import LEAVING, MoveMark
 from hbmodel.protocol.row_seals import Way
-from hbmodel.protocol.seal_and_move import write_between
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.session.sizes import SessionSizes
 from hbmodel.store import Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
@@ -571,7 +571,8 @@ def test_a_program_that_knows_nothing_of_the_move_does_not_write_a_sealed_row(st
 
 
 def test_a_write_whose_row_others_keep_moving_is_given_up(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = hb.Session(store, lease=0, longest_call=0.05, grace=20, clock_bound=2)
+    opened = partial(hb.Session, store, lease=0, longest_call=0.05, grace=20, clock_bound=2)
+    session = opened(sizes=SessionSizes(move_rounds=1))
     session.add(parcel(1))
     session.commit()
     hb.create_tables(store, Sent)
@@ -591,10 +592,10 @@ def test_a_write_whose_row_others_keep_moving_is_given_up(store: hb.Store, monke
 
     session.update(session.get(Sent, number=1, city=1), count=5)
     with monkeypatch.context() as patched:
-        patched.setattr("hbmodel.session.moves.write_between", partial(write_between, rounds=1))
         patched.setattr(store, "get", slow)
         with pytest.raises(hb.ConflictError, match="Other programs keep moving the object: try again"):
             session.commit()
+    session = opened()
     session.update(session.get(Sent, number=1, city=1), count=6)
     session.commit()
     assert [one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()] == [6]

@@ -246,7 +246,7 @@ def test_a_command_is_repeated(url: str, tmp_path: Path, monkeypatch: pytest.Mon
         if len(slept) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("hbmodel.tools.cli.index.time.sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     result = run(url, tmp_path, "verify", "--every", "10m")
     assert slept == [600, 600, 600]
     assert result.exit_code == 1
