@@ -6,14 +6,20 @@ STAMP := $(VENV)/.installed
 STORE ?= embedded
 PYTEST_ARGS ?=
 TESTED ?=
+FILES ?=
+TIMES ?= 5
+STRESS ?=
+SEED ?=
 MINUTES ?= 10
 SWEEPS ?=
 WHEELS ?= dist
 
+DEFAULT_SUITE := -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not repeated and not checked"
+
 # The tests start many processes, and each would compile the library and the tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo wheel test test-fast test-all test-pythons check-samples check-protocol lint typecheck bench soak docs format update clean
+.PHONY: demo wheel test test-fast test-all test-pythons test-stress check-samples check-protocol lint typecheck bench soak docs format update clean
 
 # pip itself first: from 25.3 on it can hold the build backend to the same versions.
 $(STAMP): pyproject.toml constraints.txt hbmodel/_version.py
@@ -29,7 +35,7 @@ wheel: $(STAMP)  ## what pip installs elsewhere, in WHEELS
 	$(BIN)/python -m pip wheel --quiet --no-deps --build-constraint constraints.txt --wheel-dir $(WHEELS) .
 
 test: $(STAMP)  ## the default suite, real HBase included
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not repeated and not checked" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(DEFAULT_SUITE) $(PYTEST_ARGS)
 
 test-fast: $(STAMP)  ## without a real HBase, the model checker and lengthy tests, with fewer examples of each property
 	HBMODEL_TEST_EXAMPLES=0.2 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not lengthy and not hbase and not model" $(PYTEST_ARGS)
@@ -39,6 +45,11 @@ test-all: $(STAMP)  ## everything, long runs too, with twice the examples of eac
 
 test-pythons:  ## the fast suite on every Python from 3.11 on that this machine has, but those in TESTED
 	.ci/test-pythons $(TESTED)
+
+# STRESS is how many busy processes there are in all, one for each core by default. SEED, which each run prints, repeats its order.
+test-stress: $(STAMP)  ## the default suite, or FILES, TIMES times beside STRESS busy processes, the files in a random order of SEED
+	$(BIN)/python -m tests.stress --times $(TIMES) $(if $(STRESS),--busy $(STRESS)) $(if $(SEED),--seed $(SEED)) -- \
+		$(DEFAULT_SUITE) $(FILES) $(PYTEST_ARGS)
 
 check-samples: $(STAMP)  ## samples and mutants of the model checker, on two processes; where they pass, `make test` leaves them out
 	$(BIN)/python -m tests.checker.checked_code

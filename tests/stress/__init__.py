@@ -1,0 +1,1 @@
+"""Tests run several times on a machine that is kept busy, to find those that fail by chance."""
