@@ -24,7 +24,7 @@ class PageSizes:
     bytes: int = 4 * 1024 * 1024
 
     @property
-    def keys_of_rows(self) -> Sequence[int]:
+    def keys_of_many_rows(self) -> Sequence[int]:
         """The same where the keys of many rows are read, since a batch has the first pages of all its rows."""
         return (*self.cells[1:2], *self.keys)
 

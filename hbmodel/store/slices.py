@@ -140,7 +140,7 @@ class SliceReader:
     def _sizes(self, scan: SliceScan) -> Sequence[int]:
         if not scan.keys_only:
             return self._pages.cells
-        return self._pages.keys if scan.single else self._pages.keys_of_rows
+        return self._pages.keys if scan.single else self._pages.keys_of_many_rows
 
     def _first_size(self, scan: SliceScan) -> int:
         """Cells in the first page of each row: of a single one more, once reads have shown how large cells are, if so many are wanted."""
