@@ -90,7 +90,7 @@ class Gate(RecordingStore):
     def get(self, table: str, rows: Any, columns: Any = ()) -> Any:
         if table == "orders":
             self.reached.set()
-            assert self.open.wait(10)
+            assert self.open.wait(60)
         return super().get(table, rows, columns)
 
 
@@ -103,7 +103,7 @@ def test_a_session_used_by_two_threads_at_once_says_so() -> None:
         worker = threading.Thread(target=lambda: outcomes.append(session.commit()))
         worker.start()
         try:
-            assert store.reached.wait(10)
+            assert store.reached.wait(60)
             for name, call in {**CALLS, "close": hb.Session.close}.items():
                 with pytest.raises(hb.SessionThreadError, match="Another thread is using this session"):
                     call(session)

@@ -399,7 +399,7 @@ class Once(Writing):
         if case.proxy.fired:
             assert type(error) is UnknownOutcome
             right = self.alike(self.after(case) if case.fault in CARRIED_OUT else before)
-            deadline = monotonic() + 5  # nobody waited for the silent gateway to do it
+            deadline = monotonic() + 60  # nobody waited for the silent gateway to do it
             while (found := self.alike(case.state())) != right and monotonic() < deadline:
                 sleep(0.01)
             assert found == right

@@ -33,7 +33,7 @@ def one_line(error: pytest.ExceptionInfo[LocalHBaseError]) -> str:
     return text
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

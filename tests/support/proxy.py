@@ -17,6 +17,9 @@ from urllib.parse import urlsplit
 _MESSAGE = re.compile(rb"\x80\x01\x00\x01\x00\x00\x00(.)([A-Za-z0-9]+)", re.DOTALL)
 _ROWS = re.compile(rb"(?:scannerGetList|getScannerRows).{4}\x08\x00\x01.{4}\x08\x00\x02(.{4})\x00", re.DOTALL)
 
+PATIENCE = 60
+"""Seconds in which what was begun comes to its end, on a machine that is busy with other things too."""
+
 
 class Proxy:
     """Listens on a free port of this machine and forwards to a gateway with binary protocol and buffered transport."""
@@ -76,8 +79,8 @@ class Proxy:
             return sum(link.open for link in self._links)
 
     def falls_to(self, count: int) -> bool:
-        """Whether there are no more connections than that, or are not within the next five seconds."""
-        deadline = time.monotonic() + 5
+        """Whether there are no more connections than that, or will be soon."""
+        deadline = time.monotonic() + PATIENCE
         while self.open_links() > count:
             if time.monotonic() > deadline:
                 return False
@@ -115,8 +118,8 @@ class Proxy:
         return [struct.unpack(">i", rows)[0] for link in self._every_link for rows in _ROWS.findall(bytes(link.requests))]
 
     def saw(self, count: int, method: str) -> bool:
-        """Whether a method was called so often, or is within the next five seconds: some requests are sent without waiting."""
-        deadline = time.monotonic() + 5
+        """Whether a method was called so often, or will be soon: some requests are sent without waiting."""
+        deadline = time.monotonic() + PATIENCE
         while self.calls().count(method) < count:
             if time.monotonic() > deadline:
                 return False

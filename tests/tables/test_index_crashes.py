@@ -254,12 +254,12 @@ def test_a_builder_adopts_nothing_once_another_has_adopted_the_rows(store: hb.St
     def stop(progress: hb.IndexProgress) -> None:
         if progress.phase == "building":
             begun.set()
-            done.wait(20)
+            done.wait(60)
 
     with ThreadPoolExecutor(1) as pool:
         second = pool.submit(build, store, two.after, "by_note", progress=stop)
         try:
-            begun.wait(20)
+            begun.wait(60)
             assert build(store, two.after).readable
             session = open_session(store)
             session.delete_key(two.after, name="03")

@@ -324,7 +324,7 @@ def in_child(work: Callable[[], bool]) -> int:
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(5)
+        server.settimeout(60)
         yield server
 
 
@@ -385,11 +385,11 @@ def test_a_lock_that_another_thread_held_at_the_fork_does_not_block_the_child() 
     def hold() -> None:
         with lock:
             held.set()
-            done.wait(10)
+            done.wait(60)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(10)
+    held.wait(60)
     try:
 
         def child() -> bool:
