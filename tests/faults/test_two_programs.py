@@ -11,7 +11,8 @@ import pytest
 from tests.support.called_kinds import KINDS, Kind
 from tests.support.calls_of_kinds import DEEDS, beginnings, fitting
 from tests.support.examples import examples
-from tests.support.two_programs import Fault, Stage, random_schedule
+from tests.support.turns import short_turns
+from tests.support.two_programs import Fault, Stage
 
 STORES = [
     pytest.param(name, limited, id=f"{name}{', limited' if limited else ''}")
@@ -39,7 +40,7 @@ def some(of: list[Case], seed: str) -> list[Case]:
 def test_two_calls_leave_what_some_order_of_them_leaves(name: str, distinct: bool, limited: bool) -> None:
     stage = Stage.of_kind(KINDS[name], distinct=distinct, limited=limited)
     for number, (begin, pair, seed) in enumerate(some(cases(KINDS[name]), f"{name} {distinct}")):
-        result = stage.run(begin, pair, number, random_schedule(seed))
+        result = stage.run(begin, pair, number, short_turns(seed))
         assert result.wrong is None, (begin, pair, seed, result.wrong)
 
 
@@ -100,7 +101,7 @@ def test_every_call_beside_every_one_that_is_interrupted(name: str, distinct: bo
 def test_every_two_calls(name: str, distinct: bool) -> None:
     stage = Stage.of_kind(KINDS[name], distinct=distinct)
     for number, (begin, pair, seed) in enumerate(spread(cases(KINDS[name]), f"{name} {distinct}")):
-        result = stage.run(begin, pair, number, random_schedule(seed))
+        result = stage.run(begin, pair, number, short_turns(seed))
         assert result.wrong is None, (begin, pair, seed, result.wrong)
 
 

@@ -89,3 +89,18 @@ def random_turns(seed: int) -> Schedule:
         return at
 
     return choose
+
+
+def short_turns(seed: int) -> Schedule:
+    """A schedule of stretches of at most five turns, drawn from a seed; after each another thread goes on."""
+    drawn = random.Random(seed)
+    at, left = -1, 0
+
+    def choose(alive: Sequence[int]) -> int:
+        nonlocal at, left
+        if left == 0 or at not in alive:
+            at, left = drawn.choice([other for other in alive if other != at]), drawn.randrange(1, 6)
+        left -= 1
+        return at
+
+    return choose

@@ -6,8 +6,6 @@ pauses that the programs make themselves, or moves with every request.
 
 from __future__ import annotations
 
-import random
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
@@ -23,6 +21,7 @@ from tests.support.called_kinds import Kind, Row, State, names
 from tests.support.calls_of_kinds import DEEDS
 from tests.support.deeds import Program
 from tests.support.faulty import Call, RecordingStore
+from tests.support.turns import Schedule, Turns
 from tests.support.two_outcomes import INTERRUPTED, Pair
 
 
@@ -99,53 +98,6 @@ def _deletes(items: Sequence[Any]) -> bool:
     return any(deletes_now(item if isinstance(item, list | tuple) else getattr(item, "mutations", (item,))) for item in items)
 
 
-class Turns:
-    """Decides which of two threads goes on.
-
-    Args:
-        schedule: chooses 0 or 1; called only while both may go on.
-    """
-
-    def __init__(self, schedule: Callable[[], int]) -> None:
-        self._schedule = schedule
-        self._gates = (threading.Semaphore(0), threading.Semaphore(0))
-        self._arrived = threading.Semaphore(0)
-        self._threads: dict[int, int] = {}
-        self._alive = [True, True]
-        self.taken: list[int] = []
-
-    def wait(self) -> None:
-        """Waits for this thread's turn; returns at once in any other thread."""
-        at = self._threads.get(threading.get_ident())
-        if at is not None:
-            self._arrived.release()
-            self._gates[at].acquire()
-
-    def run(self, programs: Sequence[Callable[[], None]]) -> None:
-        """Runs two programs to their end."""
-
-        def one(at: int) -> None:
-            self._threads[threading.get_ident()] = at
-            self.wait()
-            try:
-                programs[at]()
-            finally:
-                self._alive[at] = False
-                self._arrived.release()
-
-        threads = [threading.Thread(target=one, args=(at,)) for at in (0, 1)]
-        for thread in threads:
-            thread.start()
-            self._arrived.acquire()
-        while any(self._alive):
-            at = self._schedule() if all(self._alive) else self._alive.index(True)
-            self.taken.append(at)
-            self._gates[at].release()
-            self._arrived.acquire()
-        for thread in threads:
-            thread.join()
-
-
 Errors = tuple[type[BaseException] | None, type[BaseException] | None]
 """What each of two calls raised."""
 
@@ -180,7 +132,7 @@ class Stage:
         hb.create_tables(store, of.model)
         return cls(of, store, hb.Sessions(store))
 
-    def run(self, begin: Sequence[str], deeds: Sequence[str], number: int, schedule: Callable[[], int]) -> Result:
+    def run(self, begin: Sequence[str], deeds: Sequence[str], number: int, schedule: Schedule) -> Result:
         """Makes two calls at once; `number` must be new, since the key and the values come from it."""
         key, base = f"{number:07}", 10 * number
         with (
@@ -306,18 +258,3 @@ class Stage:
                 if not hits:
                     return found, f"{name}: the index finds nothing"
         return found, None
-
-
-def random_schedule(seed: int) -> Callable[[], int]:
-    """A schedule of stretches of turns, drawn from a seed."""
-    drawn = random.Random(seed)
-    at, left = drawn.randrange(2), drawn.randrange(1, 6)
-
-    def choose() -> int:
-        nonlocal at, left
-        if left == 0:
-            at, left = 1 - at, drawn.randrange(1, 6)
-        left -= 1
-        return at
-
-    return choose
