@@ -324,10 +324,9 @@ def test_a_row_deleted_and_added_again_has_nothing_of_the_old_one(bed: Bed) -> N
 
 def test_delete_under_a_random_salt_empties_every_bucket_and_the_index(bed: Bed) -> None:
     session = bed.use(Hit, Logged)
-    for _ in range(6):  # a repeated load leaves copies in several buckets
+    while len(rows_of(bed.store, "hits")) < 2:  # a repeated load leaves copies in several buckets
         with hb.Session(bed.store) as other:
             other.add_all([Hit(at=DAY, serial=1, page="/"), Logged(serial=1, page="/")])
-    assert len(rows_of(bed.store, "hits")) > 1
     session.delete_key(Hit, at=DAY, serial=1)
     session.delete(Logged(serial=1, page=""))
     session.delete_key(Hit, at=DAY, serial=2)
