@@ -95,8 +95,8 @@ def test_a_test_that_fails_in_one_run_is_named_with_its_seed(tmp_path: Path) -> 
     found = stressed(tmp_path, "--times", "2", "--busy", "1", "--seed", "3")
     assert found.returncode == 1, found.stderr
     assert [line for line in found.stdout.splitlines() if line.startswith("run ")] == [
-        "run 1 of 2, seed 3, beside 1 busy process(es)",
-        "run 2 of 2, seed 4, beside 1 busy process(es)",
+        "run 1 of 2, seed 3, busy processes: 1",
+        "run 2 of 2, seed 4, busy processes: 1",
     ]
     assert found.stdout.splitlines()[-1] == "failed 1 of 2 times: test_c.py::test_second (seeds 3)"
     again = stressed(tmp_path, "--times", "1", "--busy", "0", "--seed", "3")

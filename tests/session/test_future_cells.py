@@ -537,6 +537,16 @@ def test_a_put_that_is_not_blind_is_refused_under_a_cell_far_ahead(bed: Bed, mod
     assert session.get(model, **key_seen(model, beside)).m == 2
 
 
+def test_objects_of_one_row_that_are_put_together_wait_for_the_cell_of_one(bed: Bed) -> None:
+    session = bed.use(SeenWide)
+    session.add_all([SeenWide(r="r", k=k, m=1) for k in "ab"])
+    session.commit()
+    moved_ahead(bed, SeenWide, b"m")
+    session.add_all([SeenWide(r="r", k=k, m=2) for k in "abc"])
+    session.commit()
+    assert [session.get(SeenWide, r="r", k=k).m for k in "abc"] == [2, 2, 2]
+
+
 def test_a_none_that_deletes_its_cell_waits_for_it_too(bed: Bed) -> None:
     session = bed.use(Seen)
     session.add(Seen(k="a", m=1, o="old"))

@@ -31,7 +31,7 @@ def main() -> None:
     runs: dict[int, Outcomes | None] = {}
     with busy_processes(chosen.busy):
         for seed in range(chosen.seed, chosen.seed + chosen.times):
-            print(f"run {len(runs) + 1} of {chosen.times}, seed {seed}, beside {chosen.busy} busy process(es)", flush=True)
+            print(f"run {len(runs) + 1} of {chosen.times}, seed {seed}, busy processes: {chosen.busy}", flush=True)
             options = ["-p", file_order.__name__, f"--file-order={seed}", *recorded_in(RECORD)]
             runs[seed] = outcomes_of([sys.executable, "-m", "pytest", *options, *chosen.arguments], RECORD)
     wrong = failures(runs)

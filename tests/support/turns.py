@@ -79,27 +79,23 @@ class Turns:
 def random_turns(seed: int) -> Schedule:
     """A schedule of stretches of turns, some of them long, drawn from a seed."""
     drawn = random.Random(seed)
-    at, left = -1, 0
-
-    def choose(alive: Sequence[int]) -> int:
-        nonlocal at, left
-        if left == 0 or at not in alive:
-            at, left = drawn.choice(alive), drawn.choice((1, 1, 2, 3, 5, 8, 20, 1000))
-        left -= 1
-        return at
-
-    return choose
+    return _in_stretches(lambda alive, _: drawn.choice(alive), lambda: drawn.choice((1, 1, 2, 3, 5, 8, 20, 1000)))
 
 
 def short_turns(seed: int) -> Schedule:
     """A schedule of stretches of at most five turns, drawn from a seed; after each another thread goes on."""
     drawn = random.Random(seed)
+    return _in_stretches(lambda alive, at: drawn.choice([other for other in alive if other != at]), lambda: drawn.randrange(1, 6))
+
+
+def _in_stretches(following: Callable[[Sequence[int], int], int], length: Callable[[], int]) -> Schedule:
+    """A schedule of stretches of turns: which thread has the next one, given those that may and the last one, and how long it is."""
     at, left = -1, 0
 
     def choose(alive: Sequence[int]) -> int:
         nonlocal at, left
         if left == 0 or at not in alive:
-            at, left = drawn.choice([other for other in alive if other != at]), drawn.randrange(1, 6)
+            at, left = following(alive, at), length()
         left -= 1
         return at
 
