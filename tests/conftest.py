@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -49,6 +50,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "local_hbase" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.hbase)
     mark_left_out(items)
+
+
+def pytest_collection_finish() -> None:
+    """Takes what was collected, a million objects, out of every later collection of garbage, or each takes half a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

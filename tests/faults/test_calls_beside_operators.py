@@ -45,6 +45,7 @@ def check(name: str, cases: Iterable[Drawn], caplog: pytest.LogCaptureFixture) -
         assert not said or name.startswith("drop"), (begin, pair, seed, distinct, limited, crash, said)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", WORKS)
 def test_two_calls_leave_what_some_order_of_them_leaves_beside(name: str, caplog: pytest.LogCaptureFixture) -> None:
     check(name, drawn(name, 0, examples(8)), caplog)

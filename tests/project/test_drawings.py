@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import runpy
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,14 +12,19 @@ from xml.etree import ElementTree
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PROGRAMS: list[dict[str, Any]] = [runpy.run_path(str(path)) for path in sorted((DOCS / "drawings").glob("*.py"))]
-DRAWN: dict[str, str] = {name: text for program in PROGRAMS for name, text in program["drawings"]().items()}
-STYLES: dict[str, str] = {name: program["STYLE"] for program in PROGRAMS for name in program["drawings"]()}
+NAMES = sorted(path.name for path in (DOCS / "drawings").glob("*.svg"))
 PROGRAM = runpy.run_path(str(DOCS / "drawings" / "canvas" / "__init__.py"))
 SVG = "{http://www.w3.org/2000/svg}"
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
+
+
+@cache
+def drawn() -> dict[str, tuple[str, str]]:
+    """The drawings that the programs make, by the names of their files, each with its style; some load rows to count them."""
+    programs = [runpy.run_path(str(path)) for path in sorted((DOCS / "drawings").glob("*.py"))]
+    return {name: (svg, program["STYLE"]) for program in programs for name, svg in program["drawings"]().items()}
 
 
 def boxes(svg: str, kind: str) -> list[Box]:
@@ -48,14 +54,14 @@ def inside(one: Box, other: Box) -> bool:
 
 def test_the_files_are_what_the_program_draws() -> None:
     committed: dict[str, Any] = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "drawings").glob("*.svg")}
-    assert committed == DRAWN, "the programs of docs/drawings draw them again"
+    assert committed == {name: svg for name, (svg, _) in drawn().items()}, "the programs of docs/drawings draw them again"
     pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
-    assert [name for name in DRAWN if f"](drawings/{name})" not in pages] == []
+    assert [name for name in drawn() if f"](drawings/{name})" not in pages] == []
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("name", NAMES)
 def test_text_fits_where_it_stands(name: str) -> None:
-    svg = DRAWN[name]
+    svg, _ = drawn()[name]
     texts, rectangles = boxes(svg, "text"), boxes(svg, "rect")
     width, height = (float(size) for size in ElementTree.fromstring(svg).attrib["viewBox"].split()[2:])
     assert all(inside(each, (0, 0, width, height)) for each in (*texts, *rectangles))
@@ -66,9 +72,10 @@ def test_text_fits_where_it_stands(name: str) -> None:
     assert all(apart(*pair) or inside(*pair) or inside(*reversed(pair)) for pair in itertools.combinations(rectangles, 2))
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_style_is_there_in_light_and_dark(name: str) -> None:
-    light, _, dark = STYLES[name].partition("@media (prefers-color-scheme: dark)")
-    used = {style for shape in ElementTree.fromstring(DRAWN[name]).iter() for style in shape.get("class", "").split()} - {"strong"}
+    svg, style = drawn()[name]
+    light, _, dark = style.partition("@media (prefers-color-scheme: dark)")
+    used = {style for shape in ElementTree.fromstring(svg).iter() for style in shape.get("class", "").split()} - {"strong"}
     assert used
     assert all(f".{style} {{" in part for style in used for part in (light, dark))
