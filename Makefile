@@ -14,7 +14,7 @@ MINUTES ?= 10
 SWEEPS ?=
 WHEELS ?= dist
 
-DEFAULT_SUITE := -n 4 --dist loadfile --no-loadscope-reorder -m "not slow and not repeated and not checked"
+DEFAULT_SUITE := -n 6 --dist loadfile --no-loadscope-reorder -m "not slow and not repeated and not checked"
 
 # The tests start many processes, and each would compile the library and the tests again.
 unexport PYTHONDONTWRITEBYTECODE

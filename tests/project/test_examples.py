@@ -97,9 +97,13 @@ def test_flights_says_which_package_is_missing(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-STORES = ("memory", "file", *(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2")))
-MOST_STORES = (*STORES[:2], pytest.param("thrift1", marks=[pytest.mark.hbase, pytest.mark.slow]), STORES[3])
-"""Without the first gateway by default, where a program does the same on both."""
+THRIFT2 = pytest.param("thrift2", marks=pytest.mark.hbase)
+STORES = ("memory", "file", pytest.param("thrift1", marks=pytest.mark.hbase), THRIFT2)
+FEW_STORES = (
+    *("memory", pytest.param("file", marks=pytest.mark.slow)),
+    *(pytest.param("thrift1", marks=[pytest.mark.hbase, pytest.mark.slow]), THRIFT2),
+)
+"""One store of this process and one gateway by default, where a program prints the same on all of them."""
 
 
 @pytest.fixture(params=STORES)
@@ -128,7 +132,7 @@ def test_pets(url: str) -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_series(url: str) -> None:
     done = run("series", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -141,7 +145,7 @@ def test_series(url: str) -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_time_series(url: str) -> None:
     done = run("time_series", "--store", url, COLUMNS="140")
     assert done.returncode == 0, done.stderr
@@ -158,6 +162,7 @@ def test_time_series(url: str) -> None:
 
 
 @pytest.mark.lengthy
+@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_comments(url: str) -> None:
     done = run("comments", "--store", url)
     assert done.returncode == 0, done.stderr
@@ -171,7 +176,7 @@ def test_comments(url: str) -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_ids(url: str) -> None:
     done = run("ids", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -187,6 +192,7 @@ def test_ids(url: str) -> None:
 
 
 @pytest.mark.lengthy
+@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_families(url: str) -> None:
     done = run("families", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -201,7 +207,7 @@ def test_families(url: str) -> None:
     assert "each model: 0, 0" in done.stdout
 
 
-@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_composite_keys(url: str) -> None:
     done = run("composite_keys", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -230,7 +236,7 @@ def test_rekey(url: str) -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_changing_the_key(url: str) -> None:
     done = run("changing_the_key", "--store", url)
     assert done.returncode == 0, done.stderr
@@ -246,7 +252,7 @@ def cells_of_tables(text: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_names_and_bytes(url: str) -> None:
     done = run("names_and_bytes", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -255,7 +261,7 @@ def test_names_and_bytes(url: str) -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_spreading_keys(url: str) -> None:
     done = run("spreading_keys", "--store", url, COLUMNS="170")
     assert done.returncode == 0, done.stderr
@@ -264,7 +270,7 @@ def test_spreading_keys(url: str) -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_limit_and_offset(url: str) -> None:
     done = run("limit_and_offset", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -274,7 +280,7 @@ def test_limit_and_offset(url: str) -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+@pytest.mark.parametrize("url", ["file", *FEW_STORES[2:], pytest.param("memory", marks=pytest.mark.slow)], indirect=True)
 def test_points(url: str, tmp_path: Path) -> None:
     done = run("points", "--store", url, "--points", "6000", "--export", str(tmp_path), COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -382,7 +388,7 @@ def test_flights_starts_an_hbase_and_stops_it() -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_cell_versions(url: str) -> None:
     done = run("cell_versions", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr

@@ -269,7 +269,7 @@ def pages(query: Any, size: int) -> Iterator[Any]:
 def test_wide_and_tall_answer_alike(bed: Bed, shape: str, long: bool) -> None:
     for seed in range(3 if long else 1):
         twins = Twins(bed, shape, seed, (3,) if bed.real and not long else (1, 3, 100))
-        for count in (25, 25, 25) if long else (25,) if bed.real else (25, 40):
+        for count in (25, 25, 25) if long else (25, 40) if bed.kind == "memory" else (25,):
             twins.write(count)
             if bed.atomic:
                 twins.insert()
