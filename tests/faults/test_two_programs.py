@@ -76,6 +76,7 @@ def _interrupted(stage: Stage, number: int, case: Interruption) -> None:
     assert result.wrong is None, (case, result.wrong)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("distinct", [True, False], ids=["every request a later time", "a clock that stands still"])
 @pytest.mark.parametrize(("name", "limited"), STORES)
 def test_a_call_beside_one_that_is_interrupted(name: str, distinct: bool, limited: bool) -> None:

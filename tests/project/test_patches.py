@@ -63,6 +63,7 @@ def replaced(tree: ast.Module) -> Iterator[tuple[int, str]]:
                             yield node.lineno, each.attr
 
 
+@pytest.mark.lengthy
 def test_no_constant_is_replaced() -> None:
     found = [
         f"{path.relative_to(TESTS.parent)}:{line}: {name}"

@@ -68,6 +68,7 @@ def test_an_update_to_none_leaves_the_row(bed: Bed, made: Any, before: str | Non
         assert read(session, made) == (changes.get("m", value(made, 1)), changes.get("o", before))
 
 
+@pytest.mark.lengthy
 @pytest.mark.every_store
 @pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema_of(made).table)
 def test_any_call_of_another_program_between_two_calls_of_an_update(bed: Bed, made: Any) -> None:

@@ -109,6 +109,7 @@ def _updated(session: hb.Session, obj: Any, name: str) -> None:
     session.commit()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("update", UPDATES)
 @pytest.mark.parametrize(("model", "ttl"), [(Own, HOUR), (Own, None), (Fading, None), (Place, HOUR)])
 @pytest.mark.parametrize("other", ["delete", "rekey"])

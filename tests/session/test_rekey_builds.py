@@ -66,6 +66,7 @@ def check(store: hb.Store, model: Any, key: Mapping[str, str], *, index: bool = 
         assert session.get(model, **key).rank == 2
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_index_is_built_between_two_calls(kind: str, move: str, lease_clock: LeaseClock) -> None:
@@ -86,6 +87,7 @@ def test_an_index_is_built_between_two_calls(kind: str, move: str, lease_clock: 
         check(store, new, key)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_object_is_put_under_the_old_key_after_an_index_is_built(kind: str, move: str, lease_clock: LeaseClock) -> None:
