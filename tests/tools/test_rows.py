@@ -133,6 +133,42 @@ def test_rows_of_wide_and_randomly_salted_tables(url: str) -> None:
     assert entry["at"] == "2026-03-01T00:00:00Z"
 
 
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """The URL of an empty store in a file."""
+    return f"embedded:{tmp_path / 'one.db'}"
+
+
+def test_a_pasted_key_of_a_split_time_is_its_bucket_from_the_first_time_on(file: str) -> None:
+    @hb.model(table="cli_readings", family="d")
+    class Reading:
+        sensor: hb.Key[str] = hb.key()
+        at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+        value: hb.Column[int] = hb.column("v")
+
+    with hb.connect(file) as store:
+        hb.create_tables(store, Reading)
+        with hb.Session(store) as session:
+            session.add_all(Reading(sensor="a", at=DAY + timedelta(minutes=30 * n), value=n) for n in range(5))
+    (key,) = {row["hex"] for row in lines(file, "key", "encode", "cli_readings", "sensor=a", "at=2026-03-01T01:30:00Z")}
+    assert [row["value"] for row in lines(file, "row", "get", "cli_readings", key)] == [2, 3]
+
+
+def test_fields_of_a_constant_row_that_name_no_beginning_of_a_key_are_refused(file: str) -> None:
+    @hb.model(table="cli_words", family="d", row=b"all")
+    class Word:
+        language: hb.Key[str] = hb.key(part="column")
+        text: hb.Key[str] = hb.key(part="column")
+        count: hb.Column[int] = hb.column("c")
+
+    with hb.connect(file) as store:
+        hb.create_tables(store, Word)
+        with hb.Session(store) as session:
+            session.add(Word(language="en", text="dog", count=1))
+    assert len(lines(file, "row", "get", "cli_words", "language=en")) == 1
+    assert "whole table" in refused(file, "row", "get", "cli_words", "text=dog")
+
+
 def test_scans_with_conditions(url: str) -> None:
     def times(*arguments: str) -> list[str]:
         return [row["at"][11:13] for row in lines(url, "scan", "cli_actions", *arguments)]
