@@ -125,6 +125,19 @@ def test_a_local_transaction() -> None:
     assert [(part.name, part.size) for part in session.query(Part).where(Part.owner == "ann")] == [("a", 2), ("b", 1)]
 
 
+def test_a_key_with_an_unknown_name_takes_no_row_of_another_key_in_a_random_bucket() -> None:
+    @hb.model(table="dictionary_hits", family="d", salt=hb.RandomSalt(2), immutable=True)
+    class Hit:
+        page: hb.Key[str] = hb.key(WORDS)
+        value: hb.Column[int] = hb.column("v")
+
+    session = hb.Session(fresh(Hit))
+    session.add(Hit(page="home", value=1))
+    session.commit()
+    assert session.get_many(Hit, [("nothing",), ("home",)]) == [None, Hit(page="home", value=1)]
+    assert session.get_many(Hit, [("home",), ("nothing",)]) == [Hit(page="home", value=1), None]
+
+
 def test_a_query_for_an_unknown_name_reads_no_row() -> None:
     store = fresh(Point)
     session = hb.Session(store)
