@@ -21,6 +21,7 @@ from hbmodel.store.ranges import KeyRange
 from tests.support.cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault
 from tests.support.gateway_tables import gateway_store, short_sleep
 from tests.support.slow_machines import lives_for
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.hbase
 
@@ -399,7 +400,7 @@ class Once(Writing):
         if case.proxy.fired:
             assert type(error) is UnknownOutcome
             right = self.alike(self.after(case) if case.fault in CARRIED_OUT else before)
-            deadline = monotonic() + 60  # nobody waited for the silent gateway to do it
+            deadline = monotonic() + PATIENCE  # nobody waited for the silent gateway to do it
             while (found := self.alike(case.state())) != right and monotonic() < deadline:
                 sleep(0.01)
             assert found == right

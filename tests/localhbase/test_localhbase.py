@@ -6,8 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import happybase
@@ -19,19 +18,13 @@ from hbmodel.localhbase import LocalHBase, Settings, Status, configuration, life
 from hbmodel.localhbase import directory as directories
 from hbmodel.localhbase.processes import Process
 from tests.support import fake_java
+from tests.support.waiting import wait_until
 
 
 def one_line(error: pytest.ExceptionInfo[LocalHBaseError]) -> str:
     text = str(error.value)
     assert "\n" not in text
     return text
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def processes_of(directory: Path) -> list[Process]:
@@ -349,6 +342,7 @@ OWNER = """
 import os, sys, time
 import pytest
 from tests.support import fake_java
+from tests.support.waiting import wait_until
 from pathlib import Path
 from hbmodel.localhbase import LocalHBase
 fake_java.install(pytest.MonkeyPatch(), Path(sys.argv[1]))

@@ -23,6 +23,7 @@ from hbmodel.localhbase.java import Java
 from hbmodel.localhbase.locks import file_lock
 from hbmodel.localhbase.processes import Process
 from tests.support.examples import examples
+from tests.support.waiting import wait_until
 
 PORTS = {"zookeeper": 1, "master": 2, "regionserver": 3, "thrift1": 4, "thrift2": 5}
 
@@ -31,13 +32,6 @@ def one_line(error: pytest.ExceptionInfo[LocalHBaseError]) -> str:
     text = str(error.value)
     assert "\n" not in text
     return text
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 @pytest.fixture

@@ -8,17 +8,15 @@ import select
 import socket
 import struct
 import threading
-import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from tests.support.waiting import comes_true
+
 _MESSAGE = re.compile(rb"\x80\x01\x00\x01\x00\x00\x00(.)([A-Za-z0-9]+)", re.DOTALL)
 _ROWS = re.compile(rb"(?:scannerGetList|getScannerRows).{4}\x08\x00\x01.{4}\x08\x00\x02(.{4})\x00", re.DOTALL)
-
-PATIENCE = 60
-"""Seconds in which what was begun comes to its end, on a machine that is busy with other things too."""
 
 
 class Proxy:
@@ -80,12 +78,7 @@ class Proxy:
 
     def falls_to(self, count: int) -> bool:
         """Whether there are no more connections than that, or will be soon."""
-        deadline = time.monotonic() + PATIENCE
-        while self.open_links() > count:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.005)
-        return True
+        return comes_true(lambda: self.open_links() <= count)
 
     def cut_after_reply_bytes(self, count: int) -> None:
         """Forwards so many more bytes of replies, then breaks the connection that they came on, once."""
@@ -119,12 +112,7 @@ class Proxy:
 
     def saw(self, count: int, method: str) -> bool:
         """Whether a method was called so often, or will be soon: some requests are sent without waiting."""
-        deadline = time.monotonic() + PATIENCE
-        while self.calls().count(method) < count:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.005)
-        return True
+        return comes_true(lambda: self.calls().count(method) >= count)
 
     def forget(self) -> None:
         """Forgets the calls so far."""

@@ -18,6 +18,7 @@ from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
 from tests.support.beds import HBASE, Bed, cells_of
 from tests.support.faulty import Call, RecordingStore
+from tests.support.waiting import PATIENCE
 from tests.tables.test_indexes import Two, declare, versioned
 
 TIMES = hb.IndexTimes(lease=0.15, longest_call=0.3, clock_bound=0.2, grace=2)
@@ -135,7 +136,7 @@ def test_queries_are_right_or_refused_while_an_index_is_built_and_dropped(bed: B
         for _ in range(2):
             before = answers.count("right")
             assert hb.build_index(bed.store, model, "by_topic", times=TIMES, batch_size=10).readable
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + PATIENCE
             while answers.count("right") < before + 10 and not errors and time.monotonic() < deadline:
                 time.sleep(0.01)
             before = answers.count("unavailable")

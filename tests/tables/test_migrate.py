@@ -27,6 +27,7 @@ from hbmodel.tools.cli import main
 from tests.support.beds import HBASE, drop_left, rows_of
 from tests.support.examples import examples
 from tests.support.page_walks import Step, check_walk, steps
+from tests.support.waiting import PATIENCE
 from tests.tables.migration_models import TIMES, Moved, Visit, session_of, visit
 
 QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
@@ -144,7 +145,7 @@ def test_movers_are_killed_and_programs_write_and_nothing_is_lost_or_doubled(
         try:
             moving = migration(store, Moved)
             for at_least in (40,) if kind == "file" else (20, 100):
-                deadline = time.monotonic() + 60
+                deadline = time.monotonic() + PATIENCE
                 while moving.status().rows < at_least and time.monotonic() < deadline:
                     time.sleep(0.02)
                 mover.kill()

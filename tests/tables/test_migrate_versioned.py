@@ -25,6 +25,7 @@ from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
 from tests.support.beds import drop_left, rows_of, set_state
 from tests.support.faulty import RecordingStore
+from tests.support.waiting import PATIENCE
 from tests.tables.versioned_migration_models import TIMES, Parcel, Sent, parcel, session_of
 
 QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
@@ -187,7 +188,7 @@ def _moved(moving: hb.Migration, rows: int) -> bool:
 
 
 def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -16,6 +16,7 @@ from hbmodel.localhbase import configuration, lifecycle, processes
 from hbmodel.tools.cli import main
 from hbmodel.tools.cli.hbase import appended, last_lines
 from tests.support import fake_java
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ def test_a_log_is_followed_into_the_one_that_replaces_it(tmp_path: Path) -> None
 
     follower = threading.Thread(target=follow, daemon=True)
     follower.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     number = 0
     while not seen and time.monotonic() < deadline:  # until the follower has opened the log
         with log.open("a") as file:

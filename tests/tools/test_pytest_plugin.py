@@ -4,8 +4,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase import configuration, processes
 from hbmodel.tools.pytest_plugin import external_hbase
+from tests.support.waiting import wait_until
 
 pytest_plugins = ["pytester"]
 
@@ -77,13 +77,6 @@ def left_of(seen: dict[str, Any]) -> list[processes.Process]:
 
 def options(*more: str) -> list[str]:
     return ["-p", "no:cacheprovider", *PLUGIN, *more]
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 @pytest.mark.lengthy

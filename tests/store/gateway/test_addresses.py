@@ -17,7 +17,8 @@ from hbmodel.session.connect import connect
 from hbmodel.store import Family, Put, Scan
 from hbmodel.store.gateway.addresses import FIRST_REST, LONGEST_REST, Gateway, Gateways
 from tests.support.fronts import HttpFront
-from tests.support.proxy import PATIENCE, Proxy
+from tests.support.proxy import Proxy
+from tests.support.waiting import PATIENCE
 
 # --- choosing ---------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,24 @@
+"""Waits for what other threads and programs do, for as long as the busiest machine needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PATIENCE = 120.0
+"""Seconds after which it is certain that nothing more will come. A test that passes waits for a fraction of a second."""
+
+
+def comes_true(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
+    """Whether something becomes true within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Waits until something is true; fails after so many seconds."""
+    assert comes_true(condition, seconds), f"not true after {seconds} s"
