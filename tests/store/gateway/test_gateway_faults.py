@@ -269,13 +269,13 @@ def test_an_empty_pool_begins_nothing_and_does_everything(store: Store, proxy: P
 
 @pytest.mark.parametrize("reaction", ["pass", "mute"])
 def test_a_put_that_is_abandoned_is_not_waited_for(proxy: Proxy, gateway: Gateway, reaction: str) -> None:
-    with connect(proxy.url + "?timeout=60&pool=2") as through:
+    with connect(proxy.url + "?timeout=120&pool=2") as through:
         assert isinstance(through, PipelinedStore)
         proxy.on_call(gateway.put, reaction)
         begun = time.monotonic()
         for _ in range(5):
             through.begin_put(TABLE, [Put(b"abandoned", {A: b"1"}, 5)]).abandon()
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 100
         through.put(TABLE, [Put(b"after", {A: b"1"}, 5)])
         assert proxy.falls_to(1)
         through.begin_put(TABLE, [Put(b"after", {A: b"2"}, 6)]).end()  # there is still a connection to spare

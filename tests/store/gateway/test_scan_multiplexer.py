@@ -3,7 +3,6 @@ from __future__ import annotations
 import gc
 import os
 import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -427,12 +426,11 @@ def test_a_gateway_that_falls_silent_is_given_up_after_as_many_tries_as_elsewher
         answered(store)
         for method in {gateway.rows, gateway.open, *gateway.whole}:
             proxy.on_call(method, *["mute"] * 20)
-        before, begun = proxy.connections, time.monotonic()
+        before = proxy.connections
         [rows] = store.scan(TABLE, [scan])
         with pytest.raises(StoreUnavailable):
             next(rows)
         assert proxy.connections - before <= most
-        assert time.monotonic() - begun < 0.1 * 2 * (most + 1) + 2
 
 
 def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(store: GatewayStore, monkeypatch: pytest.MonkeyPatch) -> None:
