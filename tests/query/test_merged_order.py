@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.errors import EncodingError, QueryError
-from hbmodel.query.merged_order import MAX_MERGED
+from hbmodel.query.merged_order import MAX_MERGED, MergedOrder
 from hbmodel.query.paging import decode_token, encode_token
+from hbmodel.store.ranges import KeyRange
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
 from tests.support.random_queries import DESCENDING_CODECS, ORDERED_CODECS, RandomModel, in_order, models, same, trees
@@ -163,6 +164,18 @@ def test_whole_keys_come_in_the_order(bed: Bed) -> None:
     found = query.all()
     assert [post.at for post in found] == sorted(post.at for post in posts() if post.user < 2)
     assert paged(query, 20) == found
+
+
+def test_the_keys_above_or_below_a_place_are_those_that_sort_there() -> None:
+    runs = {lead: (lead[:1], lead[1:]) for lead in (b"ax", b"ay", b"bx")}
+    order = MergedOrder((1,), runs)
+    keys = [lead + tail for lead in runs for tail in (b"", b"\x00", b"m", b"m\x00", b"\xff")]
+    for lead in runs:
+        of, mine = KeyRange.prefix(b"7" + lead), [key for key in keys if key.startswith(lead)]
+        for place in map(order.key, keys):
+            above, below = (order.beyond(of, b"7", lead, place, above) for above in (True, False))
+            assert [key for key in mine if b"7" + key in above] == [key for key in mine if order.key(key) > place]
+            assert [key for key in mine if b"7" + key in below] == [key for key in mine if order.key(key) < place]
 
 
 def test_a_token_that_was_altered_is_refused() -> None:

@@ -370,9 +370,10 @@ def test_too_much_for_one_row_is_refused_before_anything_is_sent() -> None:
     assert session.query(Pet).allow_full_scan().count() == 10
 
 
-def test_a_row_is_in_one_batch() -> None:
+@pytest.mark.parametrize("most", [3, 6])  # fewer than go into one row, and as many
+def test_a_row_is_in_one_batch(most: int) -> None:
     store = fresh(Owner, Pet, Note)
-    session = hb.Session(store, sizes=SessionSizes(batch_rows=3))
+    session = hb.Session(store, sizes=SessionSizes(batch_rows=most))
     session.add_all(Pet(owner=owner, name=f"{number}", sort="x") for number in range(5) for owner in "abc")
     session.add_all(Owner(owner=owner, city="x") for owner in "abcd")
     session.commit()

@@ -19,13 +19,13 @@ from thriftpy2.transport import TMemoryBuffer
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableExists, TableNotFound
 from hbmodel.localhbase.jars import cache_directory
-from hbmodel.store import Delete, Family, Put, Scan
+from hbmodel.store import ConditionalChange, Delete, Family, Put, Scan
 from hbmodel.store.filters import KeyOnly
 from hbmodel.store.gateway.call_sizes import CALL_SIZES
 from hbmodel.store.gateway.failures import is_passing, store_error
 from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.thrift2 import service
+from hbmodel.store.thrift2 import service, store
 from hbmodel.store.thrift2.families import descriptor_of, family_of, name_of, table_name
 from hbmodel.store.thrift2.scans import SHORT, Thrift2ScanCalls
 from hbmodel.store.thrift2.writes import delete_requests, put_requests, row_mutations
@@ -191,6 +191,27 @@ def test_changes_of_a_row_keep_their_order() -> None:
         (False, True),
     ]
     assert as_put(change.mutations[1].put) == Put(b"r", {b"d:a": b"1"}, 5, ttl=6)
+
+
+@pytest.mark.parametrize(
+    ("times", "answers", "waits"),
+    [
+        ([None, 5], [True, True], 1),
+        ([None, None], [False, True], 1),
+        ([None, 5], [False, True], 0),  # what was not carried out has deleted nothing
+        ([5, 5], [True, True], 0),
+    ],
+)
+def test_after_many_changes_it_waits_if_one_of_them_has_deleted_at_the_servers_time(
+    monkeypatch: pytest.MonkeyPatch, times: list[int | None], answers: list[bool], waits: int
+) -> None:
+    waited: list[bool] = []
+    monkeypatch.setattr(store, "spread", lambda *_: answers)
+    monkeypatch.setattr(store, "let_tick_pass", lambda: waited.append(True))
+    changes = [ConditionalChange(b"k", b"d:a", None, [Delete(b"k", timestamp=timestamp)]) for timestamp in times]
+    with store.Thrift2Store("127.0.0.1", 1) as nobody:
+        assert nobody.check_and_mutate_many("t", changes) == answers
+    assert len(waited) == waits
 
 
 # --- scans ------------------------------------------------------------------------------------------------------------
