@@ -135,7 +135,7 @@ def perform_checked(
     if check is None:
         return perform(store, operation, clock, again=again)
     changes = isinstance(operation, CHECKED)
-    if changes and not first:
+    if changes and not first and (isinstance(operation, CheckBinding) or not store.capabilities.gated_writes):
         check()
     token = GATE.set(check if changes else None)  # as `gated` does: this is called for every operation
     try:

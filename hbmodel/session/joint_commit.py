@@ -332,7 +332,12 @@ class JointCommit:
         ready = self._changes.joined([change for change in changes if change.row not in waiting])
         self._check()  # since the rows may have been changed, or read
         try:
-            found = iter(self._landed(parts, asked, ready, change_together(self._store, self._table, ready)))
+            with gated(self._check):
+                changed = change_together(self._store, self._table, ready)
+            found = iter(self._landed(parts, asked, ready, changed))
+        except SchemaMismatch:
+            self._wrote |= len(ready) > 1  # perhaps some of them
+            raise
         except BaseException as error:
             for part in parts:
                 self._wrote |= part.failed(error)

@@ -1,7 +1,8 @@
 """The gate before requests that change something: asks, in the middle of an operation, whether its writer may go on.
 
 Whoever carries out an operation of a protocol opens the gate around it. A store that sends several requests for one operation, or sends one
-again, passes the gate before each of them, since the registry may have changed in the meantime.
+again, passes the gate before each of them, since the registry may have changed in the meantime. A store whose requests are transactions
+passes it inside each transaction, where nobody can change the registry any more (`Capabilities.gated_writes`).
 """
 
 from __future__ import annotations
@@ -11,12 +12,19 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from hbmodel.errors import HbmodelError
+from hbmodel.store.values import Row
 
 Gate = Callable[[], None]
 """Raises `SchemaMismatch` if the binding that a protocol writes by no longer holds, or its lease is over and it cannot be renewed."""
 
 GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
 """The gate that requests of this thread pass, or None."""
+
+ReadRow = Callable[[str, bytes], Row | None]
+"""Reads a row of a table, as it is in the transaction that a request is; raises `TableNotFound`."""
+
+TRANSACTION: ContextVar[ReadRow | None] = ContextVar("transaction", default=None)
+"""Reads in the transaction inside which the gate is being passed; None elsewhere."""
 
 
 @contextmanager
@@ -29,12 +37,21 @@ def gated(gate: Gate | None) -> Iterator[None]:
         GATE.reset(token)
 
 
-def pass_gate() -> None:
-    """To be called before a request that changes something, unless it is the first of its operation; raises what the gate raises."""
+def pass_gate(read: ReadRow | None = None) -> None:
+    """To be called before a request that changes something, unless it is the first of its operation; raises what the gate raises.
+
+    Args:
+        read: reads in the transaction that the request is, if it has begun and nobody else can write before it ends.
+    """
     gate = GATE.get()
-    if gate is not None:
-        with gated(None):  # what the gate itself asks for passes none
-            gate()
+    if gate is None:
+        return
+    within, outside = TRANSACTION.set(read), GATE.set(None)  # what the gate itself asks for passes none
+    try:
+        gate()
+    finally:
+        GATE.reset(outside)
+        TRANSACTION.reset(within)
 
 
 def may_pass() -> bool:

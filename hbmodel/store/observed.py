@@ -12,6 +12,7 @@ from typing import TypeVar
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, UnknownOutcome
+from hbmodel.store.gate import gated
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, check_and_put_each, read_versions
 from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Get, Put, Row, Scan
 from hbmodel.store.wrapping import WrappingStore
@@ -251,7 +252,8 @@ class ObservedStore(WrappingStore):
         duration, retries = watch.read()
         call = Call(table, operation, rows, size, duration, retries, error)
         try:
-            self._on_call(call)
+            with gated(None):  # what it writes is not part of the operation that made the call
+                self._on_call(call)
         except Exception:
             logger.warning("on_call raised an exception; the call that it received is not affected.", exc_info=True)
 

@@ -29,6 +29,9 @@ class Capabilities:
         final_refusals: a refused conditional change was certainly not applied. Without this, the gateway may have repeated the
             change, and the refusal may be caused by the effect of its first attempt.
         one_call_gets: different columns of each row read in one call.
+        gated_writes: every write is a transaction that passes the gate of its writer inside (see `hbmodel.store.gate`). So nothing is
+            written by what the registry said before, and no change of an index waits for writers. A store that wraps another one and
+            gives its tables other names, or its rows other keys, must not pass this on.
     """
 
     check_and_mutate: bool
@@ -41,6 +44,7 @@ class Capabilities:
     one_call_scans: bool
     final_refusals: bool = False
     one_call_gets: bool = True
+    gated_writes: bool = False
 
 
 EVERYTHING_POSSIBLE = Capabilities(

@@ -1,7 +1,8 @@
 """The way of an index through its states, step by step in the registry, and how long each step must wait.
 
 Sessions learn of a state when the lease of what they knew is over, and a call that they sent before may still land for as long as the
-longest call lives. So a state that must not meet the state before the last waits for lease and longest call together.
+longest call lives. So a state that must not meet the state before the last waits for lease and longest call together. Where every write
+looks at the registry inside its own transaction, nothing remains to wait for but the leases of readers.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hbmodel.store.values import Delete
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.declared import SplitsOption, plan_tables
 from hbmodel.tables.matching import check_layout, same_entries, state_of_index
+from hbmodel.tables.moves import FROM
 from hbmodel.tables.range_claims import WORK, work_row
 from hbmodel.tables.registration import ABSENT, BUILDING, LEASE, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
 from hbmodel.tables.registry import Place, Registry, registry_row
@@ -135,15 +137,24 @@ class IndexStates:
             elif found.rows == "unindexed":
                 self.registry.change_rows(self.place, found, "marking")
             elif found.rows == "marking":
-                if self._over(found.rows_since, self.drain.written, now):
-                    self.registry.change_rows(self.place, found, "mixed")
+                # Sessions that know of no system cells would take a dead marker for a row.
+                if self._over(found.rows_since, self.drain.read, now) and self._written(found, found.rows_since, now):
+                    self.registry.change_rows(self.place, found, "adopting" if self._gated(found) else "mixed")
             elif state is None or state.state == ABSENT:
                 self._create(found, state, splits)
             elif found.rows == "mixed":
-                if self._over(found.rows_since, self.drain.written, now):
+                if self._written(found, found.rows_since, now):
                     self.registry.change_rows(self.place, found, "adopting")
-            elif self._over(state.since, self.drain.written, now):
+            elif self._written(found, state.since, now):
                 self._change(found, state, state=BUILDING)
+
+    def _written(self, found: Registration, since: int, now: int) -> bool:
+        """Whether nothing can be written any more by what the registry said before `since`; waits some of the time until then if not."""
+        return self._gated(found) or self._over(since, self.drain.written, now)
+
+    def _gated(self, found: Registration) -> bool:
+        """Whether every write looks at the registry inside its transaction; programs that move objects to another table do not."""
+        return self.store.capabilities.gated_writes and found.move is None and not found.cells.get(FROM)
 
     def _over(self, since: int, drain: int, now: int) -> bool:
         left = since + drain - now
@@ -213,7 +224,7 @@ class IndexStates:
             state = self.state(found)
             if state is None or state.state != ABSENT or not state.entry.get("left"):  # another program was faster
                 return []
-            if self._over(state.since, self.drain.written, self.registry.server_time()):
+            if self._written(found, state.since, self.registry.server_time()):
                 tables = list(state.entry["left"])
                 dropped = self._delete_tables(tables)
                 rows = [work_row(registry_row(self.place), table, work) for table in tables for work in WORK]

@@ -28,7 +28,8 @@ LEASE = 60.0
 RowState = Literal["plain", "unindexed", "marking", "mixed", "adopting", "indexed"]
 """How the rows of a table say that they are live, and how they are written. A state and the next one may be in use at the same time,
 by sessions whose leases ended at different times. No two others ever are, but for mixed and indexed: a small table is built before
-the last session has noticed, and by then every row has a liveness cell.
+the last session has noticed, and by then every row has a liveness cell. Where every write looks at the registry inside its transaction,
+adopting follows marking.
 
 - unindexed: a row with any cell of an object is live; no system cells, and the server gives the time of what is written.
 - marking: the liveness cell decides where there is one. Writes are as before, but a put of a whole object sets that cell, so that it
@@ -125,6 +126,7 @@ class Binding:
         unregistered: columns that the registry does not know.
         phase: how far the objects of the table have moved into another one, see `protocol.migration`.
         phase_since: when the registry took the phase in, in ms by its server's clock.
+        cells: of the registry's row, from which all this was read.
     """
 
     schema: TableSchema
@@ -136,6 +138,7 @@ class Binding:
     unregistered: Sequence[str] = ()
     phase: str = BEFORE
     phase_since: int = 0
+    cells: Mapping[bytes, bytes] = field(factory=dict, repr=False)
 
     @property
     def indexed(self) -> bool:

@@ -81,10 +81,8 @@ class Registry:
     def create(self) -> None:
         """Creates the registry table unless it is there."""
         if self.table not in self._store.tables():
-            try:
+            with suppress(TableExists):  # another program was faster
                 self._store.create_table(self.table, [Family(FAMILY)])
-            except TableExists:  # another program was faster
-                return
 
     def read(self, schema: TableSchema | Place) -> Registration | None:
         """What is registered for a model's table, or None."""
@@ -153,6 +151,7 @@ class Registry:
             unregistered=sorted(declared - known),
             phase=phase,
             phase_since=0 if found.move is None else found.move.since,
+            cells=found.cells,
         )
 
     def _bind_replaced(self, schema: TableSchema) -> Binding:

@@ -16,12 +16,12 @@ from tests.support.turns import random_turns
 OPERATOR = 2
 """The number of its thread."""
 
-Drawn = tuple[tuple[str, ...], tuple[str, str], int, bool, bool, tuple[int, int] | None]
+Drawn = tuple[tuple[str, ...], tuple[str, str], int, bool, bool, bool, tuple[int, int] | None]
 
 
 def drawn(name: str, seed: int, count: int) -> Iterator[Drawn]:
     """Beginnings with two calls, the seed of a schedule, whether the clock moves with every request, whether no row is changed atomically,
-    and who crashes after how many requests.
+    whether writes look at the registry inside their transactions, and who crashes after how many requests.
 
     `rekey` does not crash: one that was interrupted is completed by repeating it.
     """
@@ -32,17 +32,18 @@ def drawn(name: str, seed: int, count: int) -> Iterator[Drawn]:
         if crash is not None and crash[0] != OPERATOR and pair[crash[0]] == "rekey":
             crash = None
         limited = source.random() < 0.3 and not of.schema.versioned
-        yield begin, pair, source.randrange(10**9), source.random() < 0.5, limited, crash
+        gated = source.random() < 0.5
+        yield begin, pair, source.randrange(10**9), source.random() < 0.5, limited, gated, crash
 
 
 def check(name: str, cases: Iterable[Drawn], caplog: pytest.LogCaptureFixture) -> None:
     gc.collect()  # sessions that earlier tests left warn when they are collected
     caplog.clear()
-    for begin, pair, seed, distinct, limited, crash in cases:
-        result = Place.of(WORKS[name], distinct=distinct, limited=limited).run(begin, pair, 1, random_turns(seed), crash)
-        assert result.wrong is None, (begin, pair, seed, distinct, limited, crash, result.wrong)
+    for begin, pair, seed, distinct, limited, gated, crash in cases:
+        result = Place.of(WORKS[name], distinct=distinct, limited=limited, gated=gated).run(begin, pair, 1, random_turns(seed), crash)
+        assert result.wrong is None, (begin, pair, seed, distinct, limited, gated, crash, result.wrong)
         said = [record.getMessage() for record in caplog.records]
-        assert not said or name.startswith("drop"), (begin, pair, seed, distinct, limited, crash, said)
+        assert not said or name.startswith("drop"), (begin, pair, seed, distinct, limited, gated, crash, said)
 
 
 @pytest.mark.lengthy

@@ -37,7 +37,7 @@ def prepared() -> Iterator[RecordingStore]:
     with hb.connect("memory:") as store:
         store.create_table("t", [Family(b"d")])
         store.create_table("u", [Family(b"d")])
-        yield RecordingStore(store)
+        yield RecordingStore(store, gated=False)
 
 
 def values(store: Any, table: str, *rows: bytes) -> list[bytes | None]:
@@ -356,7 +356,7 @@ def test_each_of_several_requests_passes_the_gate(prepared: RecordingStore, resu
 
 @pytest.mark.parametrize("resumed", [False, True])
 def test_each_of_several_conditional_puts_passes_the_gate(prepared: RecordingStore, resumed: bool) -> None:
-    store = Port(prepared.inner)
+    store = Port(prepared.inner, gated=False)
     running = Resumable(several, check=Shut(1))
     with pytest.raises(SchemaMismatch):
         running.run(store) if resumed else drive(store, several(), check=Shut(2))

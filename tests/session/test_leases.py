@@ -49,7 +49,7 @@ def test_the_registry_is_read_again_once_the_lease_is_over(lease_clock: LeaseClo
 
 
 def test_a_change_of_layout_is_noticed_after_the_lease(lease_clock: LeaseClock) -> None:
-    with fresh(Sample) as store:
+    with fresh(Sample, gated=False) as store:
         session = lease_clock.session(store)
         session.add(Sample(station="s", label="l", level=1))
         session.commit()
@@ -211,7 +211,7 @@ class Restless(RecordingStore):
 
 
 def test_indexes_that_change_without_end_stop_calls_that_run_at_once() -> None:
-    with fresh(Order, Leased) as inner:
+    with fresh(Order, Leased, gated=False) as inner:
         with hb.Session(inner) as session:
             session.add(order(1))
         session = hb.Session(Restless(inner, Order, "by_amount"), lease=0)

@@ -96,9 +96,9 @@ class Bed:
             time.sleep(max(0, last - now) / 1000 + 0.005)
 
 
-def fresh(*models: type[Any]) -> RecordingStore:
-    """A store in memory with the tables of the models."""
-    store = RecordingStore(hb.connect("memory:"))
+def fresh(*models: type[Any], gated: bool = True) -> RecordingStore:
+    """A store in memory with the tables of the models; one that is not gated has its sessions waited for, as HBase has."""
+    store = RecordingStore(hb.connect("memory:"), gated=gated)
     if models:
         hb.create_tables(store, *models)
     store.calls.clear()

@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 from hbmodel.errors import CapabilityError, StoreUnavailable, UnknownOutcome
 from hbmodel.store import Capabilities, Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan, Store
 from hbmodel.store.closing import ClosingStore
+from hbmodel.store.gate import gated
 from hbmodel.store.port import check_and_put_each, read_versions
 from hbmodel.tables.registry import CLOCK_ROW
 
@@ -60,18 +61,21 @@ class RecordingStore(ClosingStore):
     Args:
         store: that does the work.
         limited: without atomic changes of rows, as behind HBase's first Thrift gateway.
+        gated: whether its writes may pass the gate inside their transactions; a limited one's do not.
     """
 
     token_key: bytes | str | None = None
 
-    def __init__(self, store: Store, *, limited: bool = False) -> None:
+    def __init__(self, store: Store, *, limited: bool = False, gated: bool = True) -> None:
         self.inner = store
         self.limited = limited
+        self.gated = gated and not limited
         self.calls: list[Call] = []
 
     @property
     def capabilities(self) -> Capabilities:
         known = self.inner.capabilities
+        known = known if self.gated else evolve(known, gated_writes=False)
         return evolve(known, check_and_mutate=False, mutate_row=False) if self.limited else known
 
     def told(self) -> list[str]:
@@ -81,7 +85,13 @@ class RecordingStore(ClosingStore):
 
     def _do(self, call: Call, apply: Callable[[Sequence[Any]], Any]) -> Any:
         self.calls.append(call)
-        return apply(call.items)
+        return self._carried_out(call, apply)
+
+    def _carried_out(self, call: Call, apply: Callable[[Sequence[Any]], Any]) -> Any:
+        if self.gated:
+            return apply(call.items)
+        with gated(None):
+            return apply(call.items)
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
         return self._do(Call("get", table, rows), lambda rows: self.inner.get(table, rows, columns))

@@ -30,14 +30,16 @@ class SteppedStore(RecordingStore):
 
     Args:
         distinct: whether the server's clock moves with every request.
+        limited: see `RecordingStore`.
+        gated: likewise.
     """
 
-    def __init__(self, *, distinct: bool, limited: bool = False) -> None:
+    def __init__(self, *, distinct: bool, limited: bool = False, gated: bool = True) -> None:
         self.now = wall_time()
         self.distinct = distinct
         self.turns: Turns | None = None
         self.fault: Fault | None = None
-        super().__init__(EmbeddedStore(None, lambda: self.now), limited=limited)
+        super().__init__(EmbeddedStore(None, lambda: self.now), limited=limited, gated=gated)
 
     def _do(self, call: Call, apply: Any) -> Any:
         turns = self.turns
@@ -65,7 +67,7 @@ class SteppedStore(RecordingStore):
 
     def _at_once(self, call: Call, apply: Any) -> Any:
         self.now += self.distinct
-        return apply(call.items)
+        return self._carried_out(call, apply)
 
     def tick(self) -> None:
         """A pause of a program."""

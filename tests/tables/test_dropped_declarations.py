@@ -58,7 +58,7 @@ def test_alter_drops_what_is_not_declared_only_when_asked(bed: Bed) -> None:
     altered = hb.alter(bed.store, two.before, drop=True, times=TIMES)
     assert sorted(altered.dropped) == [f"{table}.by_note", f"{table}.by_topic"]
     assert (len(altered.applied), len(altered.left)) == (2, 0)
-    assert time.monotonic() - began >= 0.25
+    assert time.monotonic() - began >= (TIMES.lease if bed.store.capabilities.gated_writes else TIMES.lease + TIMES.longest_call)
     session.commit()
     assert not hb.diff(bed.store, two.before)
     assert hb.alter(bed.store, two.before, drop=True, times=TIMES).dropped == ()
@@ -75,7 +75,7 @@ def test_writes_wait_for_the_lease_of_readers_and_not_for_the_tables() -> None:
     two = declare()
     times = hb.IndexTimes(lease=0.3, longest_call=1.5, clock_bound=0.2, grace=4)
     refused: list[float] = []
-    with fresh(two.after) as store:
+    with fresh(two.after, gated=False) as store:
         session = hb.Session(store, lease=0.3, longest_call=1.5, clock_bound=0.2, grace=4)
         ended = threading.Event()
 
@@ -189,7 +189,7 @@ def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable
 @pytest.mark.parametrize("stop_in", ["write-only", "absent"])
 def test_a_call_that_was_killed_is_finished_by_the_next(stop_in: str) -> None:
     two = declare()
-    with fresh(two.after) as store:
+    with fresh(two.after, gated=False) as store:
 
         def dying(progress: hb.IndexProgress) -> None:
             found = Registry(store).read(two.schema)

@@ -87,6 +87,7 @@ class _Process:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.writing = threading.Lock()
+        self.writer: int | None = None
         self.registering = threading.Lock()
         self.links: weakref.WeakSet[_Link] = weakref.WeakSet()
         self.local = threading.local()
@@ -122,8 +123,13 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that sees one state of the file."""
-        link = self._link(self._here())
+        """A transaction that sees one state of the file; inside a writing one of this thread, that one."""
+        process = self._here()
+        link = self._link(process)
+        if process.writer == threading.get_ident():
+            assert link.connection is not None, "it is writing"
+            yield link.connection
+            return
         with link.lock:
             try:
                 connection = self._opened(link)
@@ -141,11 +147,14 @@ class Database:
         """A transaction that alone may write; it is committed unless the block raises."""
         process = self._here()
         link = self._link(process)
+        if process.writer == threading.get_ident():
+            raise RuntimeError("This thread writes already: nothing can be written inside the transaction of another write.")
         # Threads queue here rather than in SQLite, which would let them poll.
         with process.writing, link.lock:
             try:
                 connection = self._opened(link)
                 connection.execute("BEGIN IMMEDIATE")
+                process.writer = threading.get_ident()
                 try:
                     yield connection
                     connection.execute("COMMIT")
@@ -153,6 +162,8 @@ class Database:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                     raise
+                finally:
+                    process.writer = None
             except sqlite3.Error as error:
                 raise translated(error, self._path) from error
 

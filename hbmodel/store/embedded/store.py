@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from sqlite3 import Connection
 
 from attrs import evolve
@@ -37,6 +37,7 @@ from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespa
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.segments import RowSegments
 from hbmodel.store.embedded.versions import versions_of
+from hbmodel.store.embedded.watched import WatchedRows
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments, without_replaced
 from hbmodel.store.filters import ColumnPrefix
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
@@ -68,8 +69,6 @@ class EmbeddedStore(ClosingStore):
         StoreError: the file cannot be opened or is not an embedded store.
     """
 
-    token_key: bytes | str | None = None
-
     def __init__(
         self,
         path: str | None,
@@ -85,6 +84,7 @@ class EmbeddedStore(ClosingStore):
         self._database = Database(path, connect)
         # By table id, as stored and as decoded. Ids are never used again: a dropped table's layout does no harm.
         self._layouts: dict[int, tuple[bytes, TableDescriptor]] = {}
+        self._watched = WatchedRows(alone=path is None)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -187,6 +187,7 @@ class EmbeddedStore(ClosingStore):
 
     def _write(self, table: str, mutations: Sequence[Put | Delete], *, atomic: bool = False) -> int:
         with self._database.write() as connection:
+            self._watched.pass_gate(connection, self._row)
             table_id, layout = self._table(connection, table)
             by_row: dict[bytes, list[Put | Delete]] = {}
             for mutation in mutations:
@@ -196,6 +197,7 @@ class EmbeddedStore(ClosingStore):
             tombstones = has_tombstones(connection, table_id)
             records = []
             for row, changes in by_row.items():
+                self._watched.forget(table, row)
                 writer = RowWriter(connection, table_id, layout, row, tombstones=tombstones)
                 for change in without_replaced(changes, now) if atomic else changes:
                     writer.apply(change, now, now)
@@ -220,10 +222,10 @@ class EmbeddedStore(ClosingStore):
 
     def _changed_where(self, table: str, changes: Sequence[ConditionalChange]) -> list[bool]:
         with self._database.write() as connection:
+            self._watched.pass_gate(connection, self._row)
             table_id, layout = self._table(connection, table)
-            for change in changes:
-                for mutation in change.mutations:
-                    _check_families(layout, table, mutation)
+            for mutation in chain.from_iterable(change.mutations for change in changes):
+                _check_families(layout, table, mutation)
             now = self._clock()
             applied = [self._change_where(connection, table_id, layout, table, change, now) for change in changes]
         self._let_pass(now, [m for done, change in zip(applied, changes, strict=True) if done for m in change.mutations])
@@ -239,6 +241,7 @@ class EmbeddedStore(ClosingStore):
             return False
         # A put is not to be eclipsed by the cell it was conditional on (`HRegion.checkAndMutateInternal`).
         put_time = now if cell is None else max(now, cell.timestamp)
+        self._watched.forget(table, change.row)
         for mutation in without_replaced(change.mutations, put_time):
             writer.apply(mutation, now, put_time)
         store_segments(connection, writer.flush(self._segment_size))
@@ -248,6 +251,8 @@ class EmbeddedStore(ClosingStore):
         """See `hbmodel.store.Store.increment`. As in HBase the sum wraps at 64 bits, and a TTL of the cell is carried on."""
         check_increment(table, row, column, amount)
         with self._database.write() as connection:
+            self._watched.pass_gate(connection, self._row)
+            self._watched.forget(table, row)
             table_id, layout = self._table(connection, table)
             writer = RowWriter(connection, table_id, layout, row, tombstones=has_tombstones(connection, table_id))
             now = self._clock()
@@ -262,6 +267,10 @@ class EmbeddedStore(ClosingStore):
             writer.apply(Put(row, {column: _COUNTER.pack(value)}, timestamp, ttl), now, now)
             store_segments(connection, writer.flush(self._segment_size))
         return value
+
+    def _row(self, connection: Connection, table: str, row: bytes) -> Row | None:
+        table_id, layout = self._table(connection, table)
+        return read_rows(connection, table_id, [row], RowReader(layout, Projection(), None, self._clock())).get(row)
 
     # --- tables ---------------------------------------------------------------------------------------------------------
 
@@ -297,6 +306,7 @@ class EmbeddedStore(ClosingStore):
     def _alter(self, table: str, change: Callable[[TableDescriptor], TableDescriptor]) -> None:
         with self._database.write() as connection:
             table_id, layout = self._table(connection, table)
+            self._watched.forget_all()
             connection.execute("UPDATE tables SET layout = ? WHERE id = ?", (change(layout).encode(), table_id))
 
     def namespaces(self) -> list[str]:
@@ -318,6 +328,7 @@ class EmbeddedStore(ClosingStore):
         """See `hbmodel.store.Store.delete_table`."""
         with self._database.write() as connection:
             table_id, _ = self._table(connection, table)
+            self._watched.forget_all()
             connection.execute("DELETE FROM segments WHERE table_id = ?", (table_id,))
             connection.execute("DELETE FROM tombstones WHERE table_id = ?", (table_id,))
             connection.execute("DELETE FROM tables WHERE id = ?", (table_id,))
@@ -364,7 +375,7 @@ class EmbeddedStore(ClosingStore):
         return "EmbeddedStore(memory)" if self._path is None else f"EmbeddedStore({self._path!r})"
 
 
-_CAPABILITIES = evolve(EVERYTHING_POSSIBLE, final_refusals=True)
+_CAPABILITIES = evolve(EVERYTHING_POSSIBLE, final_refusals=True, gated_writes=True)
 
 
 def _reader(layout: TableDescriptor, table: str, get: Get, now: int) -> RowReader:

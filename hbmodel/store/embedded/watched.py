@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from sqlite3 import Connection
 
+from hbmodel.store.gate import GATE, pass_gate
 from hbmodel.store.values import Row
+
+Read = Callable[[Connection, str, bytes], Row | None]
+"""Reads a row of a table."""
 
 
 class WatchedRows:
-    """Rows of a file, as the latest writing transaction that asked saw them. To be used inside such transactions alone.
+    """The rows that gates have asked for, as the latest writing transaction saw them.
 
-    Whatever another connection writes changes SQLite's `data_version` for this one; what this store writes, it says itself.
+    Whatever another connection writes changes SQLite's `data_version` for this one; what this store writes, it says itself. To be used
+    inside writing transactions alone, of which a store has one at a time.
 
     Args:
         alone: whether there is no other connection, as in memory.
@@ -23,22 +28,20 @@ class WatchedRows:
         self._version = 0
         self._rows: dict[tuple[str, bytes], Row | None] = {}
 
-    def row(self, connection: Connection, table: str, row: bytes, read: Callable[[], Row | None]) -> Row | None:
-        """A row; the same object as before if it has not changed.
+    def pass_gate(self, connection: Connection, read: Read) -> None:
+        """Passes the gate in a transaction that alone may write, before it has written anything."""
+        if GATE.get() is not None:
+            pass_gate(lambda table, row: self._row(connection, table, row, read))
 
-        Args:
-            connection: of the transaction.
-            table: of the row.
-            row: its key.
-            read: reads it.
-        """
+    def _row(self, connection: Connection, table: str, row: bytes, read: Read) -> Row | None:
+        """A row; the same object as before if it has not changed."""
         version = 0 if self._alone else connection.execute("PRAGMA data_version").fetchone()[0]
         if connection is not self._connection or version != self._version:
             self._rows.clear()
             self._connection, self._version = connection, version
         key = table, row
         if key not in self._rows:
-            self._rows[key] = read()
+            self._rows[key] = read(connection, table, row)
         return self._rows[key]
 
     def forget(self, table: str, row: bytes) -> None:
@@ -47,5 +50,5 @@ class WatchedRows:
             self._rows.pop((table, row), None)
 
     def forget_all(self) -> None:
-        """To be called when tables are made, changed or deleted."""
+        """To be called when tables are altered or deleted."""
         self._rows.clear()
