@@ -16,6 +16,7 @@ from tests.support.beds import ATOMIC, HBASE, KINDS, Bed, open_bed
 from tests.support.examples import examples
 from tests.support.lease_clock import LeaseClock
 from tests.support.left_out import mark_left_out
+from tests.support.left_sessions import discard_left, watch_sessions
 
 settings.register_profile(
     "busy machines",
@@ -26,6 +27,8 @@ settings.register_profile(
     database=DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis" / "examples"),
 )
 settings.load_profile("busy machines")
+
+watch_sessions()
 
 Beds = Callable[[str], Bed]
 
@@ -50,6 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "local_hbase" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.hbase)
     mark_left_out(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """What a test has left is said in no other one."""
+    discard_left()
 
 
 def pytest_collection_finish() -> None:
