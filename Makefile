@@ -37,7 +37,7 @@ wheel: $(STAMP)  ## what pip installs elsewhere, in WHEELS
 test: $(STAMP)  ## the default suite, real HBase included
 	$(BIN)/python -m pytest $(DEFAULT_SUITE) $(PYTEST_ARGS)
 
-test-fast: $(STAMP)  ## without a real HBase, the model checker and lengthy tests, with fewer examples of each property
+test-fast: $(STAMP)  ## without a real HBase, the model checker and lengthy tests, with a fifth of the examples of each property
 	HBMODEL_TEST_EXAMPLES=0.2 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not lengthy and not hbase and not model and not repeated" $(PYTEST_ARGS)
 
 test-all: $(STAMP)  ## everything, long runs too, with twice the examples of each property

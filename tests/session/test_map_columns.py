@@ -683,7 +683,7 @@ def test_a_map_of_a_table_in_use() -> None:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("shape", ["tall", "wide"])
-@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [12_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_memory_is_bounded(shape: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.undo()
     model = model_of(shape)
@@ -699,6 +699,7 @@ def test_memory_is_bounded(shape: str, count: int, monkeypatch: pytest.MonkeyPat
             assert next(islice(notes.between(f"{count // 2:07}", None), 1))[0] == f"{count // 2:07}"
             assert len(notes.between(f"{count // 2:07}", None).page(100).items) == 100
             assert [pet.name for pet in session.query(model).where(model.owner == "a")] == ["s", "t", "u"]
-            assert tracemalloc.get_traced_memory()[1] < 12 * 1024 * 1024
+            # Pages take one megabyte; all entries of the short run at once, two.
+            assert tracemalloc.get_traced_memory()[1] < (1.6 if count < 100_000 else 12) * 1024 * 1024
         finally:
             tracemalloc.stop()
