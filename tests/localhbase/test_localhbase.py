@@ -342,7 +342,6 @@ OWNER = """
 import os, sys, time
 import pytest
 from tests.support import fake_java
-from tests.support.waiting import wait_until
 from pathlib import Path
 from hbmodel.localhbase import LocalHBase
 fake_java.install(pytest.MonkeyPatch(), Path(sys.argv[1]))

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
+from hbmodel.store.gate import gated
 from tests.support.beds import fresh
+from tests.support.faulty import Call, RecordingStore
 
 
 def declare(*indexes: str, part: str = "row", version: bool = False, unique: bool = False) -> Any:
@@ -116,6 +118,31 @@ def test_an_index_is_dropped_once_no_reader_is_left(store: hb.Store) -> None:
     session.commit()
     assert store.tables() == ["gated", "hbmodel"]
     assert [thing.name for thing in hb.Session(store).query(old).allow_full_scan()] == ["a", "b"]
+
+
+class Late(RecordingStore):
+    """The index is built when the first conditional change of a row is on its way, after its last look at the registry."""
+
+    built = False
+
+    def _do(self, call: Call, apply: Any) -> Any:
+        if call.name.startswith("check_and_mutate") and call.table == "gated" and not self.built:
+            self.built = True
+            with gated(None):  # another program does it
+                assert hb.build_index(self.inner, declare("by_note", "by_rank", **KINDS["wide, versioned"]), "by_rank").readable
+        return super()._do(call, apply)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_index_is_built_while_objects_of_one_row_are_on_their_way(store: hb.Store, count: int) -> None:
+    old, new = declare("by_note", **KINDS["wide, versioned"]), declare("by_note", "by_rank", **KINDS["wide, versioned"])
+    hb.create_tables(store, old)
+    hb.create_tables(store, new)
+    late = Late(store)
+    with hb.Session(late) as session:
+        session.add_all(new(group="g", name=f"{number}", rank=number) for number in range(count))
+    assert late.built
+    check_index(store, new, [f"{number}" for number in range(count)])
 
 
 def test_writers_of_other_stores_are_waited_for() -> None:
