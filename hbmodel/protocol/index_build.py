@@ -170,25 +170,32 @@ def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool
 
 
 def keep_entries(indexer: RowIndexer, row: bytes) -> Protocol[None]:
-    """Puts the entries of one row as it is now, after a writer has noticed that the indexes have changed or that it was interrupted.
+    """Puts the entries of one row, see `keep_entries_of`."""
+    yield from keep_entries_of(indexer, [row])
 
-    They are put as lost ones are, see `index_rows`: a repair may have taken the row's entries for orphans before the row was put.
+
+def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict[bytes, HbmodelError]]:
+    """Puts the entries of rows as they are now, after a writer has noticed that the indexes have changed or that it was interrupted.
+
+    They are put as lost ones are, see `index_rows`: a repair may have taken a row's entries for orphans before the row was put.
 
     Args:
         indexer: makes the entries.
-        row: the key of the row; one that is no object needs no entries.
+        rows: the keys of the rows; one that is no object needs no entries.
+
+    Returns:
+        Why the entries of a row cannot be made, by row.
     """
-    if not indexer.indexes:
-        return
-    while True:
+    while rows and indexer.indexes:
         since = yield ReadClock()
-        (found,) = yield GetRows(indexer.schema.table, [row], indexer.columns)
-        made = indexer.of(found)
-        puts = by_table((table, _moved(indexer.schema, put, since)) for table, put in (() if made is None else made.entries))
+        found: Sequence[Row | None] = yield GetRows(indexer.schema.table, rows, indexer.columns)
+        made = [entries for row in found if (entries := indexer.of(row)) is not None]
+        puts = by_table((table, _moved(indexer.schema, put, since)) for one in made for table, put in one.entries)
         if puts:
             yield Together([PutRows(table, of_table) for table, of_table in puts.items()])
         if (yield CheckLease(since)):
-            return
+            return {one.row: one.error for one in made if one.error is not None}
+    return {}
 
 
 def _moved(schema: TableSchema, put: Put, timestamp: int) -> Put:

@@ -27,6 +27,7 @@ from hbmodel.protocol.operations import (
     ReadClock,
     Together,
 )
+from hbmodel.protocol.placed_rows import PlacedRows
 from hbmodel.protocol.read_rows import read_rows
 from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Put, Row
@@ -38,6 +39,7 @@ def write_indexed_batch(
     atomic_rows: bool,
     deleted: dict[bytes, Outcome] | None = None,
     together: Set[bytes] = frozenset(),
+    placed: PlacedRows | None = None,
 ) -> Protocol[None]:
     """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
 
@@ -46,6 +48,9 @@ def write_indexed_batch(
     again with the others of this kind. A driver that could not carry out an operation repeats exactly that operation,
     timestamps included.
 
+    A row that was put is never put again at a later time: others may have updated, deleted or moved it since, and the later put would
+    cover what they have been told is done. If the write took too long, or the indexes have changed, its entries alone are put again.
+
     Args:
         planner: plans the mutations.
         writes: at most one per row.
@@ -53,16 +58,17 @@ def write_indexed_batch(
         deleted: where the rows that an attempt has deleted are recorded, since the next one finds them absent; a protocol that is
             started again because the indexes have changed gets the same mapping.
         together: rows of objects that are written together with others: objects that share a row of the table get one timestamp.
+        placed: where the rows that were put are recorded; a protocol that is started again gets the same.
     """
     deleted = {} if deleted is None else deleted
+    placed = PlacedRows() if placed is None else placed
     table = planner.schema.table
     if together:
         planner = evolve(planner, together=frozenset(together))
-    outcomes: dict[bytes, Outcome] = {}
-    entries: list[tuple[str, Put]] = []
+    outcomes = (yield from placed.completed(planner)) if placed else {}
+    verifications: list[tuple[str, Put]] = []
     stale: list[tuple[str, Delete]] = []
-    earlier: list[tuple[str, Delete]] = []  # stale entries found by attempts that took too long
-    remaining = writes
+    remaining = [write for write in writes if write.row not in outcomes] if outcomes else writes
     while remaining:
         reading = [write for write in remaining if planner.needs_read(write)]
         rows: Sequence[Row | None] = ()
@@ -75,26 +81,45 @@ def write_indexed_batch(
             plans = _planned(planner, remaining, found, now, together)
             plan = BatchPlan.of(plans)
             yield from _put_first(plan)
-            refused = yield from _write_planned(table, plans, planner.schema.version_column, atomic_rows)
+            refused = yield from _write_planned(table, plans, planner.schema.version_column, atomic_rows, placed)
             plan = BatchPlan.of([of_row for of_row in plans if of_row.outcome.key not in refused]) if refused else plan
         else:
             plan = plan_unread(planner, cast(Sequence[PutObject], remaining), now)  # all other kinds of writes need a read
             yield from _put_first(plan)
-            yield from _write_rows(table, plan, atomic_rows)
+            yield from _write_rows(table, plan, atomic_rows, placed)
         deleted |= {outcome.key: outcome for outcome in plan.outcomes if outcome.action == "deleted"}
-        if not (yield CheckLease(now)):
-            earlier += plan.stale
-            continue
         outcomes |= {outcome.key: outcome for outcome in plan.outcomes}
-        entries += [(name, put) for name, puts in plan.entries.items() for put in puts]
         stale += plan.stale
+        late = yield from _keep_entries(plan, now)
+        if not late:
+            verifications += planner.verifications([(name, put) for name, puts in plan.entries.items() for put in puts])
         remaining = [write for write in remaining if write.row in refused] if refused else ()
     done = [outcomes[write.row] for write in writes]
     yield Acknowledge([deleted.get(outcome.key, outcome) if outcome.action == "absent" else outcome for outcome in done])
-    if earlier:
-        kept = {(name, put.row) for name, put in entries}
-        stale += [(name, delete) for name, delete in earlier if (name, delete.row) not in kept]
-    yield from finish(planner.verifications(entries), stale)
+    yield from finish(verifications, stale)
+
+
+def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
+    """Puts the entries of a round that took too long again: a repair may have taken them for orphans (rule 3).
+
+    The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries match them.
+
+    Args:
+        plan: of the round.
+        since: the reading of the clock from which its times come.
+
+    Returns:
+        Whether it took too long.
+    """
+    late = False
+    while not (yield CheckLease(since)):
+        late = True
+        since = yield ReadClock()
+        if plan.entries:
+            yield Together(
+                [PutRows(name, [at_time(put, max(since, (put.timestamp or 0) + 1)) for put in puts]) for name, puts in plan.entries.items()]
+            )
+    return late
 
 
 def _planned(
@@ -131,16 +156,18 @@ def _put_first(plan: BatchPlan) -> Protocol[None]:
         yield Together([PutRows(name, puts) for name, puts in first.items()])
 
 
-def _write_planned(table: str, plans: Sequence[RowPlan], version_column: bytes, atomic_rows: bool) -> Protocol[Set[bytes]]:
+def _write_planned(
+    table: str, plans: Sequence[RowPlan], version_column: bytes, atomic_rows: bool, placed: PlacedRows
+) -> Protocol[Set[bytes]]:
     """Writes the rows; returns those that are not as they were read, so that their writes must be planned again.
 
     A loser keeps its entries: they may be the winner's.
     """
     checked = {plan.outcome.key: plan for plan in plans if plan.condition is not None}
     if not checked:
-        yield from _write_rows(table, BatchPlan.of(plans), atomic_rows)
+        yield from _write_rows(table, BatchPlan.of(plans), atomic_rows, placed)
         return frozenset()
-    yield from _write_rows(table, BatchPlan.of([plan for plan in plans if plan.condition is None]), atomic_rows)
+    yield from _write_rows(table, BatchPlan.of([plan for plan in plans if plan.condition is None]), atomic_rows, placed)
     changes = [ConditionalChange(row, *plan.condition, plan.mutations) for row, plan in checked.items() if plan.condition is not None]
     applied: Sequence[bool | None]
     if len(changes) == 1:
@@ -148,12 +175,15 @@ def _write_planned(table: str, plans: Sequence[RowPlan], version_column: bytes, 
         applied = [(yield CheckAndMutate(table, one.row, one.column, one.expected, one.mutations))]
     else:
         applied = yield CheckAndMutateRows(table, changes)
+    placed.note([plan.outcome for plan, went_through in zip(checked.values(), applied, strict=True) if went_through])
     refused = [row for row, went_through in zip(checked, applied, strict=True) if not went_through]
     if not refused:
         return frozenset()
     # A call whose answer was lost may have been carried out before: then the row has the version of the write.
     found: Sequence[Row | None] = yield GetRows(table, refused, [version_column])
-    return {row for row, now in zip(refused, found, strict=True) if not _is_put(checked[row], now, version_column)}
+    again = {row for row, now in zip(refused, found, strict=True) if not _is_put(checked[row], now, version_column)}
+    placed.note([checked[row].outcome for row in refused if row not in again])
+    return again
 
 
 def _is_put(plan: RowPlan, row: Row | None, version_column: bytes) -> bool:
@@ -161,14 +191,17 @@ def _is_put(plan: RowPlan, row: Row | None, version_column: bytes) -> bool:
     return cell is not None and plan.put is not None and cell.value == plan.put.cells[version_column]
 
 
-def _write_rows(table: str, plan: BatchPlan, atomic_rows: bool) -> Protocol[None]:
+def _write_rows(table: str, plan: BatchPlan, atomic_rows: bool, placed: PlacedRows) -> Protocol[None]:
     if atomic_rows and len(plan.puts) == len(plan.row_deletes) == 1:
         yield MutateRow(table, [*plan.puts, *plan.row_deletes])
+        placed.note(plan.outcomes)
         return
     if plan.puts:
         yield PutRows(table, plan.puts)
+        placed.note(plan.outcomes, plan.row_deletes)
     if plan.row_deletes:  # the markers are written before anything is deleted (rule 4)
         yield DeleteRows(table, plan.row_deletes)
+        placed.rest.clear()
 
 
 def insert_indexed(planner: IndexedRowPlanner, write: PutObject, placed: list[Outcome] | None = None) -> Protocol[list[Outcome]]:

@@ -12,6 +12,7 @@ from hbmodel.mapping.mapper import give_version
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.driver import Resumable
 from hbmodel.protocol.migration import Phase
+from hbmodel.protocol.placed_rows import PlacedRows
 from hbmodel.protocol.versioned_write import SentChanges
 from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
 from hbmodel.tables.registration import Binding
@@ -63,6 +64,7 @@ class Batch:
     Attributes:
         sent: the changes of versioned rows that were sent, by table.
         deleted: the outcomes of deletes that were executed, by row.
+        placed: the rows of indexed objects that were put, or None before the first.
         together: for objects that share rows, the rows of the batch that are written together with others of this batch or of
             another one.
         phase: for versioned objects that migrate between two tables, the phase in which the batch is written.
@@ -76,6 +78,7 @@ class Batch:
     binding: Binding | None = None
     sent: dict[str, SentChanges] = field(factory=dict)
     deleted: dict[bytes, Outcome] = field(factory=dict)
+    placed: PlacedRows | None = None
     together: frozenset[bytes] = frozenset()
     phase: Phase | None = None
     restarted: bool = False
@@ -104,6 +107,12 @@ class Batch:
     def sent_to(self, table: str) -> SentChanges:
         """The changes of versioned rows of a table that were sent."""
         return self.sent.setdefault(table, {})
+
+    def placing(self) -> PlacedRows:
+        """The rows of indexed objects that were put."""
+        if self.placed is None:
+            self.placed = PlacedRows()
+        return self.placed
 
 
 def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Batch]:

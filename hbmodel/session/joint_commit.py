@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
@@ -27,6 +27,7 @@ from hbmodel.protocol.operations import (
     ReadClock,
     Together,
 )
+from hbmodel.protocol.placed_rows import PlacedRows
 from hbmodel.protocol.writes import Outcome
 from hbmodel.store.folded import FoldedStore
 from hbmodel.store.gate import gated
@@ -53,6 +54,7 @@ class Part:
         begin: makes the protocol.
         check: raises `SchemaMismatch` if the protocol must be restarted.
         once: as for `Resumable`.
+        placed: where its protocol records the rows that it has put.
         protocol: the running protocol, or None before its start.
         operation: the operation whose result it waits for.
         again: whether that operation was tried before.
@@ -67,6 +69,7 @@ class Part:
     begin: Callable[[], Protocol[Any]]
     check: Callable[[], None]
     once: Callable[[Operation], bool] = lambda operation: False
+    placed: PlacedRows = field(factory=PlacedRows)
     protocol: Protocol[Any] | None = None
     operation: Operation | None = None
     again: bool = False
@@ -112,10 +115,16 @@ class Part:
         operation = self.operation
         return self.rows_of([change.row for change in operation.changes]) if isinstance(operation, CheckAndMutateRows) else set()
 
-    def forget(self, error: SchemaMismatch | None = None) -> None:
-        """Drops the protocol so that it restarts, unless it has acknowledged."""
+    def forget(self, waiting: Set[bytes], error: SchemaMismatch | None = None) -> None:
+        """Drops the protocol so that it restarts, unless it has acknowledged.
+
+        Args:
+            waiting: the rows whose changes were gathered, and not carried out: the protocol regards them as done.
+            error: why it restarts.
+        """
         if self.outcomes is not None:
             return
+        self.placed.forget({place for place in self.placed.outcomes if waiting and self.rows_of([place]) & waiting})
         if error is not None and self.protocol is not None and isinstance(self.operation, CheckAndMutateRows) and not self.again:
             with suppress(SchemaMismatch):  # it is to know that the operation was not begun
                 self.protocol.throw(error)
@@ -249,10 +258,11 @@ class JointCommit:
                 part.check()
 
     def _forget(self, error: SchemaMismatch | None = None) -> None:
+        waiting = self._changes.rows
         self._changes.clear()
         self._begin_round()
         for part in self._parts:
-            part.forget(error)
+            part.forget(waiting, error)
 
     def _begin_round(self) -> None:
         self._now = None

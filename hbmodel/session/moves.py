@@ -142,7 +142,7 @@ class Moves:
         if target is not batch.schema:
             batch.writes = [rewritten(target, write) for write in batch.writes]
             batch.schema, batch.running, batch.binding = target, None, None
-            batch.deleted = {}
+            batch.deleted, batch.placed = {}, None
         if phase is not None and phase.seals is None and batch.running is None:
             _carry_over(batch, schema if target is not schema else schema.replaces)
 

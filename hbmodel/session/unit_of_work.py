@@ -229,6 +229,7 @@ class UnitOfWork:
             self._leave(self._view(current.schema), running, current.schema.table, error)
         if moving and not self._moves.stayed(current):
             current.running = None
+            current.placed = None
             self._run(current)
             return
         if current.schema.salt.random:
@@ -256,7 +257,7 @@ class UnitOfWork:
     def _part(self, batch: Batch) -> Part:
         return Part(
             batch.schema, self._view(batch.schema), lambda: self._protocol(batch), lambda: self._check_bound(batch),
-            lambda operation: self._only_once(batch, operation),
+            lambda operation: self._only_once(batch, operation), batch.placing(),
         )  # fmt: skip
 
     def _follow(self, batches: Sequence[Batch], running: Resumable | JointCommit, store: Store) -> None:
@@ -318,7 +319,7 @@ class UnitOfWork:
             current.schema, binding.written, self._clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed",
             checks=able.check_and_mutate,
         )  # fmt: skip
-        return write_indexed_batch(planner, current.writes, able.mutate_row, current.deleted, current.together)
+        return write_indexed_batch(planner, current.writes, able.mutate_row, current.deleted, current.together, current.placing())
 
     @staticmethod
     def _only_once(current: Batch, operation: Operation) -> bool:

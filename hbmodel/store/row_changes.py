@@ -133,6 +133,11 @@ class RowChanges:
     def __bool__(self) -> bool:
         return bool(self._rows)
 
+    @property
+    def rows(self) -> Set[bytes]:
+        """The rows that are to be changed; after an error some of them may be."""
+        return frozenset(self._rows)
+
     def add(self, mutations: Iterable[Put | Delete]) -> None:
         """Takes mutations in."""
         for mutation in mutations:

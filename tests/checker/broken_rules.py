@@ -24,6 +24,7 @@ from tests.checker import protocol_mutants as rows
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_plain_mutants as plain_mutants
 from tests.checker import protocol_prepend, protocol_prepend_mutants, protocol_rekey, protocol_unindexed, protocol_versions
+from tests.checker import protocol_put_builds as put_builds
 from tests.checker import protocol_rekey_builds as rekey_builds
 from tests.checker import protocol_rekey_mutants as rekey_mutants
 from tests.checker import protocol_row_mutants as bare
@@ -116,6 +117,7 @@ BROKEN: Mapping[str, Broken] = dict(
         ),
         _broken({f"rekey: {name}": mutant for name, mutant in rekey_mutants.MUTANTS.items()}, lambda rules: protocol_rekey.SHIPPED),
         _broken({f"insert, a build: {name}": mutant for name, mutant in insert_builds.MUTANTS.items()}, lambda rules: insert_builds.SOUND),
+        _broken({f"put, a build: {name}": mutant for name, mutant in put_builds.MUTANTS.items()}, put_builds.sound),
         _broken({f"rekey: {name}": mutant for name, mutant in rekey_builds.MUTANTS.items()}, lambda rules: rekey_builds.SOUND),
     )
 )

@@ -173,7 +173,7 @@ def _protocol(batch: Batch, can: Capabilities, drawn: Callable[[], bytes]) -> Pr
         return _disturbed(write_versioned_batch(planner, batch.writes, batch.sent), schema.table)
     if indexes:
         last_wins = IndexedRowPlanner(schema, indexes, BOUND, drawn)
-        return write_indexed_batch(last_wins, batch.writes, can.mutate_row, batch.deleted, batch.together)
+        return write_indexed_batch(last_wins, batch.writes, can.mutate_row, batch.deleted, batch.together, batch.placing())
     return write_unindexed_batch(UnindexedRowPlanner(schema, drawn), batch.writes, BOUND, can, batch.deleted, batch.together)
 
 
@@ -209,7 +209,7 @@ def _commit(number: int, writes: Writes, reading: int, rules: Rules, store: Repl
         view = folded(cast(Store, store), of.schema.wide_rows)
         drawn = lambda: bytes((number, next(nonces))) + bytes(6)  # noqa: E731
         begin = lambda of=of, view=view, drawn=drawn: rules.around(_protocol(of, view.capabilities, drawn))  # noqa: E731
-        parts.append(Part(of.schema, view, begin, lambda: None))
+        parts.append(Part(of.schema, view, begin, lambda: None, placed=of.placing()))
     return rules.commit(cast(Store, store), batch.parts[0].schema.table, parts, batch.shared, cast(Any, Clock(reading, rules.ticks)))
 
 

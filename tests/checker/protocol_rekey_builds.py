@@ -62,7 +62,7 @@ def _built(store: Any, step: Step) -> None:
 
 mc.OPS.update(move_gated=_gated, move_bound=_bound, move_register=_register, move_built=_built)
 
-Gate = Literal["each change", "the first change", "none"]
+Gate = Literal["each change", "each change, earlier", "the first change", "none"]
 
 
 @frozen
@@ -70,7 +70,7 @@ class BuildRules:
     """The code under test: the shipped one, or a mutant of it.
 
     Attributes:
-        gate: before which changes the binding is checked.
+        gate: before which changes the binding is checked: in the same moment, or earlier, where the store cannot do that.
         remembers: whether a move that is started again knows what it has done.
     """
 
@@ -108,6 +108,12 @@ def _driven(protocol: Protocol[Any], binding: int, rules: BuildRules) -> Any:
         elif isinstance(operation, Change):
             answers = []
             for one in _each(operation):
+                if not open_ and rules.gate == "each change, earlier":
+                    if (yield ("move_bound",)) != binding:
+                        error = SchemaMismatch("changed")
+                        break
+                    answers.append((yield Told(("moving", one))))
+                    continue
                 found = yield Told(("moving", one) if open_ else ("move_gated", binding, one))
                 if found == SHUT:
                     error = SchemaMismatch("changed")

@@ -20,6 +20,7 @@ from tests.checker import protocol_maps as mapped
 from tests.checker import protocol_migration as migration
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_prepend as prepended
+from tests.checker import protocol_put_builds as put_builds
 from tests.checker import protocol_rekey as moved
 from tests.checker import protocol_rekey_builds as rebuilt
 from tests.checker import protocol_rekey_inserts as inserted
@@ -318,6 +319,7 @@ REKEY: Mapping[str, Sweep] = {
     "the same call again": lambda: moved.moves(("bare", "versioned", "wide", "wide bare"), ("nobody",), ("twice",)),
     "a unique value": lambda: moved.values(calls=("take", "tag m")),
     "an index that is built": lambda: rebuilt.moves(("indexed", "versioned", "wide", "wide versioned", "covered")),
+    "a put, and an index that is built": put_builds.puts,
     "an insert, and an index that is built": lambda: filled.inserts(("indexed", "versioned", "wide", "wide versioned", "covered")),
     "a unique index that is built": lambda: rebuilt.moves(("unique",), ("nobody",)),
     "an insert that is not acknowledged": lambda: inserted.inserts(("bare", "indexed", "wide bare"), ("nobody", "a delete")),

@@ -11,6 +11,7 @@ from tests.checker import protocol_ids as ids
 from tests.checker import protocol_insert_builds as filled
 from tests.checker import protocol_migration as migration
 from tests.checker import protocol_prepend as prepended
+from tests.checker import protocol_put_builds as put_builds
 from tests.checker import protocol_rekey as moved
 from tests.checker import protocol_rekey_builds as rebuilt
 from tests.checker import protocol_rekey_inserts as inserted
@@ -51,6 +52,11 @@ def _rekey() -> Iterator[tuple[str, Sweep]]:
     yield "rekey, an index that is built, twice", partial(rebuilt.moves, twice=True, beside=("nobody",))
     yield "rekey, an index that is built, two crashes", partial(rebuilt.moves, crashes=2)
     yield "inserts, an index that is built", filled.inserts
+    yield "puts, an index that is built", put_builds.puts
+    yield (
+        "puts that may land later, an index that is built",
+        put_builds.late_puts,
+    )
     yield "rekey before an insert is acknowledged", inserted.inserts
     yield "rekey before an insert is acknowledged, two crashes", partial(inserted.inserts, crashes=2)
     yield "rekey before an insert is acknowledged, which takes too long", partial(inserted.inserts, inserted.BARE, late=True)

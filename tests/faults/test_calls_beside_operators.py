@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
@@ -44,6 +44,21 @@ def check(name: str, cases: Iterable[Drawn], caplog: pytest.LogCaptureFixture) -
         assert result.wrong is None, (begin, pair, seed, distinct, limited, gated, crash, result.wrong)
         said = [record.getMessage() for record in caplog.records]
         assert not said or name.startswith("drop"), (begin, pair, seed, distinct, limited, gated, crash, said)
+
+
+PUT_TWICE: Sequence[tuple[str, Drawn]] = (
+    ("drop flag", ((), ("update o", "add none"), 236845520, True, False, False, (2, 17))),
+    ("drop counter", (("add", "increment", "increment"), ("update m", "rekey"), 502980870, True, False, False, (2, 16))),
+    ("drop counter", (("add", "increment", "increment"), ("add", "rekey"), 880887013, True, False, True, None)),
+    ("drop indexed", ((), ("add", "update both"), 32542746, True, False, True, None)),
+    ("drop wide", ((), ("add none", "update both"), 630439757, False, False, False, (0, 24))),
+)
+"""A call whose row is put stops for longer than a lease; meanwhile the index is dropped, and another call changes or moves the object."""
+
+
+@pytest.mark.parametrize(("name", "case"), PUT_TWICE)
+def test_a_row_that_was_put_is_not_put_again_beside(name: str, case: Drawn, caplog: pytest.LogCaptureFixture) -> None:
+    check(name, [case], caplog)
 
 
 @pytest.mark.lengthy
