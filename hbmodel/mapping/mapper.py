@@ -12,6 +12,7 @@ from attrs.exceptions import FrozenInstanceError
 from hbmodel.encoding.key_layout import check_length
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
 from hbmodel.mapping.index_entries import Entries, entries_function
+from hbmodel.mapping.liveness import existence
 from hbmodel.mapping.map_columns import Taken
 from hbmodel.mapping.row_codegen import (
     compile_decode,
@@ -21,7 +22,7 @@ from hbmodel.mapping.row_codegen import (
     compile_rows_of_entry,
     compile_take,
 )
-from hbmodel.mapping.schema import FLAG, LIVE, Field, Index, TableSchema, schema_of
+from hbmodel.mapping.schema import Field, Index, TableSchema, schema_of
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, Row
 
@@ -36,9 +37,10 @@ class RowDecoder:
 
     Attributes:
         schema: the schema of the model.
-        indexed: whether rows have system cells, so that only rows with a live flag exist.
+        indexed: whether rows are known to have system cells.
         names: the wanted fields; None means all of them.
-        adopting: whether rows from before the first index, which have no system cells, exist too.
+        adopting: whether rows without system cells exist too. If rows are `indexed` as well, both kinds are known to be there. If not, no
+            row is known to have such cells, but another program may give them to some at any time.
     """
 
     schema: TableSchema
@@ -60,69 +62,41 @@ class RowDecoder:
         return tuple(f for f in self.schema.columns if self.names is None or f.name in self.names)
 
     @cached_property
-    def anchor(self) -> bytes | None:
-        """A column that every existing row has, so that a projection also finds rows without any wanted cell."""
-        if self.adopting:
-            return None
-        if self.indexed:
-            return self.schema.liveness_column
-        if self.schema.exists_column is not None:
-            return self.schema.exists_column
-        return next(iter(self.schema.required_columns), None)
+    def anchors(self) -> Sequence[bytes]:
+        """Columns of which every existing row has one, so that a projection also finds rows without any wanted cell.
+
+        None at all if a row without system cells exists by any cell of the object.
+        """
+        liveness = self.schema.liveness_column
+        if self.indexed and not self.adopting:
+            return (liveness,)
+        own = self.schema.exists_column or next(iter(self.schema.required_columns), None)
+        if own is None:
+            return ()
+        return (own, liveness) if self.adopting else (own,)
 
     @cached_property
     def columns(self) -> Sequence[bytes]:
         """The columns that a get or scan requests: whole families for whole objects without map columns, else just the cells needed."""
-        if self.names is not None and self.anchor is not None:
-            return tuple(sorted({self.anchor, *(f.column for f in self.fields)}))
+        if self.names is not None and self.anchors:
+            return tuple(sorted({*self.anchors, *(f.column for f in self.fields)}))
         if self.schema.foreign:
             flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
-            return tuple(sorted({*flag, *(f.column for f in self.schema.columns)}))
+            marks = (self.schema.liveness_column,) if self.indexed or self.adopting else ()
+            return tuple(sorted({*flag, *marks, *(f.column for f in self.schema.columns)}))
         return self.schema.row_columns
 
     @cached_property
     def columns_of_gets(self) -> Sequence[bytes]:
         """The columns that a get requests: for objects that share rows by name, unless the row's version comes with whole objects."""
-        if self.schema.wide is None or self.schema.versioned or self.anchor is None or self.columns != self.schema.family_names:
+        if self.schema.wide is None or self.schema.versioned or not self.anchors or self.columns != self.schema.family_names:
             return self.columns
-        return tuple(sorted({self.anchor, *(f.column for f in self.schema.columns)}))
+        return tuple(sorted({*self.anchors, *(f.column for f in self.schema.columns)}))
 
     @cached_property
     def exists(self) -> Callable[[Row], bool]:
-        """Whether a row that was read is an object of the model."""
-        if not self.indexed:
-            return self._without_system_cells
-        liveness, adopting, older = self.schema.liveness_column, self.adopting, self._without_system_cells
-
-        def live(row: Row) -> bool:
-            cell = row.columns.get(liveness)
-            if cell is None:
-                return adopting and older(row)
-            return cell.value[:1] == LIVE
-
-        return live
-
-    @property
-    def _without_system_cells(self) -> Callable[[Row], bool]:
-        """Whether a row is an object by its own cells: a deleted row that an update has written to lacks every required column."""
-        required, is_system = self.schema.required_columns, self.schema.is_system
-        if self.schema.exists_column is not None:
-            flag: bytes = self.schema.exists_column
-
-            def marked(row: Row) -> bool:
-                cell = row.columns.get(flag)
-                return cell is not None and cell.value == FLAG
-
-            return marked
-        if not required:
-            return lambda row: not all(map(is_system, row.columns))
-        first = required[0]
-
-        def whole(row: Row) -> bool:
-            columns = row.columns
-            return first in columns or not columns.keys().isdisjoint(required)
-
-        return whole
+        """Whether a row that was read is an object of the model; see `liveness`."""
+        return existence(self.schema, self.indexed, self.adopting)
 
     @cached_property
     def values(self) -> Callable[[Row], Values]:

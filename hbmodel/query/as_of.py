@@ -55,7 +55,8 @@ def check_kept(reader: RowDecoder) -> None:
                 table=schema.table, field=of.name,
             )  # fmt: skip
     kept = {family.name for family in schema.families if (family.max_versions or 1) > 1}
-    lacking = sorted({column.partition(b":")[0] for column in reader.columns} - kept)
+    liveness = () if reader.indexed else (schema.liveness_column,)  # no row is known to have one
+    lacking = sorted({column.partition(b":")[0] for column in reader.columns if column not in liveness} - kept)
     if lacking:
         names = [of.name for of in schema.columns if of.family == lacking[0]]
         raise QueryError(

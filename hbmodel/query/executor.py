@@ -24,8 +24,6 @@ from hbmodel.query.plan import Bucket, Plan
 from hbmodel.query.pushdown import dropped_by_client
 from hbmodel.query.terms import QueryTerms
 from hbmodel.store.column_scans import scan_columns
-from hbmodel.store.filters import And as AllOf
-from hbmodel.store.filters import FirstCellOnly, KeyOnly
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row, Scan
@@ -106,24 +104,6 @@ class PlanExecutor:
         with closing(self.items(after)) as items:
             return found + list(itertools.islice(items, count))
 
-    def count(self) -> int:
-        """The number of items of the plan; reads only keys, if nothing else is needed."""
-        plan = self.plan
-        checked = plan.accepts is not None or plan.path.salt.random or plan.reader.adopting
-        if plan.path.index is not None or plan.rows is not None or checked:
-            return sum(1 for _ in self.items())
-        if plan.filter is not None:
-            # The filter needs the values, and of the columns just the one that it looks at.
-            return sum(map(len, self._one_by_one(plan.buckets, plan.filter, plan.reader.columns)))
-        if plan.reader.anchor is None:  # a row may have only system cells
-            exists = plan.reader.exists
-            return sum(sum(map(exists, batch)) for batch in self._one_by_one(plan.buckets, KeyOnly(), plan.reader.columns))
-        if plan.reader.anchor == plan.reader.schema.exists_column:  # its value says whether an insert has only claimed the row
-            exists = plan.reader.exists
-            return sum(sum(map(exists, batch)) for batch in self._one_by_one(plan.buckets, None, plan.reader.columns))
-        keys_only = AllOf((FirstCellOnly(), KeyOnly()))
-        return sum(map(len, self._one_by_one(plan.buckets, keys_only, plan.reader.columns)))
-
     # --- rows of the path's table -------------------------------------------------------------------------------------
 
     def _remaining(self, rows: Sequence[bytes], after: bytes | None) -> Sequence[bytes]:
@@ -201,7 +181,7 @@ class PlanExecutor:
                 own: Callable[[Row], Any] = (lambda row: row.row[width:]) if self.plan.order is None else (lambda row: place(row.row))
                 yield heapq.merge(*rows, key=own, reverse=self.plan.backwards)
 
-    def _one_by_one(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> Iterator[Sequence[Row]]:
+    def one_by_one(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> Iterator[Sequence[Row]]:
         """Batches of the rows of all buckets, one bucket after the other; closing the iterator closes the scans."""
         with self._runs(buckets, table_filter, columns) as runs:
             yield from itertools.chain.from_iterable(runs)

@@ -104,12 +104,14 @@ def _most(schema: TableSchema, of: object, limit: Any) -> int:
 
 def _versions(store: Store, binding: Binding, schema: TableSchema, of: Field, row: bytes, most: int) -> list[CellVersion[Any]]:
     reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
+    # Liveness is read after the column: a delete in between hides what was read, and not the other way round.
+    read = [] if binding.indexed else read_versions(store, schema.table, row, [of.column], most)
     (found,) = store.get(schema.table, [row], reader.columns)
     if found is None or not reader.exists(found):
         return []
-    # Liveness is read after the column: a delete in between hides what was read, and not the other way round.
-    columns = [of.column, schema.liveness_column] if binding.indexed else [of.column]
-    cells, *marks = read_versions(store, schema.table, row, columns, most)
+    if binding.indexed or schema.liveness_column in found.columns:
+        read = read_versions(store, schema.table, row, [of.column, schema.liveness_column], most)
+    cells, *marks = read
     died = max((mark.timestamp for mark in (marks[0] if marks else ()) if mark.value[:1] != LIVE), default=-1)
     return [_version(schema, of, row, cell) for cell in cells if cell.timestamp > died and (cell.value or not of.empty_is_missing)]
 

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from attrs import frozen
 
 from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.encoding.codecs.java import LONG, LONG_MAX
-from hbmodel.errors import CounterOverflow, EncodingError, HbmodelError, InvalidRequest, RowNotFound, SessionError, UnknownField
+from hbmodel.errors import (
+    CounterOverflow,
+    EncodingError,
+    HbmodelError,
+    InvalidRequest,
+    RowNotFound,
+    SessionError,
+    UnknownField,
+)
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, key_of
 from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema, schema_of
 from hbmodel.store.checks.numbers import whole_number
+from hbmodel.store.gate import Gate, gated
 from hbmodel.store.port import Store
 from hbmodel.store.values import Put, Row
 from hbmodel.tables.registration import Binding
@@ -46,15 +57,28 @@ def increment(store: Store, bind: Callable[[TableSchema], Binding], obj: Any, co
         raise EncodingError("A counter can be incremented by whole numbers of 64 bits only.", table=schema.table, field=counter.of.name)
     with claiming():  # it may begin a row
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
-    binding = bind(schema)
     cell = CounterCell(store, schema.table, row, counter.of.column, counter.of.name)
-    reader = RowDecoder.of(schema, binding.indexed, frozenset((counter.of.name,)), binding.adopting)
-    if binding.indexed or any(f.required for f in schema.columns) or schema.exists_column is not None:
-        (found,) = store.get(schema.table, [row], reader.columns)
-        if found is None or not reader.exists(found):
-            raise RowNotFound("There is no row with this key to increment: add the object first.", table=schema.table, key=row)
-        cell.check(found, number)
-    return cell.add(number)
+    while True:
+        binding = bind(schema)
+        if binding.indexed or any(f.required for f in schema.columns) or schema.exists_column is not None:
+            reader = RowDecoder.of(schema, binding.indexed, frozenset((counter.of.name,)), binding.adopting)
+            (found,) = store.get(schema.table, [row], reader.columns)
+            if found is None or not reader.exists(found):
+                raise RowNotFound("There is no row with this key to increment: add the object first.", table=schema.table, key=row)
+            cell.check(found, number)
+            return cell.add(number)
+        # It may create a row, and must not once rows need system cells.
+        with suppress(_Changed):
+            return cell.add(number, partial(_check_unchanged, bind, binding))
+
+
+class _Changed(Exception):
+    """The table is written otherwise than when the increment began: it begins again, and no caller sees this."""
+
+
+def _check_unchanged(bind: Callable[[TableSchema], Binding], binding: Binding) -> None:
+    if not bind(binding.schema).writes_like(binding):
+        raise _Changed
 
 
 def in_range(number: int) -> bool:
@@ -86,12 +110,17 @@ class CounterCell:
         if cell is not None and len(cell.value) == LONG.size and not in_range(LONG.unpack(cell.value)[0] + amount):
             raise self._refused()
 
-    def add(self, amount: int) -> int:
+    def add(self, amount: int, gate: Gate | None = None) -> int:
         """Increments the counter, and undoes this if the sum has wrapped.
 
         Increments commute, so undoing one takes back exactly its own amount, whatever others have added in between.
+
+        Args:
+            amount: the amount to add.
+            gate: passed by the increment, where requests pass one, but not by what undoes it.
         """
-        value = self._sent(amount)
+        with gated(gate):
+            value = self._sent(amount)
         if in_range(value - amount):
             return value
         opposite = -amount if in_range(-amount) else amount

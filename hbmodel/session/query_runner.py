@@ -11,6 +11,7 @@ from attrs import evolve
 from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
 from hbmodel.mapping.schema import PRIMARY, Field, TableSchema, schema_of
 from hbmodel.query.as_of import before
+from hbmodel.query.counting import count_items
 from hbmodel.query.executor import Found, PlanExecutor, read_page, read_token, shape
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.first_of_each import Key, conditions_of, first_of_each, in_plans
@@ -207,7 +208,7 @@ class QueryRunner:
             return sum(1 for _ in self._items(terms, made, binding))
         while True:
             try:
-                found = PlanExecutor(self._store(terms), made, None, self._check(terms, made, binding)).count()
+                found = count_items(PlanExecutor(self._store(terms), made, None, self._check(terms, made, binding)))
                 return max(0, found - terms.offset)
             except _Outdated:
                 made, binding = self._planned(terms, made.path.name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from attrs import evolve, frozen
 
@@ -26,8 +26,11 @@ from hbmodel.tables.range_claims import WORK, work_row
 from hbmodel.tables.registration import ABSENT, BUILDING, LEASE, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
 from hbmodel.tables.registry import Place, Registry, registry_row
 
-Waited = Callable[[float], None]
-"""Waits some of so many seconds that are left; returns to have the registry looked at again."""
+Awaited = Literal["readers", "writers"]
+"""For whom a wait is: for the leases of sessions that may still read by an earlier state, or for all that may still write by one."""
+
+Waited = Callable[[float, Awaited], None]
+"""Waits some of so many seconds that are left for somebody; returns to have the registry looked at again."""
 
 
 @frozen
@@ -118,8 +121,8 @@ class IndexStates:
     def until_building(self, splits: SplitsOption = None) -> Registration:
         """Leads an absent index to the state in which it is built, or finds it in that state or a later one.
 
-        Before its first index a table's rows have no system cells. Then the way is longer: sessions first learn to read such cells
-        and to set them, and write as on an indexed table when no session is left that does not (see `RowState`).
+        Before its first index a table's rows have no system cells. Then the way is longer: sessions first learn to set such cells, and
+        write as on an indexed table when no session is left that does not (see `RowState`).
         """
         schema = self._schema
         while True:
@@ -137,8 +140,8 @@ class IndexStates:
             elif found.rows == "unindexed":
                 self.registry.change_rows(self.place, found, "marking")
             elif found.rows == "marking":
-                # Sessions that know of no system cells would take a dead marker for a row.
-                if self._over(found.rows_since, self.drain.read, now) and self._written(found, found.rows_since, now):
+                # Sessions that still read as before are not waited for: they tell a dead marker too.
+                if self._written(found, found.rows_since, now):
                     self.registry.change_rows(self.place, found, "adopting" if self._gated(found) else "mixed")
             elif state is None or state.state == ABSENT:
                 self._create(found, state, splits)
@@ -150,17 +153,17 @@ class IndexStates:
 
     def _written(self, found: Registration, since: int, now: int) -> bool:
         """Whether nothing can be written any more by what the registry said before `since`; waits some of the time until then if not."""
-        return self._gated(found) or self._over(since, self.drain.written, now)
+        return self._gated(found) or self._over(since, self.drain.written, now, "writers")
 
     def _gated(self, found: Registration) -> bool:
         """Whether every write looks at the registry inside its transaction; programs that move objects to another table do not."""
         return self.store.capabilities.gated_writes and found.move is None and not found.cells.get(FROM)
 
-    def _over(self, since: int, drain: int, now: int) -> bool:
+    def _over(self, since: int, drain: int, now: int, whom: Awaited) -> bool:
         left = since + drain - now
         if left <= 0:
             return True
-        self.wait(left / 1000)
+        self.wait(left / 1000, whom)
         return False
 
     def _create(self, found: Registration, state: IndexState | None, splits: SplitsOption) -> None:
@@ -260,7 +263,7 @@ class IndexStates:
                 self.hide()
                 continue
             hidden = state.state == WRITE_ONLY and state.entry.get("dropping")
-            if not hidden or self._over(state.since, self.drain.read, self.registry.server_time()):
+            if not hidden or self._over(state.since, self.drain.read, self.registry.server_time(), "readers"):
                 self._leave(found, state)
 
     def _leave(self, found: Registration, state: IndexState) -> None:

@@ -21,6 +21,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.index_arguments import check_speeds
+from hbmodel.tables.index_states import Awaited
 from hbmodel.tables.range_claims import CLAIM_LIFE, WORK, Claim, ClaimLost, Counts, RangeClaims, work_row
 from hbmodel.tables.range_claims import Progress as ClaimProgress
 from hbmodel.tables.registration import ABSENT, IndexState
@@ -40,6 +41,7 @@ class IndexProgress:
         total: all key ranges or seconds, or None if that is not known.
         rows: rows read so far.
         seconds_left: an estimate, or None.
+        waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
     """
 
     phase: Literal["waiting", "building", "verifying", "repairing"]
@@ -47,6 +49,7 @@ class IndexProgress:
     total: float | None
     rows: int
     seconds_left: float | None = None
+    waits_for: Awaited | None = None
 
 
 Report = Callable[[IndexProgress], object]

@@ -22,7 +22,7 @@ from hbmodel.store.folded import folded
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.index_report import IndexBuild, IndexReport
-from hbmodel.tables.index_states import Drain, IndexStates
+from hbmodel.tables.index_states import Awaited, Drain, IndexStates, Waited
 from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle, counted
 from hbmodel.tables.range_claims import CLAIM_LIFE, SAMPLES, Counts
 from hbmodel.tables.registration import ABSENT, KEPT_BY_ALL, LEASE
@@ -77,12 +77,12 @@ def check_times(times: object) -> None:
         raise DeclarationError("times must be an hb.IndexTimes.", found=repr(times))
 
 
-def waiting(progress: Report | None) -> Callable[[float], None]:
-    """Waits until a moment, and reports the remaining time."""
+def waiting(progress: Report | None) -> Waited:
+    """Waits until a moment, and reports the remaining time, and for whom it is."""
 
-    def wait(seconds: float) -> None:
+    def wait(seconds: float, whom: Awaited) -> None:
         if progress is not None:
-            progress(IndexProgress("waiting", 0, None, 0, seconds))
+            progress(IndexProgress("waiting", 0, None, 0, seconds, whom))
         time.sleep(min(LOOK, seconds))
 
     return wait

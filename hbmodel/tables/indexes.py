@@ -128,9 +128,9 @@ def drop_index(
 ) -> list[str]:
     """Drops an index, which the model need not declare any more, while programs read and write; returns the dropped tables.
 
-    Queries stop using it within a lease. Then writes stop maintaining it, and its table is dropped after another lease and the
-    longest call. If a call is killed, the next one finishes its work. If the index is built again, it starts with an empty table
-    of another name.
+    Queries stop using it within a lease, for which the call waits on every store (`readers`). Then writes stop maintaining it, and its
+    table is dropped after another lease and the longest call (`writers`), or at once in a local file or in memory. If a call is killed,
+    the next one finishes its work. If the index is built again, it starts with an empty table of another name.
 
     Args:
         store: that holds the tables.

@@ -89,7 +89,7 @@ def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], st
     """
     known = Binding(schema, (), (), (), state)
     required = {of.column: of for of in schema.columns if of.required}
-    marks = {schema.exists_column, schema.liveness_column if known.indexed else None}
+    marks = {schema.exists_column, schema.liveness_column if known.indexed or known.adopting else None}
     live = {family.name for family in store.families(schema.table)}
     read = sorted(column for column in {*required, *marks} if column is not None and column.partition(b":")[0] in live)
     if not required or not read or not rows:

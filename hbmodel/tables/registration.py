@@ -26,14 +26,15 @@ LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
 
 RowState = Literal["plain", "unindexed", "marking", "mixed", "adopting", "indexed"]
-"""How the rows of a table say that they are live, and how they are written. A state and the next one may be in use at the same time,
+"""How the rows of a table say that they are live, and how they are written. A state and the next one may be written by at the same time,
 by sessions whose leases ended at different times. No two others ever are, but for mixed and indexed: a small table is built before
 the last session has noticed, and by then every row has a liveness cell. Where every write looks at the registry inside its transaction,
-adopting follows marking.
+adopting follows marking. Reads go by one rule in all states but plain and the last, so a session may read by any of them meanwhile.
 
-- unindexed: a row with any cell of an object is live; no system cells, and the server gives the time of what is written.
-- marking: the liveness cell decides where there is one. Writes are as before, but a put of a whole object sets that cell, so that it
-  will stand above a dead marker; nothing writes such a marker yet.
+- unindexed: a row with any cell of an object is live, unless its liveness cell says otherwise: sessions that have noticed a later state
+  may have put one. Writes make no system cells, and the server gives their time.
+- marking: likewise, but a put of a whole object sets the liveness cell, so that it will stand above a dead marker; nothing writes such a
+  marker yet.
 - mixed: writes are those of indexed rows, with times taken from the server for each, and an update puts its whole row, since sessions
   that are still marking delete without a marker.
 - adopting: the same without these two measures. Rows without the liveness cell are live still, until a build has put it.
@@ -142,12 +143,17 @@ class Binding:
 
     @property
     def indexed(self) -> bool:
-        """Whether the liveness cell of a row is asked for."""
+        """Whether rows are known to have liveness cells."""
         return self.rows not in ("plain", "unindexed")
 
     @property
     def adopting(self) -> bool:
-        """Whether rows without that cell are live too."""
+        """Whether rows without that cell are live too, and those with one if it says so.
+
+        No row of an unindexed table has one if other programs write the table, or if an object is a single cell.
+        """
+        if self.rows == "unindexed":
+            return not self.schema.foreign and (self.schema.wide is None or not self.schema.wide.qualifiers.raw)
         return self.rows in ("marking", "mixed", "adopting")
 
     @property

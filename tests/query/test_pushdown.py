@@ -231,7 +231,7 @@ def check_filters(data: st.DataObject) -> None:
         for obj in objects:
             if index is None:
                 row = obj.read(chosen.reader.columns)
-                assert row is not None or not chosen.reader.anchor, "a projection still finds the row"
+                assert row is not None or not chosen.reader.anchors, "a projection still finds the row"
                 if row is None:
                     continue
                 assert chosen.reader.exists(row)

@@ -12,6 +12,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store.gate import gated
+from hbmodel.tables import index_work
 from tests.support.beds import fresh
 from tests.support.faulty import Call, RecordingStore
 
@@ -89,22 +90,32 @@ def test_an_index_beside_others_is_built_at_once(store: hb.Store, kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["last write wins", "wide"])
-def test_the_first_index_waits_for_readers_alone(store: hb.Store, kind: str) -> None:
+def test_the_first_index_waits_for_nobody(monkeypatch: pytest.MonkeyPatch, store: hb.Store, kind: str) -> None:
+    """With the default times, although sessions have read and written the table as one without an index, and go on."""
     old, new = declare(**KINDS[kind]), declare("by_rank", **KINDS[kind])
-    times = hb.IndexTimes(lease=0.2)  # the longest call is 20 minutes
     hb.create_tables(store, old)
-    with hb.Session(store, lease=0.2) as session:
-        session.add(old(group="g", name="a", rank=1))
+    with hb.Session(store) as session, hb.Session(store) as reader:
+        session.add_all(old(group="g", name=f"{number:02}", rank=number) for number in range(100))
         session.commit()
         hb.create_tables(store, new)
-        seen: list[hb.IndexProgress] = []
-        assert hb.build_index(store, new, "by_rank", times=times, progress=seen.append).readable
-        assert max(progress.seconds_left or 0 for progress in seen if progress.phase == "waiting") <= 0.201
-        session.add(new(group="g", name="b", rank=2))
+        for model in (old, new):
+            assert reader.query(model).where(model.group == "g").count() == 100
+
+        def wait(seconds: float, whom: str) -> None:
+            raise AssertionError(f"{seconds} s for {whom}")
+
+        monkeypatch.setattr(index_work, "waiting", lambda _: wait)
+        assert hb.build_index(store, new, "by_rank").readable
+        session.add(new(group="g", name="new", rank=200))
         session.commit()
-        session.delete_key(new, group="g", name="a")
+        session.delete_key(new, group="g", name="50")
         session.commit()
-    check_index(store, new, ["b"])
+        left = [f"{number:02}" for number in range(100) if number != 50] + ["new"]
+        for model in (old, new):
+            assert [thing.name for thing in reader.query(model).where(model.group == "g")] == left
+            assert reader.query(model).where(model.group == "g").count() == 100
+            assert reader.get(model, group="g", name="50") is None
+    check_index(store, new, left)
 
 
 def test_an_index_is_dropped_once_no_reader_is_left(store: hb.Store) -> None:
@@ -113,7 +124,10 @@ def test_an_index_is_dropped_once_no_reader_is_left(store: hb.Store) -> None:
     session = hb.Session(store, lease=0.2)
     session.add(new(group="g", name="a", rank=1))
     session.commit()
-    assert hb.drop_index(store, new, "by_rank", times=hb.IndexTimes(lease=0.2)) == ["gated.by_rank"]
+    seen: list[hb.IndexProgress] = []
+    assert hb.drop_index(store, new, "by_rank", times=hb.IndexTimes(lease=0.2), progress=seen.append) == ["gated.by_rank"]
+    assert {(progress.phase, progress.waits_for) for progress in seen} == {("waiting", "readers")}
+    assert max(progress.seconds_left or 0 for progress in seen) <= 0.201
     session.add(new(group="g", name="b", rank=2))
     session.commit()
     assert store.tables() == ["gated", "hbmodel"]
@@ -151,7 +165,10 @@ def test_writers_of_other_stores_are_waited_for() -> None:
         hb.create_tables(store, new)
         seen: list[hb.IndexProgress] = []
         assert hb.build_index(store, new, "by_rank", times=hb.IndexTimes(lease=0.1, longest_call=0.2), progress=seen.append).readable
-        assert any(progress.phase == "waiting" for progress in seen)
+        assert {progress.waits_for for progress in seen if progress.phase == "waiting"} == {"writers"}
+        seen.clear()
+        hb.drop_index(store, new, "by_rank", times=hb.IndexTimes(lease=0.1, longest_call=0.2), progress=seen.append)
+        assert list(dict.fromkeys(progress.waits_for for progress in seen)) == ["readers", "writers"]
 
 
 PROGRAM = """

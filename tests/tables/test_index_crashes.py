@@ -15,6 +15,7 @@ import hbmodel as hb
 from hbmodel.store import Delete, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.create import create_declared
+from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.registry import Registry, registry_row
 from tests.support.faulty import RecordingStore
 from tests.tables.test_indexes import TIMES, Two, build, declare, found_through, open_session
@@ -133,9 +134,25 @@ def test_a_model_that_declares_the_index_otherwise_touches_nothing(store: hb.Sto
 # --- builds that are killed -------------------------------------------------------------------------------------------
 
 
-def test_tables_dropped_and_created_during_a_build_are_indexed_from_the_start(store: hb.Store, two: Two) -> None:
-    with pytest.raises(Killed):
-        build(store, two.after, progress=killed_in("waiting"))
+def killed_before_markers_are_written(monkeypatch: pytest.MonkeyPatch, store: hb.Store, model: type[Any], index: str) -> None:
+    """A first build that has come to the state in which every put says that its row is live."""
+
+    def written(*_: Any) -> bool:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(IndexStates, "_written", written)
+        with pytest.raises(Killed):
+            hb.build_index(store, model, index, times=TIMES)
+    found = Registry(store).read(hb.schema_of(model))
+    assert found is not None
+    assert found.rows == "marking"
+
+
+def test_tables_dropped_and_created_during_a_build_are_indexed_from_the_start(
+    monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two
+) -> None:
+    killed_before_markers_are_written(monkeypatch, store, two.after, "by_topic")
     store.delete_table(two.schema.table)  # all that a killed drop_tables has come to
     hb.create_tables(store, two.after)
     session = open_session(store)
@@ -314,7 +331,7 @@ def test_an_entry_that_no_row_can_have_is_stale(store: hb.Store, two: Two) -> No
     assert (report.sound, report.entries) == (True, 20)
 
 
-def test_an_insert_that_outlasts_its_lease_is_made_as_the_table_is_then(store: hb.Store) -> None:
+def test_an_insert_that_outlasts_its_lease_is_made_as_the_table_is_then(monkeypatch: pytest.MonkeyPatch, store: hb.Store) -> None:
     def declared(indexed: bool) -> type[Any]:
         @hb.model(table="inserted-late", family="d")
         class Page:
@@ -339,8 +356,7 @@ def test_an_insert_that_outlasts_its_lease_is_made_as_the_table_is_then(store: h
 
     hb.create_tables(store, declared(False))
     hb.create_tables(store, page)
-    with pytest.raises(Killed):
-        hb.build_index(store, page, "by_size", times=TIMES, progress=killed_in("waiting"))
+    killed_before_markers_are_written(monkeypatch, store, page, "by_size")
     open_session(Late(store)).insert(page(number=1, size=7))
     found = open_session(store).query(page).where(page.size == 7).use_index("by_size")
     assert [one.number for one in found] == [1]

@@ -111,9 +111,8 @@ def test_an_index_is_added_to_a_table_with_rows(bed: Bed, two: Two) -> None:
     built = hb.build_index(bed.store, two.after, "by_topic", times=TIMES, progress=seen.append)
     assert built.readable
     assert (built.rows, built.entries, built.adopted, built.missing, built.refused) == (100, 100, 100, 0, 0)
-    assert [phase for phase in ("waiting", "building", "verifying") if any(p.phase == phase for p in seen)] == [
-        "waiting", "building", "verifying",
-    ]  # fmt: skip
+    waits = [] if bed.store.capabilities.gated_writes else ["waiting"]
+    assert list(dict.fromkeys(progress.phase for progress in seen)) == [*waits, "building", "verifying"]
     for topic in range(7):
         expected = [f"{n:03}" for n in range(100) if n % 7 == topic and n != 1] + (["ends"] if topic == 1 else [])
         assert found_through(bed.store, two, f"t{topic}") == expected

@@ -134,7 +134,7 @@ def _shown(as_json: bool) -> Iterator[Report | None]:
         def report(progress: IndexProgress) -> None:
             text: str = progress.phase
             if progress.phase == "waiting":
-                text = f"waiting {progress.seconds_left:.0f} s for sessions of an earlier state"
+                text = f"waiting {progress.seconds_left:.0f} s for {progress.waits_for} of an earlier state"
             bar.update(task, description=text, completed=progress.done, total=progress.total, rows=progress.rows)
 
         yield report

@@ -1,0 +1,63 @@
+"""Which rows of a table are objects of a model: by their liveness cell if they may have one, otherwise by their own cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hbmodel.mapping.schema import FLAG, LIVE, TableSchema
+from hbmodel.store.values import Row
+
+
+def existence(schema: TableSchema, indexed: bool, adopting: bool) -> Callable[[Row], bool]:
+    """The function that tells whether a row is an object.
+
+    By its own cells, a deleted row that an update has written to is none: it lacks every required column. In an indexed table a delete
+    leaves empty cells, and an update may leave others, so there they prove nothing once the row has a liveness cell.
+
+    Args:
+        schema: the schema of the model.
+        indexed: as for `RowDecoder`.
+        adopting: likewise.
+    """
+    if indexed and not adopting:
+        return _live(schema.liveness_column)
+    liveness = schema.liveness_column if adopting else b""  # no column has this name
+    if schema.exists_column is not None:
+        return _flagged(liveness, schema.exists_column)
+    required, is_system = schema.required_columns, schema.is_system
+    if not required:
+
+        def any_cell(row: Row) -> bool:
+            cell = row.columns.get(liveness)
+            return not all(map(is_system, row.columns)) if cell is None else cell.value[:1] == LIVE
+
+        return any_cell
+    first = required[0]
+
+    def whole(row: Row) -> bool:
+        columns = row.columns
+        cell = columns.get(liveness)
+        if cell is not None:
+            return cell.value[:1] == LIVE
+        return first in columns or not columns.keys().isdisjoint(required)
+
+    return whole
+
+
+def _live(liveness: bytes) -> Callable[[Row], bool]:
+    def live(row: Row) -> bool:
+        cell = row.columns.get(liveness)
+        return cell is not None and cell.value[:1] == LIVE
+
+    return live
+
+
+def _flagged(liveness: bytes, flag: bytes) -> Callable[[Row], bool]:
+    def flagged(row: Row) -> bool:
+        cell = row.columns.get(liveness)
+        if cell is not None:
+            return cell.value[:1] == LIVE
+        cell = row.columns.get(flag)
+        return cell is not None and cell.value == FLAG
+
+    return flagged
