@@ -303,20 +303,20 @@ class TableSchema:
         wide = self.wide
         if wide is None:
             return None
-        columns = [f.column for f in self.columns]
-        if self.exists_column is not None:
-            columns.append(self.exists_column)
+        columns, rare = [f.column for f in self.columns], tuple[bytes, ...]()
+        columns += [] if self.exists_column is None else [self.exists_column]
         if self.indexes or self.versioned:
             columns += [self.version_column, self.liveness_column]
         elif not wide.qualifiers.raw:
             columns.append(self.expiry_column)
+            rare = (self.liveness_column,)  # a put of another program may set it, once that declares an index
         if self.spare_flag_column is not None:
             columns.append(self.spare_flag_column)
         columns += self.kept_columns
         prefix_end, version = wide.prefix_end, self.row_version_column
         if version is not None and prefix_end(ROW_VERSION) is not None:  # as if it were the key fields of an object
             prefix_end = lambda qualifier: None if qualifier == ROW_VERSION else wide.prefix_end(qualifier)  # noqa: E731
-        rows = WideRows(self.table, wide.family, wide.form, prefix_end, columns, row_version=version)
+        rows = WideRows(self.table, wide.family, wide.form, prefix_end, columns, row_version=version, rare=rare)
         return attrs.evolve(rows, kept=self.kept_columns, more=True) if self.maps else rows
 
     @cached_property

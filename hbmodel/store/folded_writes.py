@@ -125,7 +125,7 @@ class FoldedWrites:
             columns = growing.setdefault((row, delete.timestamp), {})
             columns.update(dict.fromkeys(wide.column(prefix, column) for column in delete.columns))
             if delete.families or not delete.columns:
-                own = dict.fromkeys([*(wide.column(prefix, column) for column in wide.columns), *found[delete.row]])
+                own = dict.fromkeys([*(wide.column(prefix, column) for column in (*wide.columns, *wide.rare)), *found[delete.row]])
                 for column in wide.kept:
                     own.pop(wide.column(prefix, column), None)
                 columns.update(own)

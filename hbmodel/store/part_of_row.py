@@ -33,6 +33,10 @@ class PartOfRow:
         if not columns:
             self.get = Get(row, [wide.family], prefix + asked.prefix)
             return
+        if not asked.prefix and wide.row_version is None:
+            head = wide.lead + prefix
+            self.get = Get(row, [head + column[lead:] for column in columns])
+            return
         own = [column for column in columns if column != wide.row_version]
         wanted = [column for column in own if column[lead:].startswith(asked.prefix)]
         self._nothing = not wanted

@@ -80,13 +80,14 @@ class WideRows:
         places: where each object lies.
         prefix_end: where the prefix of the object that a qualifier belongs to ends, kind included; None where it belongs to no object
             of the model. No prefix begins another one, unless objects have one cell each, whose alias is empty.
-        columns: all columns of an object, `family:alias`, those of the system included; a delete of the whole object takes them even
+        columns: the columns of an object, `family:alias`, those of the system included; a delete of the whole object takes them even
             where they are absent.
         view: the name of the table of logical rows; by default the table's own.
         row_version: the column under which each object shows the version of its row, which stands in `ROW_VERSION`; it is read
             with whole objects only, or where it is asked for. None where rows have no version.
         kept: those of the columns that a delete of a whole object leaves, unless it names them.
         more: whether an object may have any number of other columns, which are not read with it once they fill a page.
+        rare: columns that few objects have, or none; a delete of the whole object takes them too.
     """
 
     table: str
@@ -98,6 +99,7 @@ class WideRows:
     row_version: bytes | None = None
     kept: tuple[bytes, ...] = field(default=(), converter=_columns)
     more: bool = False
+    rare: tuple[bytes, ...] = ()
 
     @property
     def name(self) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from attrs import evolve
 
+from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import LIVE
 from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.operations import CheckAndMutate, GetRows, LetClockTick, MutateRow, Operation, Protocol, PutRows, carried_out
@@ -15,10 +16,10 @@ from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.store import Put
-from hbmodel.tables.registration import RowState
+from hbmodel.tables.registration import Binding, RowState
 from tests.checker.protocol_mutants import Mutant
-from tests.checker.protocol_row_sweeps import Case, RowConfiguration, side_by_side
-from tests.checker.protocol_unindexed import SHIPPED, Free, RowModel, Rules, Slip
+from tests.checker.protocol_row_sweeps import Case, RowConfiguration, early_reads, side_by_side
+from tests.checker.protocol_unindexed import SHIPPED, Free, PageIndexed, RowModel, Rules, Slip
 
 
 class OwnClock(UnindexedRowPlanner):
@@ -182,7 +183,33 @@ def _adopted(begin: str, programs: Sequence[str], ends: bool, rules: Rules) -> I
     yield "an adopted row", RowModel(Slip, begin, [[name] for name in programs], rules=rules, **options)
 
 
+def _blind(binding: Binding) -> RowDecoder:
+    """A session that knows of no index does not look at liveness cells."""
+    return RowDecoder.of(binding.schema, binding.indexed, None, binding.indexed and binding.adopting)
+
+
+class WithoutLiveness(RowDecoder):
+    """A projection that does not read the liveness cell."""
+
+    @cached_property
+    def columns(self) -> Sequence[bytes]:  # type: ignore[override]
+        return RowDecoder.of(self.schema, indexed=False, names=self.names).columns
+
+
+def _blind_glance(binding: Binding) -> RowDecoder:
+    return WithoutLiveness(binding.schema, binding.indexed, frozenset({"note"}), binding.adopting)
+
+
+def _early(names: Sequence[str], rules: Rules) -> Iterable[RowConfiguration]:
+    """The shipped code writes as for an indexed page."""
+    return early_reads("atomic", [("adopting", "adopting")], names, evolve(rules, indexed=PageIndexed))
+
+
 MUTANTS: Mapping[str, Mutant] = {
+    "an early reader ignores dead markers": Mutant(Rules(reader=_blind), partial(_early, ("delete", "update note")), "UNEXPLAINED"),
+    "an early projection leaves dead markers out": Mutant(
+        Rules(glance=_blind_glance), partial(_early, ("delete", "update note")), "UNEXPLAINED"
+    ),
     **{name: Mutant(rules, partial(_calls, begin, programs), "") for name, (rules, begin, programs) in CALLS.items()},
     **{name: Mutant(rules, partial(_joint, case, adjacent), "") for name, (rules, case, adjacent) in SKIPPED.items()},
     "no flag where each cell may be deleted": Mutant(Rules(writer=NoSpareFlag), partial(_forgetting, Free, "update page, forget"), ""),

@@ -16,6 +16,7 @@ from tests.checker.protocol_unindexed import (
     Blank,
     Free,
     Loose,
+    PageIndexed,
     RowModel,
     Rules,
     Slip,
@@ -90,7 +91,7 @@ def calls_for(model: Any, can: Capabilities) -> list[str]:
     """Names of the calls; an insert needs atomic changes and a column that every row has."""
     schema = schema_of(model)
     inserts = can is ATOMIC and (schema.exists_column is not None or bool(schema.required_columns))
-    return [name for name in calls_of(model) if inserts or "insert" not in name]
+    return [name for name in calls_of(model) if name != "glance" and (inserts or "insert" not in name)]
 
 
 def pairs(store: str, **options: Any) -> Iterator[RowConfiguration]:
@@ -151,3 +152,38 @@ def adopted(
         ends = not any("expiring" in name for name in (begin, *programs)) or not any("update" in name for name in programs)
         options: dict[str, Any] = {"rows": ["adopting"] * 2, "before": before, "adopt": True, "distinct": True, "ticks": 0, "ends": ends}
         yield f"{store}, {begin}, {before}: {programs} while adopted", RowModel(STORES[store][0], begin, [[n] for n in programs], **options)
+
+
+BESIDE_READERS: Sequence[tuple[RowState, RowState]] = (
+    ("marking", "mixed"), ("mixed", "mixed"), ("mixed", "adopting"), ("adopting", "adopting"), ("indexed", "indexed"),
+)  # fmt: skip
+"""What two writers may know of a table while a third program still reads it as one without an index."""
+
+INDEXED = Rules(indexed=PageIndexed)
+"""The shipped code, of a table with an index."""
+
+
+def early_reads(
+    store: str,
+    states: Sequence[tuple[RowState, RowState]] = BESIDE_READERS,
+    names: Sequence[str] = ("add", "update page", "update note", "delete", "expiring add", "insert"),
+    rules: Rules = INDEXED,
+) -> Iterator[RowConfiguration]:
+    """Two programs, and a third that reads, whole or a part of it, by what it knew of the table before its first index.
+
+    The row was put by one of the writers, or before the index was known, unless the build has adopted every such row. It only counts
+    whether there is a row: a put takes its time before it lands, so that a reader may see the values of a later write first.
+    """
+    model, can = STORES[store]
+    possible = [name for name in names if name in calls_for(model, can)]
+    for rows, begin, one, two, read in itertools.product(states, BEGINNINGS[:3], possible, possible, ("get", "glance")):
+        if rows[0] == rows[1] and one > two:
+            continue  # their order makes no difference
+        ends = not ("expiring" in one + two + begin and "update" in one + two)
+        for first in (0,) if begin == "absent" or rows[0] == "indexed" else (0, 2):
+            known: tuple[RowState, ...] = (*rows, "unindexed")
+            options: dict[str, Any] = {"rows": known, "first": first, "distinct": True, "ticks": 0, "ends": ends, "presence": True}
+            yield (
+                f"{store}, {begin} by {first}: {one} beside {two}, {rows}, {read}",
+                RowModel(model, begin, [[one], [two], [read]], can, rules, **options),
+            )

@@ -43,7 +43,7 @@ from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.store import Capabilities, Delete, Put
-from hbmodel.tables.registration import Binding, RowState
+from hbmodel.tables.registration import AT_SERVER_TIME, Binding, RowState
 from tests.checker.behaviour import once
 from tests.checker.pool import Pool
 from tests.checker.protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc
@@ -140,13 +140,18 @@ class Read:
 
 
 @frozen
+class Glance:
+    """A query that reads the note alone, to see whether there is a row."""
+
+
+@frozen
 class Increase:
     """`Session.increment` by one; of the column of a counter."""
 
     column: bytes
 
 
-Call = RowWrite | Insert | Read | Increase
+Call = RowWrite | Insert | Read | Glance | Increase
 
 
 def absent_cells(model: Any) -> bool:
@@ -183,6 +188,7 @@ def calls_of(model: Any) -> Mapping[str, Call]:
         "insert": Insert(whole(page="i", line="i")),
         "expiring insert": Insert(whole(LIFE, page="j", line="j")),
         "get": Read(),
+        "glance": Glance(),
         **dict(zip(("increment",), map(Increase, sorted(schema.counter_columns)), strict=False)),
     }
 
@@ -337,12 +343,14 @@ def caller(
 def _protocol(binding: Binding, call: Call, can: Capabilities, rules: Rules, draw: Callable[[], bytes]) -> Any:
     schema, bound = binding.schema, LIFE // 2
     if isinstance(call, Read):
-        return _get(schema.table, binding.reader)
+        return _get(schema.table, rules.reader(binding))
+    if isinstance(call, Glance):
+        return _glance(schema.table, rules.glance(binding))
     if isinstance(call, Increase):
         return _increase(schema, call.column, binding.reader)
     if binding.writes_system_cells:
         mixed = rules.mixed and binding.rows == "mixed"
-        planner = IndexedRowPlanner(schema, (), bound, lambda: draw() + bytes(6), binding.adopting, mixed)
+        planner = rules.indexed(schema, (), bound, lambda: draw() + bytes(6), binding.adopting, mixed)
         return insert_indexed(planner, call.write) if isinstance(call, Insert) else write_indexed_batch(planner, [call], can.mutate_row)
     writer = rules.writer(schema, draw, rules.marking and binding.rows == "marking")
     if isinstance(call, Insert):
@@ -410,6 +418,11 @@ def _called(number: int, protocol: Any, rules: Rules) -> Steps:
 def _get(table: str, reader: RowDecoder) -> Any:
     (row,) = yield GetRows(table, [b"k"], reader.columns)
     return shown(reader, row)
+
+
+def _glance(table: str, reader: RowDecoder) -> Any:
+    (row,) = yield GetRows(table, [b"k"], reader.columns)
+    return "absent" if row is None or not reader.exists(row) else "there"
 
 
 def _increase(schema: Any, column: bytes, reader: RowDecoder) -> Any:
@@ -523,6 +536,8 @@ def _carried_out(call: Call | None, result: Any, state: Any, over: bool = False)
         return "absent" if there and state[1] else state
     if isinstance(call, Read):
         return state if result in {None, state[0] if there else "absent"} else None
+    if isinstance(call, Glance):
+        return state if result in {None, "there" if there else "absent"} else None
     if isinstance(call, Increase):
         return state
     if isinstance(call, DeleteRow):
@@ -558,6 +573,26 @@ def _values(write: PutObject) -> Any:
     return tuple(sorted(values.items())), write.ttl is not None
 
 
+def reader_of(binding: Binding) -> RowDecoder:
+    """As sessions read whole rows."""
+    return binding.reader
+
+
+def glance_of(binding: Binding) -> RowDecoder:
+    """As queries read a projection."""
+    return RowDecoder.of(binding.schema, binding.indexed, frozenset({"note"}), binding.adopting)
+
+
+class PageIndexed(IndexedRowPlanner):
+    """As if the page were indexed: a delete leaves its empty cell, and every update of it puts the version too. It has no entries."""
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        column = self.schema.by_name["page"].column
+        for name, value in (("group", frozenset({"page"})), ("group_columns", frozenset({column}))):
+            object.__setattr__(self, name, value)
+
+
 @frozen
 class Rules:
     """The code under test, or a mutant of it.
@@ -569,6 +604,9 @@ class Rules:
         marking: whether writers that mark rows do so.
         mixed: whether writers of indexed rows heed that others still write without system cells.
         indexer: makes the system cells of rows that have none.
+        indexed: plans mutations of rows with system cells.
+        reader: decodes whole rows.
+        glance: decodes the notes alone.
     """
 
     writer: type[UnindexedRowPlanner] = UnindexedRowPlanner
@@ -577,6 +615,9 @@ class Rules:
     marking: bool = True
     mixed: bool = True
     indexer: type[RowIndexer] = RowIndexer
+    indexed: type[IndexedRowPlanner] = IndexedRowPlanner
+    reader: Callable[[Binding], RowDecoder] = reader_of
+    glance: Callable[[Binding], RowDecoder] = glance_of
 
 
 SHIPPED = Rules()
@@ -613,10 +654,10 @@ class RowModel(Model):
         rows = rows or ["unindexed"] * len(programs)
         known = calls_of(model)
         self._model, self._whole, self._presence = model, can.check_and_mutate, presence
-        self._readers = [Binding(hb.schema_of(model), (), (), (), state).reader for state in dict.fromkeys(rows)]
+        self._readers = [rules.reader(Binding(hb.schema_of(model), (), (), (), state)) for state in dict.fromkeys(rows)]
         self._adopted = Binding(hb.schema_of(model), (), (), (), "indexed").reader if adopt else None
         self._calls = {10 * n + at: known[name] for n, names in enumerate(programs, 1) for at, name in enumerate(names)}
-        self._drawn = frozenset(number for number in self._calls if rows[number // 10 - 1] in ("mixed", "adopting"))
+        self._drawn = frozenset(number for number in self._calls if rows[number // 10 - 1] not in AT_SERVER_TIME)
         self._first, self._explained = "absent", {}
         store: Any = {CELLS: (), TOMBSTONES: (-1, ()), CLOCK: BEGINS, HISTORY: (), DISTINCT: int(distinct)}
         for name in [] if begin == "absent" else begin.split(", "):

@@ -161,6 +161,7 @@ BARE_SAMPLES: Mapping[str, Sweep] = {
     "adjacent states": _some(bare.joint, 149, "atomic", ticks=0),
     "adjacent states, apart": _some(bare.joint, 281, "apart", ticks=0),
     "adjacent states, absent cells": _some(bare.joint, 149, "absent cells", ticks=0),
+    "early reads": _some(bare.early_reads, 41, "atomic"),
     "rows that are adopted": _some(bare.adopted, 4, "atomic"),
     "rows that are adopted, absent cells": _some(bare.adopted, 9, "absent cells"),
     "a call that follows another": _called_twice,

@@ -233,6 +233,8 @@ def _bare() -> Iterator[tuple[str, Sweep]]:
         yield f"no index, every two calls: {store}", partial(bare.pairs, store, **({} if store in bare.TIMED else {"ticks": 0}))
     for store in ("atomic", "absent cells", "apart"):
         yield f"no index, adjacent states of a table: {store}", partial(bare.joint, store, ticks=0)
+    for store in ("atomic", "absent cells", "nothing required"):
+        yield f"no index, early reads: {store}", partial(bare.early_reads, store)
     for store in counted.STORES:
         yield f"no index, counters: {store}", partial(counted.counters, store)
         yield f"no index, counters without a margin: {store}", partial(counted.counters, store, counted.WITHOUT_MARGIN)

@@ -17,11 +17,12 @@ from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store import Family, Put
 from hbmodel.store.folded import folded
+from hbmodel.store.gate import gated
 from hbmodel.tables.registration import RowState
 from hbmodel.tables.registry import Registry
-from tests.support.beds import Bed, drop_left, fresh, set_state
+from tests.support.beds import Bed, cells_of, drop_left, fresh, set_state
 from tests.support.examples import examples
-from tests.support.faulty import RecordingStore
+from tests.support.faulty import Call, RecordingStore
 
 HOUR = timedelta(hours=1)
 
@@ -363,3 +364,37 @@ def test_a_foreign_model_reads_a_table_that_has_an_index() -> None:
     late.commit()
     for way, found in read(late, foreign, ["gone", "stays"]):
         assert found == dict(read(late, table.new, ["gone", "stays"]))[way], way
+
+
+class Beside(RecordingStore):
+    """Another program puts an object when the first write is on its way."""
+
+    act: Any = None
+
+    def _do(self, call: Call, apply: Any) -> Any:
+        if self.act is not None and call.writes:
+            act, self.act = self.act, None
+            with gated(None):
+                act()
+        return super()._do(call, apply)
+
+
+@pytest.mark.parametrize("kind", ["plain", "wide", "wide, flagged", "one row"])
+def test_a_delete_takes_the_liveness_cell_that_was_put_meanwhile(kind: str) -> None:
+    """Of a model that declares no index yet: the columns of an object that shares a row are listed before they are deleted."""
+    store = Beside(fresh())
+    table = Table.of(store, kind)
+    hb.create_tables(store, table.new)
+    table.write_by("marking")
+
+    def put() -> None:
+        with hb.Session(store.inner) as session:
+            session.add(table.thing("a", 1))
+
+    with hb.Session(store) as session:
+        session.delete_key(table.old, group="g", name="a")
+        store.act = put
+    assert store.act is None
+    table.index()
+    assert hb.Session(store).query(table.new).allow_full_scan().all() == []
+    assert cells_of(store, hb.schema_of(table.new).table) == {}
