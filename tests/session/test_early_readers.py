@@ -342,14 +342,52 @@ def test_it_reads_the_versions_of_the_object_that_is_there() -> None:
         assert list(early.versions(model, model.rank, group="g", name="gone")) == []
 
 
-def test_it_prepends_before_no_row_that_was_deleted() -> None:
-    """And deletes what a query finds: the rows that are there."""
+def test_it_deletes_the_rows_that_are_there() -> None:
     table, early, late = early_and_late("plain", "gone", "stays")
     late.delete_key(table.new, group="g", name="gone")
     late.commit()
-    deleted = early.query(table.new).where(table.new.group == "g").delete()
-    assert deleted == 1
+    assert early.query(table.new).where(table.new.group == "g").delete() == 1
     assert late.query(table.new).allow_full_scan().all() == []
+
+
+def test_it_writes_by_what_the_registry_says() -> None:
+    """Where every write looks there inside its transaction: what it has read before is not enough."""
+    table, early, late = early_and_late("plain", "gone", "stays", "taken")
+    for name in ("gone", "taken"):
+        late.delete_key(table.new, group="g", name=name)
+    late.commit()
+    early.update_key(table.new, group="g", name="gone", note="late")
+    with pytest.raises(hb.RowNotFound):
+        early.commit()
+    early.discard()
+    early.insert(table.thing("taken", 8))
+    assert [one.name for one in late.query(table.new).where(table.new.rank == 8).use_index("by_rank")] == ["taken"]
+    assert [one.name for one in late.query(table.new).allow_full_scan()] == ["stays", "taken"]
+
+
+def test_it_prepends_before_the_first_row_that_is_there() -> None:
+    def declare_notes(indexed: bool) -> Any:
+        class Note:
+            topic: hb.Key[str] = hb.key()
+            number: hb.Key[int] = hb.key(hb.UInt8)
+            text: hb.Column[int] = hb.column("t", hb.UInt8)
+
+            if indexed:
+                by_text = hb.index("text")
+
+        return hb.model(table="notes", family="d")(Note)
+
+    old, new = declare_notes(indexed=False), declare_notes(indexed=True)
+    with fresh(old) as store:
+        with hb.Session(store) as session:
+            session.add_all(old(topic="a", number=number, text=1) for number in (100, 200))
+        early = hb.Session(store, knowledge=MetadataCache(60, running=lambda: 0))
+        assert early.query(new).allow_full_scan().count() == 2
+        hb.create_tables(store, new)
+        assert hb.build_index(store, new, "by_text").readable
+        with hb.Session(store) as late:
+            late.delete_key(new, topic="a", number=100)
+        assert early.prepend(new, topic="a", text=2).number == 199
 
 
 def test_a_foreign_model_reads_a_table_that_has_an_index() -> None:
