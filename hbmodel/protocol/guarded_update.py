@@ -173,7 +173,8 @@ def _guard(planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: 
 
 def _guard_of_whole(planner: UnindexedRowPlanner, row: Row) -> tuple[bytes, bytes] | UnindexedRowPlan:
     """The same for a row that is put again as a whole, to expire: then it does not matter which of its cells become empty."""
-    columns = [planner.schema.expiry_column, *_guards(planner, row)]
+    version = [planner.schema.version_column] if planner.marking else []  # each write of programs that set this cell changes it
+    columns = [planner.schema.expiry_column, *version, *_guards(planner, row)]
     held = [(column, row.columns[column].value) for column in columns if column in row.columns and row.columns[column].value]
     return held[0] if held else _failed(planner.schema, row, _ALL_EMPTY)
 

@@ -21,7 +21,7 @@ from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.expiry import end_of_adopted, end_of_live, end_value, family_life, live_value
 from hbmodel.protocol.future_cells import newest_beside_counters
-from hbmodel.protocol.server_time import OWN
+from hbmodel.protocol.row_condition import cell_of_condition, cell_of_expiry, unrepeated
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found, without_nulls
 from hbmodel.store.values import Delete, Put, Row
 
@@ -45,7 +45,7 @@ class RowPlan:
         row_delete: the delete that goes with the put of a dead marker or of an expiring row, at one below its time.
         stale: deletes by index table; they start after the acknowledgement.
         marks: puts by index table that make verified entries unverified; all land before the row.
-        condition: the column and value that the row must still have to be changed, or None.
+        condition: the column and value (None: no cell) that the row must still have to be changed, or None.
     """
 
     outcome: Outcome
@@ -54,7 +54,7 @@ class RowPlan:
     row_delete: Delete | None = None
     stale: Sequence[tuple[str, Delete]] = ()
     marks: Sequence[tuple[str, Put]] = ()
-    condition: tuple[bytes, bytes] | None = None
+    condition: tuple[bytes, bytes | None] | None = None
 
     @property
     def mutations(self) -> list[Put | Delete]:
@@ -140,7 +140,8 @@ class IndexedRowPlanner:
             return RowPlan(Outcome("failed", write.row, error=error))
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
-        whole = not old.live or isinstance(write, DeleteRow) or write.ttl is not None or self.mixed or family_life(self.schema) is not None
+        mixed = self.mixed and not isinstance(write, UpdateFields)
+        whole = not old.live or isinstance(write, DeleteRow) or write.ttl is not None or mixed or family_life(self.schema) is not None
         newest = old.newest if whole else min(old.newest, newest_beside_counters(self.schema, old.row))  # others leave counters alone
         timestamp, error = time_above(self.schema.table, write.row, newest, now, self.bound)
         if error is not None:
@@ -246,14 +247,17 @@ class IndexedRowPlanner:
         entries = self._puts(places, write.cells, version, timestamp, write.ttl)
         cells = self.full_cells(write, old, version)
         if write.ttl is not None:
-            cells |= self._end_cells(timestamp + write.ttl)
+            cells |= self._end_cells(timestamp + write.ttl, nonce)
         return self._whole(old, Put(write.row, cells, timestamp, write.ttl), entries, nonce)
 
-    def _end_cells(self, end: int | None) -> dict[bytes, bytes]:
-        """The cells that say that a row is live, and until when; programs that do not read the liveness cell read the expiry cell."""
+    def _end_cells(self, end: int | None, nonce: bytes) -> dict[bytes, bytes]:
+        """The cells that say that a row is live, and until when.
+
+        Programs that do not write the version read the expiry cell, and go by its nonce when they change the row.
+        """
         cells = {self.schema.liveness_column: live_value(end)}
         if self.mixed and end is not None:
-            cells[self.schema.expiry_column] = end_value(end)
+            cells[self.schema.expiry_column] = end_value(end, nonce)
         return cells
 
     def end_of(self, row: Row) -> int | None:
@@ -283,10 +287,15 @@ class IndexedRowPlanner:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
         cells = cells_of_changes(schema, write.changes)
         end = self.end_of(old.row) if write.ttl is None else timestamp + write.ttl
-        if end is not None or family_life(schema) is not None or self.mixed:
+        if end is not None or family_life(schema) is not None or (self.mixed and write.row in self.together):
             return self._rewritten(write, old, cells, timestamp, end)
-        if not self.group.intersection(write.changes):
-            return RowPlan(Outcome("put", write.row, timestamp), put=Put(write.row, cells, timestamp))
+        # Where others delete without a marker, the update must not stay without the rest of the row: it has a condition, or is so old that
+        # every delete hides it.
+        condition = self.condition(old.row) if self.mixed and self.checks else None
+        low = self.mixed and condition is None
+        at = newest_beside_counters(schema, old.row) + 1 if low else timestamp
+        if condition is None and not self.group.intersection(write.changes):
+            return RowPlan(Outcome("put", write.row, at), put=Put(write.row, cells, at))
         # The whole group and the version go in one put, so that no reader ever sees half of an index key (rule 2).
         rest = self._rest(frozenset(write.changes))
         values = {**rest.values(old.row), **write.changes}
@@ -295,13 +304,14 @@ class IndexedRowPlanner:
             cells.setdefault(schema.by_name[name].column, encode_cell(schema, schema.by_name[name], values[name]))
         cells[schema.version_column] = version
         entries = self._puts(self._entries(values, write.row), cells, version, timestamp)
-        stale = self._stale(old, entries, timestamp)
+        stale = () if low else self._stale(old, entries, timestamp)  # the entry may be that of an update at the same time
         return RowPlan(
-            outcome=Outcome("put", write.row, timestamp),
+            outcome=Outcome("put", write.row, at),
             entries=entries,
-            put=Put(write.row, cells, timestamp),
+            put=Put(write.row, cells, at),
             stale=stale,
             marks=self._marks(stale, nonce, timestamp),
+            condition=condition,
         )
 
     def rewritten_by_updates(self, row: Row) -> bool:
@@ -309,22 +319,22 @@ class IndexedRowPlanner:
         schema = self.schema
         if schema.versioned or schema.immutable:
             return False
-        return self.mixed or family_life(schema) is not None or self.end_of(row) is not None
+        return family_life(schema) is not None or self.end_of(row) is not None
 
     def condition(self, row: Row) -> tuple[bytes, bytes] | None:
         """The cell that shows whether an object has been deleted, or put again as a whole, since it was read.
 
-        That is the version cell. A row of another program has none: there it is a cell that no delete leaves, preferably of a required
-        column. None for an object that shares a row with others of its commit, as all of them are changed by one mutation.
+        See `cell_of_condition`. None for an object that shares a row with others of its commit: they are changed by one mutation.
         """
-        schema = self.schema
-        if row.row in self.together:
+        return None if row.row in self.together else cell_of_condition(self.schema, row)
+
+    def _condition_of_delete(self, row: Row) -> tuple[bytes, bytes | None] | None:
+        """The same for a delete, which must not come below a put of the whole row: others put a row again as a whole to let it expire."""
+        if not self.checks:
             return None
-        held = {column: cell.value for column, cell in row.columns.items() if cell.value}
-        own = sorted(column for column in held if not schema.is_system(column))
-        required = (c for c in (schema.exists_column, *schema.required_columns) if c in held)
-        column = schema.version_column if schema.version_column in held else next(required, next(iter(own), None))
-        return None if column is None else (column, held[column])
+        if self.rewritten_by_updates(row):
+            return self.condition(row)
+        return cell_of_expiry(self.schema, row) if self.mixed and row.row not in self.together else None
 
     def _rewritten(self, write: UpdateFields, old: OldRow, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
         """The whole row as it was read, with the changes.
@@ -348,9 +358,9 @@ class IndexedRowPlanner:
         at = old.newest + 1 if below else timestamp
         version = LAST_WRITE_WINS + (nonce := self.nonce())
         values = {**self._rest(frozenset(write.changes)).values(row), **write.changes}
-        unrepeated = self._unrepeated(row, ends=end is not None)
-        cells = {**{column: cell.value for column, cell in row.columns.items() if column not in unrepeated}, **changed}
-        cells |= {schema.version_column: version, **self._end_cells(end)}
+        left = unrepeated(schema, row, ends=end is not None) if self.adopting else ()
+        cells = {**{column: cell.value for column, cell in row.columns.items() if column not in left}, **changed}
+        cells |= {schema.version_column: version, **self._end_cells(end, nonce)}
         group = {(of := schema.by_name[name]).column: encode_cell(schema, of, values[name]) for name in self.group}
         ttl = None if end is None else end - timestamp
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
@@ -360,17 +370,6 @@ class IndexedRowPlanner:
         put = Put(write.row, cells, at, None if end is None else end - at)
         plan = self._whole(OldRow(True, -1, row), put, entries, nonce)
         return evolve(plan, condition=self.condition(row)) if self.checks else plan
-
-    def _unrepeated(self, row: Row, *, ends: bool) -> frozenset[bytes]:
-        """Columns of a row that are not put again with it: counters, which other programs increment, and cells of other writers.
-
-        If the row expires, all older cells are deleted. But the cell that shows which insert put the row is put again: an insert that
-        has not been acknowledged yet recognizes its row by it.
-        """
-        if not self.adopting:
-            return frozenset()
-        stamps = (c for c, cell in row.columns.items() if c.startswith(self.schema.stamp_prefix) and not (ends and cell.value == OWN))
-        return frozenset((*self.schema.counter_columns, *stamps, self.schema.expiry_column)) - {self.schema.move_column}
 
     def _rest(self, changed: frozenset[str]) -> RowDecoder:
         """Decodes the fields of the group that an update leaves alone; made once for each set of changed fields."""
@@ -389,12 +388,11 @@ class IndexedRowPlanner:
         cells[schema.version_column] = self.version(nonce, old, timestamp)
         cells[schema.liveness_column] = DEAD + nonce
         stale = self._stale(old, (), timestamp)
-        checked = old.row if self.checks and old.row is not None and self.rewritten_by_updates(old.row) else None
         return RowPlan(
             outcome=Outcome("deleted", write.row, timestamp),
             put=Put(write.row, cells, timestamp),
             row_delete=Delete(write.row, families=schema.family_names, timestamp=timestamp - 1),
             stale=stale,
             marks=self._marks(stale, nonce, timestamp),
-            condition=None if checked is None else self.condition(checked),
+            condition=None if old.row is None else self._condition_of_delete(old.row),
         )

@@ -11,11 +11,14 @@ from typing import cast
 from attrs import evolve
 
 from hbmodel.errors import RowExists, UnknownOutcome
+from hbmodel.protocol.expiry import family_life
+from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.indexed_batch import BatchPlan, by_table, plan_unread
 from hbmodel.protocol.indexed_plan import UNREAD, IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.move_marks import moved_version
 from hbmodel.protocol.operations import (
     Acknowledge,
+    AwaitClock,
     CheckAndMutate,
     CheckAndMutateRows,
     CheckLease,
@@ -29,6 +32,7 @@ from hbmodel.protocol.operations import (
 )
 from hbmodel.protocol.placed_rows import PlacedRows
 from hbmodel.protocol.read_rows import read_rows
+from hbmodel.protocol.row_condition import lacks_version
 from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Put, Row
 
@@ -74,12 +78,14 @@ def write_indexed_batch(
         rows: Sequence[Row | None] = ()
         if reading:
             rows = yield from read_rows(planner, [write.row for write in reading])
+            rows = yield from _with_versions(planner, reading, rows)
         now = yield ReadClock(planner.mixed)
         refused: Set[bytes] = frozenset()
         if reading:
             found = {write.row: planner.old(row) for write, row in zip(reading, rows, strict=True)}
             plans = _planned(planner, remaining, found, now, together)
             plan = BatchPlan.of(plans)
+            yield from await_times(planner, plan.puts, now)
             yield from _put_first(plan)
             refused = yield from _write_planned(table, plans, planner.schema.version_column, atomic_rows, placed)
             plan = BatchPlan.of([of_row for of_row in plans if of_row.outcome.key not in refused]) if refused else plan
@@ -97,6 +103,31 @@ def write_indexed_batch(
     done = [outcomes[write.row] for write in writes]
     yield Acknowledge([deleted.get(outcome.key, outcome) if outcome.action == "absent" else outcome for outcome in done])
     yield from finish(verifications, stale)
+
+
+def _with_versions(planner: IndexedRowPlanner, writes: Sequence[RowWrite], rows: Sequence[Row | None]) -> Protocol[Sequence[Row | None]]:
+    """The rows of writes, read again where they got a version cell first, as in a build: it is what their changes are conditional on."""
+    schema = planner.schema
+    if not (planner.adopting and planner.checks) or family_life(schema) is None:
+        return rows  # only what expires with its family is put again as a whole without a cell that every such put changes
+    indexer = RowIndexer(schema, (), adopting=True)
+    puts: list[Put] = []
+    for write, row in zip(writes, rows, strict=True):
+        if row is None or isinstance(write, PutObject) or row.row in planner.together or not lacks_version(schema, row):
+            continue
+        made = indexer.of(row)
+        puts += [made.adoption] if made is not None and made.adoption is not None else []
+    if not puts:
+        return rows
+    yield PutRows(schema.table, puts)
+    return (yield from read_rows(planner, [write.row for write in writes]))
+
+
+def await_times(planner: IndexedRowPlanner, puts: Sequence[Put], now: int) -> Protocol[None]:
+    """Waits until the server's clock shows the times of puts, where other programs write at its time: they must not come below these."""
+    latest = max((put.timestamp or 0 for put in puts), default=0) if planner.mixed else 0
+    if latest > now:
+        yield AwaitClock(latest - 1)
 
 
 def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
@@ -229,6 +260,7 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject, placed: list[Ou
         plan = planner.plan(write, old, now)
         if plan.put is None or plan.outcome.error is not None:
             raise plan.outcome.error or AssertionError("a full write always puts its row")
+        yield from await_times(planner, [plan.put], now)
         if plan.entries:
             yield Together([PutRows(name, puts) for name, puts in by_table([*plan.entries, *plan.marks]).items()])
         seen = None if row is None else row.columns.get(schema.liveness_column)

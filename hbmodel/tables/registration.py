@@ -35,8 +35,8 @@ adopting follows marking. Reads go by one rule in all states but plain and the l
   may have put one. Writes make no system cells, and the server gives their time.
 - marking: likewise, but a put of a whole object sets the liveness cell, so that it will stand above a dead marker; nothing writes such a
   marker yet.
-- mixed: writes are those of indexed rows, with times taken from the server for each, and an update puts its whole row, since sessions
-  that are still marking delete without a marker.
+- mixed: writes are those of indexed rows, with times taken from the server for each, and an update is conditional on its row, or so
+  old that every delete hides it, since sessions that are still marking delete without a marker.
 - adopting: the same without these two measures. Rows without the liveness cell are live still, until a build has put it.
 - indexed: only rows whose liveness cell says so are live.
 

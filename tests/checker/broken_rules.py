@@ -28,6 +28,7 @@ from tests.checker import protocol_put_builds as put_builds
 from tests.checker import protocol_rekey_builds as rekey_builds
 from tests.checker import protocol_rekey_mutants as rekey_mutants
 from tests.checker import protocol_row_mutants as bare
+from tests.checker import protocol_row_states as states
 from tests.checker import protocol_sealing as sealing
 from tests.checker import protocol_sealing_mutants as sealing_mutants
 from tests.checker import protocol_shared_mutants as shared
@@ -91,7 +92,7 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken(versions.MUTANTS, _versioned),
         _broken(unique.MUTANTS, lambda rules: protocol_versions.SHIPPED),
         _broken(
-            {f"no index: {name}": mutant for name, mutant in {**bare.MUTANTS, **counted.MUTANTS}.items()},
+            {f"no index: {name}": mutant for name, mutant in {**bare.MUTANTS, **counted.MUTANTS, **states.MUTANTS}.items()},
             lambda rules: protocol_unindexed.SHIPPED,
         ),
         _broken({f"one row: {name}": mutant for name, mutant in wide.MUTANTS.items()}, lambda rules: SHIPPED),

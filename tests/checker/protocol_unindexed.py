@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 import hbmodel as hb
-from hbmodel.errors import IncompleteRow, RowExists, RowNotFound, UnknownOutcome
+from hbmodel.errors import CapabilityError, IncompleteRow, RowExists, RowNotFound, UnknownOutcome
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.protocol.expiry import end_of_live
 from hbmodel.protocol.index_build import RowIndexer, index_rows
@@ -58,6 +58,9 @@ CELLS, TOMBSTONES, CLOCK, HISTORY, LATE = ("cells", 0), ("tombstones", 0), ("clo
 DISTINCT = ("distinct", 0)
 EXPIRY = 99
 """The end of lives, as one of the calls of a history."""
+
+REFUSED = "refused"
+"""The result of an update of a row with a TTL, in a store that changes no row under a condition."""
 
 UNKNOWN = "unknown"
 """The result of a call that is over and may have been carried out, or not."""
@@ -350,7 +353,7 @@ def _protocol(binding: Binding, call: Call, can: Capabilities, rules: Rules, dra
         return _increase(schema, call.column, binding.reader)
     if binding.writes_system_cells:
         mixed = rules.mixed and binding.rows == "mixed"
-        planner = rules.indexed(schema, (), bound, lambda: draw() + bytes(6), binding.adopting, mixed)
+        planner = rules.indexed(schema, (), bound, lambda: draw() + bytes(6), binding.adopting, mixed, can.check_and_mutate)
         return insert_indexed(planner, call.write) if isinstance(call, Insert) else write_indexed_batch(planner, [call], can.mutate_row)
     writer = rules.writer(schema, draw, rules.marking and binding.rows == "marking")
     if isinstance(call, Insert):
@@ -444,6 +447,8 @@ def _result(outcome: Any) -> Any:
         return outcome
     if isinstance(outcome.error, RowNotFound):
         return "not found"
+    if isinstance(outcome.error, CapabilityError):
+        return REFUSED
     return outcome.action if outcome.error is None else repr(outcome.error)
 
 
@@ -467,10 +472,12 @@ def explained(
     initial: Any,
     drawn: frozenset[int] = frozenset(),
     presence: bool = False,
+    exact: bool = False,
 ) -> bool:
     """Whether the answers, and what is there in the end, come from the calls one after the other in some order.
 
-    Those of `drawn` give whatever they put a time that was drawn before. With `presence` it only counts whether there is a row.
+    Those of `drawn` give whatever they put a time that was drawn before. With `presence` it only counts whether there is a row. With
+    `exact` no update of a whole row covers what was written since the row was read.
     """
     if presence:
         history = {n: (over, _present(result)) for n, (over, result) in history.items()}
@@ -482,7 +489,7 @@ def explained(
         return False
     for count in range(len(lost) + 1):
         for some in itertools.combinations(lost, count):  # of a program that died, or does not know, a call may have been carried out
-            if _ordered(frozenset((*sure, *some)), calls, history, end, [((), initial)], drawn, presence):
+            if _ordered(frozenset((*sure, *some)), calls, history, end, [((), initial)], drawn, presence, exact):
                 return True
     return False
 
@@ -495,6 +502,7 @@ def _ordered(
     states: Any,
     drawn: frozenset[int],
     presence: bool,
+    exact: bool,
 ) -> bool:
     """Whether those left can follow `states`, each behind the calls that led to it."""
     done, state = states[-1]
@@ -510,12 +518,13 @@ def _ordered(
         if presence and isinstance(call, Read):
             result = state[0] if result == "there" and state != "absent" else result
         found = [_carried_out(call, result, state, concurrent)]
-        if call is not None and _rewrites(call) and isinstance(call, UpdateFields):
+        if call is not None and _rewrites(call) and isinstance(call, UpdateFields) and not exact:
             # A row that expires is written whole, as it was read: the later of two at the same time wins with all its columns.
             found += [_carried_out(call, result, earlier) for before, earlier in states if over <= {*before}]
         following = [after for after in found if after is not None]
-        if any(_ordered(left - {number}, calls, history, end, [*states, ((*done, number), after)], drawn, presence) for after in following):
-            return True
+        for after in following:
+            if _ordered(left - {number}, calls, history, end, [*states, ((*done, number), after)], drawn, presence, exact):
+                return True
     return False
 
 
@@ -552,6 +561,8 @@ def _carried_out(call: Call | None, result: Any, state: Any, over: bool = False)
         return _values(call)
     if result == "not found":
         return None if there else state
+    if result == REFUSED:
+        return state
     if not there:
         return None if result is not None else state
     values = tuple(sorted({**dict(state[0]), **call.changes}.items()))
@@ -643,8 +654,9 @@ class RowModel(Model):
         self, model: Any, begin: str, programs: Sequence[Sequence[str]], can: Capabilities = ATOMIC, rules: Rules = SHIPPED,
         *, crashes: int = 0, ends: bool = True, ticks: int = 1, distinct: bool = False, rows: Sequence[RowState] = (), first: int = 0,
         before: RowState | None = None, adopt: bool = False, presence: bool = False,
+        exact: bool = False,
     ) -> None:  # fmt: skip
-        """`presence` compares only whether there is a row, where a call changes its cells one by one.
+        """`presence` compares only whether there is a row, where a call changes its cells one by one; `exact` is as for `explained`.
 
         `rows` says what each program knows of the table.
 
@@ -653,7 +665,7 @@ class RowModel(Model):
         """
         rows = rows or ["unindexed"] * len(programs)
         known = calls_of(model)
-        self._model, self._whole, self._presence = model, can.check_and_mutate, presence
+        self._model, self._whole, self._presence, self._exact = model, can.check_and_mutate, presence, exact
         self._readers = [rules.reader(Binding(hb.schema_of(model), (), (), (), state)) for state in dict.fromkeys(rows)]
         self._adopted = Binding(hb.schema_of(model), (), (), (), "indexed").reader if adopt else None
         self._calls = {10 * n + at: known[name] for n, names in enumerate(programs, 1) for at, name in enumerate(names)}
@@ -710,7 +722,7 @@ class RowModel(Model):
             if found != key[1]:
                 return f"UNADOPTED: {key[1]} reads as {found} once the table is indexed"
         if key not in self._explained:
-            self._explained[key] = explained(self._calls, dict(key[0]), key[1], self._first, self._drawn, self._presence)
+            self._explained[key] = explained(self._calls, dict(key[0]), key[1], self._first, self._drawn, self._presence, self._exact)
         if self._explained[key]:
             return None
         return f"UNEXPLAINED: {key[1]} after {[(n, result) for n, (_, result) in key[0]]}"

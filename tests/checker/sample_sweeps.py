@@ -24,6 +24,7 @@ from tests.checker import protocol_put_builds as put_builds
 from tests.checker import protocol_rekey as moved
 from tests.checker import protocol_rekey_builds as rebuilt
 from tests.checker import protocol_rekey_inserts as inserted
+from tests.checker import protocol_row_states as states
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_sealing as sealing
 from tests.checker import protocol_sealing_sweeps as sealing_sweeps
@@ -162,6 +163,9 @@ BARE_SAMPLES: Mapping[str, Sweep] = {
     "adjacent states, apart": _some(bare.joint, 281, "apart", ticks=0),
     "adjacent states, absent cells": _some(bare.joint, 149, "absent cells", ticks=0),
     "early reads": _some(bare.early_reads, 41, "atomic"),
+    "nothing is lost beside a first index": _some(states.kept, 7, "atomic"),
+    "nothing is lost beside a first index, apart": _some(states.kept, 5, "apart"),
+    "nothing is lost beside a first index, absent cells": _some(states.kept, 9, "absent cells"),
     "rows that are adopted": _some(bare.adopted, 4, "atomic"),
     "rows that are adopted, absent cells": _some(bare.adopted, 9, "absent cells"),
     "a call that follows another": _called_twice,

@@ -21,6 +21,7 @@ from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_map_versions as mapped_versions
 from tests.checker import protocol_maps as mapped
 from tests.checker import protocol_plain as plain
+from tests.checker import protocol_row_states as states
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_shared_sweeps as shared
 from tests.checker import protocol_shared_unique as shared_unique
@@ -233,6 +234,7 @@ def _bare() -> Iterator[tuple[str, Sweep]]:
         yield f"no index, every two calls: {store}", partial(bare.pairs, store, **({} if store in bare.TIMED else {"ticks": 0}))
     for store in ("atomic", "absent cells", "apart"):
         yield f"no index, adjacent states of a table: {store}", partial(bare.joint, store, ticks=0)
+        yield f"no index, nothing is lost beside a first index: {store}", partial(states.kept, store)
     for store in ("atomic", "absent cells", "nothing required"):
         yield f"no index, early reads: {store}", partial(bare.early_reads, store)
     for store in counted.STORES:

@@ -56,6 +56,21 @@ PUT_TWICE: Sequence[tuple[str, Drawn]] = (
 """A call whose row is put stops for longer than a lease; meanwhile the index is dropped, and another call changes or moves the object."""
 
 
+COVERED: Sequence[tuple[str, Drawn]] = (
+    ("build counter", (("add",), ("forget o", "update m"), 678085245, False, False, False, None)),
+    ("build indexed", (("add none",), ("delete", "update both"), 648679984, True, True, False, None)),
+    ("build counter", (("add", "increment", "increment"), ("update o", "query delete"), 640621211, False, True, False, (2, 20))),
+)
+"""Two calls for a row from before the first index while a build waits for programs that delete without a marker."""
+
+
+@pytest.mark.parametrize(("name", "case"), COVERED)
+def test_a_row_from_before_the_first_index_is_not_put_again_as_it_was_read_beside(
+    name: str, case: Drawn, caplog: pytest.LogCaptureFixture
+) -> None:
+    check(name, [case], caplog)
+
+
 @pytest.mark.parametrize(("name", "case"), PUT_TWICE)
 def test_a_row_that_was_put_is_not_put_again_beside(name: str, case: Drawn, caplog: pytest.LogCaptureFixture) -> None:
     check(name, [case], caplog)
