@@ -141,6 +141,7 @@ from hbmodel.tables.names import Names
 from hbmodel.tables.region_check import RegionUse, check_regions
 from hbmodel.tables.sequence import Sequence, SequenceIds
 from hbmodel.tables.split_keys import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
+from hbmodel.tables.writers import TableWriter, table_writers
 
 __all__ = [
     "UUID128",
@@ -270,6 +271,7 @@ __all__ = [
     "TableNotFound",
     "TableOutcome",
     "TableSchema",
+    "TableWriter",
     "Text",
     "TextSalt",
     "TimeSpan",
@@ -320,6 +322,7 @@ __all__ = [
     "row_key",
     "schema_of",
     "split_keys",
+    "table_writers",
     "verify_index",
     "version",
 ]

@@ -173,7 +173,8 @@ def _nothing() -> None:
 def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRow]) -> None:
     """Begins each put before it waits for the answer to the previous one, if the store supports it.
 
-    The first error or interruption is raised. No other answer is awaited then, since all operations are executed again.
+    The first error or interruption is raised. No other answer is awaited then, since all operations are executed again; after a gate
+    that is shut they are.
     """
     if not operations:
         return
@@ -188,6 +189,9 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
     try:
         pass_gate()
         _together(store, rest)
+    except SchemaMismatch:
+        begun.end()  # nothing may be under way that nobody awaits: what comes next would have to wait for it
+        raise
     except BaseException:
         begun.abandon()
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -27,7 +28,8 @@ class InsertCalls:
     _view: Callable[[TableSchema], Store]
     _bind: Callable[[TableSchema], Binding]
     _clock: ServerClock
-    _writing: Callable[..., None]
+    _bind_to_write: Callable[[TableSchema], Binding]
+    _writing: Callable[..., AbstractContextManager[object]]
     _guard: Guard
     _moves: Moves
     _work: UnitOfWork
@@ -52,8 +54,8 @@ class InsertCalls:
         life = milliseconds(schema, ttl)
         if self._moves.inserts(schema):
             return insert_between(self._work.apart(inserting=True), obj)
-        self._writing(schema)
-        return self._inserter(schema).insert(obj, life)
+        with self._writing(schema):
+            return self._inserter(schema).insert(obj, life)
 
     @guarded
     def prepend(self, model: type[T], /, **fields: Any) -> T:
@@ -74,8 +76,8 @@ class InsertCalls:
             EncodingError: there is no value before the first row's.
         """
         schema = schema_of(model)
-        self._writing(schema)
-        return prepend(self._inserter(schema), model, fields)
+        with self._writing(schema):
+            return prepend(self._inserter(schema), model, fields)
 
     @guarded
     def rekey(self, obj: T, /, **key: Any) -> T:
@@ -99,9 +101,9 @@ class InsertCalls:
         """
         schema = schema_of(type(obj))
         self._moves.check_insert(schema)
-        self._writing(schema)
-        return rekey(self._view(schema), self._bind, self._clock, obj, key)
+        with self._writing(schema):
+            return rekey(self._view(schema), self._bind_to_write, self._clock, obj, key)
 
     def _inserter(self, schema: TableSchema) -> Inserter:
         self._moves.check_insert(schema)
-        return Inserter(self._view(schema), self._bind, self._clock)
+        return Inserter(self._view(schema), self._bind_to_write, self._clock)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.clock import LONGEST_CALL
 from hbmodel.protocol.migration import DONE, phase_of
 from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store.folded import folded
 from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.tables.writers_roll import Calls
+
+NOTHING_COUNTED = nullcontext()
+"""Calls of a store that checks the registry inside each of its writes."""
 
 _replaced = attrgetter("replaces")
 
@@ -25,31 +32,57 @@ class KnownModels:
         registry: records the state of each model's table.
         knowledge: the metadata cache that sessions share.
         pages: how much of a wide row is read at once.
+        longest_call: the longest duration of a call to the store, in seconds.
     """
 
-    def __init__(self, store: Store, registry: Registry, knowledge: MetadataCache, pages: PageSizes = PAGE_SIZES) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        knowledge: MetadataCache,
+        pages: PageSizes = PAGE_SIZES,
+        longest_call: float = LONGEST_CALL / 1000,
+    ) -> None:
         self._store, self._registry, self._knowledge, self._pages = store, registry, knowledge, pages
         self._bindings: dict[TableSchema, Binding] = {}
         self._views: dict[TableSchema, Store] = {}
         self._written: set[TableSchema | None] = set()
+        self._calls: Calls | None = None
+        self._rows: dict[tuple[TableSchema, ...], dict[bytes, None]] = {}
+        self._roll = None if store.capabilities.gated_writes else knowledge.roll(longest_call)
+        self.bind_to_write = self.bind if self._roll is None else self._bind_to_write
+        """The binding of a model for writes, like `bind`; the writers' roll allows them until its lease ends."""
 
     def bind(self, schema: TableSchema) -> Binding:
-        """The binding of a model, read again if its lease has expired.
+        """The binding of a model for reads, read again if its lease has expired.
 
         Raises:
             SchemaMismatch: it cannot be used as declared, or its objects are still in the table that it replaces.
         """
-        if schema.replaces is not None and not self._in_use(schema, schema.replaces):
-            raise SchemaMismatch(
-                "The objects are still in the table that the model replaces: move them first, see hb.migrate().",
-                table=schema.table, replaces=schema.replaces.table,
-            )  # fmt: skip
+        if schema.replaces is not None:
+            self._check_in_use(schema, schema.replaces, self.bind)
         binding = self._bindings[schema] = self._knowledge.binding(schema, self._registry)
         return binding
 
-    def _in_use(self, schema: TableSchema, replaced: TableSchema) -> bool:
+    def _bind_to_write(self, schema: TableSchema) -> Binding:
+        assert self._roll is not None, "such a store has a roll"
+        if self._calls is not None:
+            self._calls.begin()
+        if schema.replaces is not None:
+            self._check_in_use(schema, schema.replaces, self._bind_to_write)
+        binding = self._bindings[schema] = self._knowledge.binding_to_write(schema, self._registry, self._roll, self._store)
+        return binding
+
+    def _check_in_use(self, schema: TableSchema, replaced: TableSchema, bind: Callable[[TableSchema], Binding]) -> None:
+        if not self._in_use(schema, replaced, bind):
+            raise SchemaMismatch(
+                "The objects are still in the table that the model replaces: move them first, see hb.migrate().",
+                table=schema.table, replaces=replaced.table,
+            )  # fmt: skip
+
+    def _in_use(self, schema: TableSchema, replaced: TableSchema, bind: Callable[[TableSchema], Binding]) -> bool:
         """Whether the table of a model that replaces another is already read."""
-        phase = phase_of(schema, self.bind(replaced).phase)
+        phase = phase_of(schema, bind(replaced).phase)
         return phase is not None and "new" in phase.reads and (schema.immutable or schema.versioned or phase.name == DONE)
 
     def view(self, schema: TableSchema) -> Store:
@@ -61,9 +94,21 @@ class KnownModels:
             view = self._views[schema] = folded(self._store, schema.wide_rows, self._pages)
         return view
 
-    def writing(self, *schemas: TableSchema) -> None:
-        """Begins writes of some models: their bindings alone, and those of the models that they replace, must then be current."""
+    def writing(self, *schemas: TableSchema) -> AbstractContextManager[object]:
+        """Begins writes of some models: their bindings alone, and those of the models that they replace, must then be current.
+
+        Returns:
+            A context manager; inside it the writes are made.
+        """
         self._written = {*schemas, *map(_replaced, schemas)}
+        if self._roll is None:
+            return NOTHING_COUNTED
+        rows = self._rows.get(schemas)
+        if rows is None:
+            named = [registry_row(schema) for schema in (*schemas, *map(_replaced, schemas)) if schema is not None]
+            rows = self._rows[schemas] = dict.fromkeys(named)
+        self._calls = self._roll.calls(self._store, self._registry.table, rows)
+        return self._calls
 
     def lease_valid(self) -> bool:
         """Whether the binding of every written model is current: an expired one is read again and must be unchanged.
@@ -74,10 +119,10 @@ class KnownModels:
         for schema, binding in list(self._bindings.items()):
             if schema not in self._written:
                 continue  # another model that the session has used; its table may be gone
-            if schema.replaces is not None and not self._in_use(schema, schema.replaces):
+            if schema.replaces is not None and not self._in_use(schema, schema.replaces, self.bind_to_write):
                 del self._bindings[schema]  # the migration was rolled back; what was under way is written into the old table then
                 continue
-            current = self.bind(schema)
+            current = self.bind_to_write(schema)
             if not current.writes_like(binding):
                 raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)
         return True

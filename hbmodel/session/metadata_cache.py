@@ -8,10 +8,14 @@ from hbmodel.errors import TableNotFound
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import SharedOffset, running_time
 from hbmodel.store.gate import TRANSACTION, ReadRow
+from hbmodel.store.port import Store
 from hbmodel.store.values import Row
+from hbmodel.tables.kept_line import ROLL_TIMES, RollTimes
 from hbmodel.tables.name_cache import NameCache
 from hbmodel.tables.registration import Binding
 from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.tables.registry_cells import cells_of
+from hbmodel.tables.writers_roll import WritersRoll
 
 UNWRITABLE = 1.0
 """Seconds for which it is trusted, at most, that a table has an index which the model does not declare, so that writes wait no longer."""
@@ -31,14 +35,24 @@ class MetadataCache:
         lease: seconds for which a binding is trusted.
         running: the clock that measures leases, in ms.
         offset: the clocks that the times of writes are made from, and their offset to the server's.
+        roll_times: how lines on the writers' roll are kept.
     """
 
-    def __init__(self, lease: float, *, running: Callable[[], int] = running_time, offset: SharedOffset | None = None) -> None:
+    def __init__(
+        self,
+        lease: float,
+        *,
+        running: Callable[[], int] = running_time,
+        offset: SharedOffset | None = None,
+        roll_times: RollTimes = ROLL_TIMES,
+    ) -> None:
         self.lease = lease
         self._running = running
         self._lease, self._unwritable = 1000 * lease, 1000 * min(lease, UNWRITABLE)
         self._bindings: dict[TableSchema, tuple[Binding, int]] = {}
         self._seen: dict[TableSchema, tuple[Binding, Row | None]] = {}
+        self._roll: WritersRoll | None = None
+        self._roll_times = roll_times
         self.offset = SharedOffset() if offset is None else offset
         self.names = NameCache()
 
@@ -64,6 +78,35 @@ class MetadataCache:
                 return binding
             reads += 1
 
+    def roll(self, longest_call: float) -> WritersRoll:
+        """This program's lines on the writers' roll; `longest_call` is the longest of a call to the store, in seconds."""
+        if self._roll is None:
+            self._roll = WritersRoll(round(self._lease), round(1000 * longest_call), self.offset, self._roll_times, self._running)
+        return self._roll
+
+    def leave(self, store: Store) -> None:
+        """Takes this program off the writers' roll, until it writes again."""
+        if self._roll is not None:
+            self._roll.end(store)
+
+    def binding_to_write(self, schema: TableSchema, registry: Registry, roll: WritersRoll, store: Store) -> Binding:
+        """The binding of a model for writes, while this program is on the writers' roll; raises the errors of `Registry.bind`."""
+        row = registry_row(schema)
+        known = self._bindings.get(schema)
+        if known is not None and known[0].unknown and self._running() - known[1] >= self._unwritable:
+            roll.line(store, registry.table, row).look(store)
+        began = self._running()
+        found = roll.line(store, registry.table, row).state(store)
+        known, seen = self._bindings.get(schema), self._seen.get(schema)
+        if known is not None and seen is not None and seen[0] is known[0] and seen[1] is found and not known[0].unknown:
+            return known[0]
+        if known is not None and known[0].cells == ({} if found is None else cells_of(found)):
+            binding = known[0]
+        else:
+            binding = registry.bound(schema, found)
+        self._bindings[schema], self._seen[schema] = (binding, began), (binding, found)
+        return binding
+
     def _in_transaction(self, schema: TableSchema, registry: Registry, read: ReadRow) -> Binding:
         """The binding by what the registry says in a transaction."""
         try:
@@ -75,7 +118,7 @@ class MetadataCache:
             seen = self._seen.get(schema)
             if seen is not None and seen[0] is known[0] and seen[1] is row:
                 return known[0]
-            if known[0].cells == ({} if row is None else {column: cell.value for column, cell in row.columns.items()}):
+            if known[0].cells == ({} if row is None else cells_of(row)):
                 self._seen[schema] = (known[0], row)
                 return known[0]
         binding = registry.bind(schema)

@@ -103,22 +103,19 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         check_seconds(lease=lease, grace=grace, clock_bound=clock_bound, longest_call=longest_call)
         self.store = store
         self._registry = Registry(store, registry)
-        self._knowledge = MetadataCache(lease) if knowledge is None else knowledge
-        self._sizes = sizes
-        known = KnownModels(store, self._registry, self._knowledge, sizes.pages)
-        self._bind, self._view, self._writing = known.bind, known.view, known.writing
-        sealing = token_key if token_key is not None else getattr(store, "token_key", None)
-        self._seal: Seal | None = None if sealing is None else FernetSeal(sealing)
+        shared = self._knowledge = MetadataCache(lease) if knowledge is None else knowledge
+        self._sizes, self._leaves = sizes, knowledge is None
+        known = KnownModels(store, self._registry, self._knowledge, sizes.pages, longest_call)
+        self._bind, self._bind_to_write, self._view, self._writing = known.bind, known.bind_to_write, known.view, known.writing
+        token_key = getattr(store, "token_key", None) if token_key is None else token_key
+        self._seal: Seal | None = None if token_key is None else FernetSeal(token_key)
         self._clock = ServerClock.of_seconds(
             self._registry.server_time, known.lease_valid,
             grace=grace, bound=clock_bound, longest_call=longest_call, shared=self._knowledge.offset,
         )  # fmt: skip
-        self._work = UnitOfWork(store, self._view, self._bind, self._clock, self._writing, atomic_rows=atomic_rows, sizes=sizes)
-        names = Names(store, registry=registry, cache=self._knowledge.names)
-        self._guard = Guard(names)
-        self._runner = NamedQueryRunner(
-            self._view, self._planning_binding, self._seal, self._guard, self._knowledge.lease, names, self._work, sizes
-        )
+        self._work = UnitOfWork(store, self._view, self._bind_to_write, self._clock, self._writing, atomic_rows=atomic_rows, sizes=sizes)
+        self._guard = Guard(names := Names(store, registry=registry, cache=shared.names))
+        self._runner = NamedQueryRunner(self._view, self._planning_binding, self._seal, self._guard, shared.lease, names, self._work, sizes)
         self._moves = Moves(self._planning_binding, self._view)
         self._merging = MergingQueries(self._runner, self._moves)
 
@@ -154,6 +151,8 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
                 self._mention_lost()
                 self._work.discard()
                 self._guard.closed = True
+            if self._leaves:
+                self._knowledge.leave(self.store)
 
     def _mention_lost(self) -> None:
         """Logs a warning, since a forgotten commit is not visible anywhere else."""
@@ -309,7 +308,8 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
             EncodingError: the amount is not a whole number of 64 bits.
             CounterOverflow: the sum is not; the counter is unchanged, unless `unchanged` is False.
         """
-        return increment(self._view(schema_of(type(obj))), self._bind, obj, counter, amount)
+        with self._writing(schema := schema_of(type(obj))):
+            return increment(self._view(schema), self._bind_to_write, obj, counter, amount)
 
     @guarded
     def load(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from hbmodel.errors import (
@@ -70,7 +71,7 @@ class UnitOfWork:
         view: returns the store as a model sees it.
         bind: returns the current binding of a model; raises if it cannot be used.
         clock: the clock for indexed rows.
-        writing: called when writes of some models begin.
+        writing: called when writes of some models begin; a context manager around them.
         atomic_rows: whether all writes to one row of a wide model are made in one mutation.
         pinned: the version that the single written row must have; then either all writes are executed or none.
         inserting: whether a live row of a versioned model is an error.
@@ -84,7 +85,7 @@ class UnitOfWork:
         view: Callable[[TableSchema], Store],
         bind: Callable[[TableSchema], Binding],
         clock: ServerClock,
-        writing: Callable[..., None],
+        writing: Callable[..., AbstractContextManager[object]],
         *,
         atomic_rows: bool = True,
         pinned: RowVersion | None = None,
@@ -202,11 +203,15 @@ class UnitOfWork:
                 apart = [call for call in apart if id(call) not in joined]
         return [*batches, *split_batches(apart, most)] if batches else [*split_batches(pending, most)]
 
-    def _run(self, current: Batch | JointBatch, *, again: bool = False) -> None:
+    def _run(self, current: Batch | JointBatch) -> None:
         if isinstance(current, JointBatch):
-            self._run_joint(current)
+            with self._writing(*[part.owners[0].schema for part in current.parts]):
+                self._run_joint(current)
             return
-        self._writing(current.owners[0].schema)
+        with self._writing(current.owners[0].schema):
+            self._run_batch(current)
+
+    def _run_batch(self, current: Batch, *, again: bool = False) -> None:
         moving = current.owners[0].schema.replaces is not None
         if moving:
             self._moves.route(current)
@@ -221,7 +226,7 @@ class UnitOfWork:
             outdated = self._moves.outdated(current)
             if not outdated and (again or not isinstance(error, RowMoved)):
                 raise
-            self._run(current, again=not outdated)  # by the next phase, or by a row that has returned since it was read
+            self._run_batch(current, again=not outdated)  # by the next phase, or by a row that has returned since it was read
             return
         except StoreError as error:
             if running.outcomes is None:
@@ -230,7 +235,7 @@ class UnitOfWork:
         if moving and not self._moves.stayed(current):
             current.running = None
             current.placed = None
-            self._run(current)
+            self._run_batch(current)
             return
         if current.schema.salt.random:
             # Of the rows of one key in several buckets the newest counts: the next one must not have the same time.
@@ -239,7 +244,6 @@ class UnitOfWork:
             owner.settle(current.reported(outcome) if current.restarted else outcome)
 
     def _run_joint(self, current: JointBatch) -> None:
-        self._writing(*[part.owners[0].schema for part in current.parts])
         running = current.running
         if running is None:
             parts = [self._part(batch) for batch in current.parts]

@@ -103,6 +103,12 @@ class ObservedStore(WrappingStore):
         self._repeating = store if isinstance(store, RepeatingStore) else None
         self._repeated = repeated
 
+    @property
+    def unobserved(self) -> Store:
+        """The store that does the work, for calls that no caller of this one waits for."""
+        inside: Store = getattr(self._store, "unobserved", self._store)
+        return inside
+
     def on_retry(self, repeated: Callable[[], None]) -> ObservedStore:
         """See `RepeatingStore`."""
         return ObservedStore(self._store, self._on_call, self._both(repeated))

@@ -1,59 +1,28 @@
 """The way of an index through its states, step by step in the registry, and how long each step must wait.
 
-Sessions learn of a state when the lease of what they knew is over, and a call that they sent before may still land for as long as the
-longest call lives. So a state that must not meet the state before the last waits for lease and longest call together. Where every write
+A state that must not meet the state before the last waits for the programs that still write by that one, see `others`. Where every write
 looks at the registry inside its own transaction, nothing remains to wait for but the leases of readers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 
 from attrs import evolve, frozen
 
 from hbmodel.errors import IndexUnavailable, SchemaMismatch, TableNotFound, UnknownIndex
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.clock import LONGEST_CALL
 from hbmodel.store.port import Store
 from hbmodel.store.values import Delete
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.declared import SplitsOption, plan_tables
 from hbmodel.tables.matching import check_layout, same_entries, state_of_index
-from hbmodel.tables.moves import FROM
+from hbmodel.tables.others import Drain, Others, Waited
 from hbmodel.tables.range_claims import WORK, work_row
-from hbmodel.tables.registration import ABSENT, BUILDING, LEASE, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
-from hbmodel.tables.registry import Place, Registry, registry_row
-
-Awaited = Literal["readers", "writers"]
-"""For whom a wait is: for the leases of sessions that may still read by an earlier state, or for all that may still write by one."""
-
-Waited = Callable[[float, Awaited], None]
-"""Waits some of so many seconds that are left for somebody; returns to have the registry looked at again."""
-
-
-@frozen
-class Drain:
-    """How long the sessions of an earlier state may still read and write by it.
-
-    Attributes:
-        lease: longest lease of any session of the table, in seconds.
-        longest_call: how long a call to HBase may live, in seconds (the gateway's `hbase.client.operation.timeout`).
-    """
-
-    lease: float = LEASE
-    longest_call: float = LONGEST_CALL / 1000
-
-    @property
-    def read(self) -> int:
-        """Until the last session of an earlier state has noticed, in ms."""
-        return round(self.lease * 1000) + 1
-
-    @property
-    def written(self) -> int:
-        """Until the last call of an earlier state has landed too, in ms."""
-        return round((self.lease + self.longest_call) * 1000) + 1
+from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
+from hbmodel.tables.registry import ROWS, Place, Registry, index_cell, registry_row
 
 
 @frozen
@@ -141,30 +110,23 @@ class IndexStates:
                 self.registry.change_rows(self.place, found, "marking")
             elif found.rows == "marking":
                 # Sessions that still read as before are not waited for: they tell a dead marker too.
-                if self._written(found, found.rows_since, now):
-                    self.registry.change_rows(self.place, found, "adopting" if self._gated(found) else "mixed")
+                if self._written(found, ROWS, found.rows_since, now):
+                    self.registry.change_rows(self.place, found, "adopting" if self._others.gated(found) else "mixed")
             elif state is None or state.state == ABSENT:
                 self._create(found, state, splits)
             elif found.rows == "mixed":
-                if self._written(found, found.rows_since, now):
+                if self._written(found, ROWS, found.rows_since, now):
                     self.registry.change_rows(self.place, found, "adopting")
-            elif self._written(found, state.since, now):
+            elif self._written(found, index_cell(state.cell), state.since, now):
                 self._change(found, state, state=BUILDING)
 
-    def _written(self, found: Registration, since: int, now: int) -> bool:
-        """Whether nothing can be written any more by what the registry said before `since`; waits some of the time until then if not."""
-        return self._gated(found) or self._over(since, self.drain.written, now, "writers")
+    def _written(self, found: Registration, cell: bytes, since: int, now: int) -> bool:
+        """Whether nothing can be written any more by what the registry said before a cell was changed; waits a moment if not."""
+        return self._others.have_written(registry_row(self.place), found, cell, since, now)
 
-    def _gated(self, found: Registration) -> bool:
-        """Whether every write looks at the registry inside its transaction; programs that move objects to another table do not."""
-        return self.store.capabilities.gated_writes and found.move is None and not found.cells.get(FROM)
-
-    def _over(self, since: int, drain: int, now: int, whom: Awaited) -> bool:
-        left = since + drain - now
-        if left <= 0:
-            return True
-        self.wait(left / 1000, whom)
-        return False
+    @property
+    def _others(self) -> Others:
+        return Others(self.store, self.registry, self.drain, self.wait)
 
     def _create(self, found: Registration, state: IndexState | None, splits: SplitsOption) -> None:
         """Creates the index table under a name that no table of the index has had; its entries are kept from then on."""
@@ -227,7 +189,7 @@ class IndexStates:
             state = self.state(found)
             if state is None or state.state != ABSENT or not state.entry.get("left"):  # another program was faster
                 return []
-            if self._written(found, state.since, self.registry.server_time()):
+            if self._written(found, index_cell(state.cell), state.since, self.registry.server_time()):
                 tables = list(state.entry["left"])
                 dropped = self._delete_tables(tables)
                 rows = [work_row(registry_row(self.place), table, work) for table in tables for work in WORK]
@@ -263,7 +225,7 @@ class IndexStates:
                 self.hide()
                 continue
             hidden = state.state == WRITE_ONLY and state.entry.get("dropping")
-            if not hidden or self._over(state.since, self.drain.read, self.registry.server_time(), "readers"):
+            if not hidden or self._others.have_read(state.since, self.registry.server_time()):
                 self._leave(found, state)
 
     def _leave(self, found: Registration, state: IndexState) -> None:

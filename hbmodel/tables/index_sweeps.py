@@ -21,7 +21,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.index_arguments import check_speeds
-from hbmodel.tables.index_states import Awaited
+from hbmodel.tables.others import Awaited
 from hbmodel.tables.range_claims import CLAIM_LIFE, WORK, Claim, ClaimLost, Counts, RangeClaims, work_row
 from hbmodel.tables.range_claims import Progress as ClaimProgress
 from hbmodel.tables.registration import ABSENT, IndexState
@@ -36,12 +36,14 @@ class IndexProgress:
     """The progress of work on an index.
 
     Attributes:
-        phase: `waiting` (until sessions have left an earlier state), `building`, `verifying` or `repairing`.
+        phase: `waiting` (until programs have left an earlier state), `building`, `verifying` or `repairing`.
         done: finished key ranges, or seconds waited.
         total: all key ranges or seconds, or None if that is not known.
         rows: rows read so far.
-        seconds_left: an estimate, or None.
+        seconds_left: an estimate, or None; of a wait for writers, the longest that it can take.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
+        writers: those that are waited for, each with its process, its host and when it was last seen; empty where they are not known,
+            because their version is older.
     """
 
     phase: Literal["waiting", "building", "verifying", "repairing"]
@@ -50,6 +52,7 @@ class IndexProgress:
     rows: int
     seconds_left: float | None = None
     waits_for: Awaited | None = None
+    writers: Sequence[str] = ()
 
 
 Report = Callable[[IndexProgress], object]

@@ -22,8 +22,9 @@ from hbmodel.store.folded import folded
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.index_report import IndexBuild, IndexReport
-from hbmodel.tables.index_states import Awaited, Drain, IndexStates, Waited
+from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle, counted
+from hbmodel.tables.others import Awaited, Drain, Waited
 from hbmodel.tables.range_claims import CLAIM_LIFE, SAMPLES, Counts
 from hbmodel.tables.registration import ABSENT, KEPT_BY_ALL, LEASE
 from hbmodel.tables.registry import Registry
@@ -62,7 +63,7 @@ class IndexTimes:
     @property
     def drain(self) -> Drain:
         """How long other programs may still act on an earlier state."""
-        return Drain(self.lease, self.longest_call)
+        return Drain(self.lease, self.longest_call, self.clock_bound)
 
 
 ATTEMPTS = 5
@@ -80,9 +81,9 @@ def check_times(times: object) -> None:
 def waiting(progress: Report | None) -> Waited:
     """Waits until a moment, and reports the remaining time, and for whom it is."""
 
-    def wait(seconds: float, whom: Awaited) -> None:
+    def wait(seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
         if progress is not None:
-            progress(IndexProgress("waiting", 0, None, 0, seconds, whom))
+            progress(IndexProgress("waiting", 0, None, 0, seconds, whom, tuple(writers)))
         time.sleep(min(LOOK, seconds))
 
     return wait

@@ -49,9 +49,10 @@ def build_index(
 
     Any number of programs may call this at the same time, on one machine or many, also through `map` of an executor. They share
     the table's regions through the registry, and each returns when the index is built. If a call is killed, another one or the
-    next one finishes its work. Programs may write in the meantime. Their sessions maintain the index from the end of their
-    registry lease. So the build first waits for the lease and the longest call, and on a table without any index twice. Then
-    every row gets its entry, and every row is checked for it, before queries may use the index.
+    next one finishes its work. Programs may write in the meantime. Their sessions maintain the index once they have noticed the
+    change of the registry. So the build first waits for the programs that may still write by what it said before, up to three times
+    on a table without any index; `progress` names them. Then every row gets its entry, and every row is checked for it, before
+    queries may use the index.
 
     Args:
         store: that holds the tables.
@@ -129,8 +130,8 @@ def drop_index(
     """Drops an index, which the model need not declare any more, while programs read and write; returns the dropped tables.
 
     Queries stop using it within a lease, for which the call waits on every store (`readers`). Then writes stop maintaining it, and its
-    table is dropped after another lease and the longest call (`writers`), or at once in a local file or in memory. If a call is killed,
-    the next one finishes its work. If the index is built again, it starts with an empty table of another name.
+    table is dropped once no program may still write by what the registry said before (`writers`, which `progress` names). If a call is
+    killed, the next one finishes its work. If the index is built again, it starts with an empty table of another name.
 
     Args:
         store: that holds the tables.

@@ -98,6 +98,8 @@ class Registration:
         cells: of the registry's row.
         rows_since: when the registry took `rows` in, in ms by its server's clock.
         move: how far its objects have moved into another table, or None.
+        listed: since when all programs that write it are on the writers' roll, in ms by the server's clock; 0 if they have always been,
+            None if nobody has noted it.
     """
 
     layout: Mapping[str, Any]
@@ -106,6 +108,7 @@ class Registration:
     cells: Mapping[bytes, bytes] = field(repr=False)
     rows_since: int = 0
     move: Move | None = None
+    listed: int | None = None
 
     def named(self, name: str) -> IndexState | None:
         """The index that has a name, else the one that has had it."""

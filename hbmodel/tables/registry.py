@@ -15,11 +15,12 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
-from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.clock import wall_time
 from hbmodel.protocol.migration import DONE
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.values import Cell, Family, Put, Row, Scan
+from hbmodel.store.values import Family, Put, Row, Scan
 from hbmodel.tables.layout_text import canonical_json
 from hbmodel.tables.matching import (
     ALL_VERSIONED,
@@ -29,11 +30,12 @@ from hbmodel.tables.matching import (
     match_indexes,
     renamed_index,
     renamed_layout,
-    same_entries,
 )
 from hbmodel.tables.members import with_members, with_members_alone
 from hbmodel.tables.moves import FROM, MOVE, check_moves, read_move
-from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState, as_live
+from hbmodel.tables.registration import ABSENT, READABLE, Binding, IndexState, Registration, RowState, as_live
+from hbmodel.tables.registry_cells import begun, cells_of, check_rows, first_rows, index_state, matched_states, row_state, written_columns
+from hbmodel.tables.roll_lines import FROM_THE_START, LISTED, MARKED, listed_since, next_revision
 
 REGISTRY_TABLE = "hbmodel"
 FAMILY = b"m"
@@ -64,6 +66,11 @@ def registry_row(schema: TableSchema | Place) -> bytes:
     return schema.table.encode() + b"\x00" + schema.family + (b"\x00" + schema.kind if schema.kind else b"")
 
 
+def index_cell(name: str) -> bytes:
+    """The cell that has an index, by the name that it was first registered with."""
+    return INDEX_PREFIX + name.encode()
+
+
 class Registry:
     """Reads and changes the registry of a store.
 
@@ -86,9 +93,10 @@ class Registry:
 
     def read(self, schema: TableSchema | Place) -> Registration | None:
         """What is registered for a model's table, or None."""
-        return self._parse(schema, self._row(schema))
+        return self._parse(schema, self.row(schema))
 
-    def _row(self, schema: TableSchema | Place) -> Row | None:
+    def row(self, schema: TableSchema | Place) -> Row | None:
+        """The row of a model's table as it is, or None."""
         try:
             (row,) = self._store.get(self.table, [registry_row(schema)])
         except TableNotFound:
@@ -101,15 +109,15 @@ class Registry:
         try:
             layout = json.loads(row.columns[LAYOUT].value)
             indexes = {
-                (name := column[len(INDEX_PREFIX) :].decode()): _index_state(name, cell)
+                (name := column[len(INDEX_PREFIX) :].decode()): index_state(name, cell)
                 for column, cell in row.columns.items()
                 if column.startswith(INDEX_PREFIX) and cell.value
             }
             state = row.columns.get(ROWS)
-            rows = _row_state(None if state is None else state.value, indexes)
+            rows = row_state(None if state is None else state.value, indexes)
             if isinstance(layout, dict) and rows is not None:
                 since, move = 0 if state is None else state.timestamp, read_move(schema.table, row.columns)
-                return Registration(layout, indexes, rows, _cells_of(row), since, move)
+                return Registration(layout, indexes, rows, cells_of(row), since, move, listed_since(row))
         except (ValueError, TypeError, KeyError):
             pass  # reported below, as for JSON of another shape
         raise StoreError(
@@ -118,12 +126,16 @@ class Registry:
         )  # fmt: skip
 
     def bind(self, schema: TableSchema) -> Binding:
-        """Holds a model against its registration.
+        """Holds a model against its registration; raises as `bound`."""
+        return self.bound(schema, self.row(schema))
+
+    def bound(self, schema: TableSchema, row: Row | None) -> Binding:
+        """The same by a row of the registry that was read.
 
         Raises:
             SchemaMismatch: the layouts differ, or a model with indexes or a version is not registered.
         """
-        found = self.read(schema)
+        found = self._parse(schema, row)
         if found is None:
             if schema.successor:
                 return self._bind_replaced(schema)
@@ -134,11 +146,11 @@ class Registry:
                 )  # fmt: skip
             return Binding(schema, (), (), ())
         phase = check_moves(schema, found.move, found.cells)
-        _check_rows(schema, found)
+        check_rows(schema, found)
         check_layout(schema, found)
         matched = match_indexes(schema, found)
         live = {name: state for name, state in matched.states.items() if state.state != ABSENT}
-        declared, known = _written_columns(schema.layout_spec), _written_columns(found.layout)
+        declared, known = written_columns(schema.layout_spec), written_columns(found.layout)
         alone = known <= declared and not matched.unknown
         written = tuple(as_live(index, live[name], alone) for name, index in schema.indexes.items() if name in live)
         return Binding(
@@ -174,33 +186,35 @@ class Registry:
         self.check_neighbours(schema)
         row = registry_row(schema)
         while True:
-            held = self._row(schema)
-            cells = {} if held is None else _cells_of(held)
+            held = self.row(schema)
+            cells = {} if held is None else cells_of(held)
             found = self._parse(schema, held)
             layout = dict(schema.layout_spec)
             states: Mapping[str, IndexState] = {}
             if found is not None:
-                _check_rows(schema, found)
+                check_rows(schema, found)
                 check_layout(schema, found)
                 columns = {c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]}
                 said = [rename for rename in field_renames(schema, found.layout) if rename.how == "said"]
                 layout = renamed_layout({**layout, **found.layout, "columns": {**found.layout["columns"], **columns}}, said)
                 layout = with_members(schema.layout_spec, layout)
-                states = _matched(schema, found)
+                states = matched_states(schema, found)
             wanted: dict[bytes, bytes] = {}
             for name, index in schema.indexes.items():
                 state = states.get(name)
                 cell = INDEX_PREFIX + (name if state is None else state.cell).encode()
                 renamed = None if state is None else renamed_index(index, state)
                 if state is None or state.state == ABSENT:  # without entries, so that its declaration may still change
-                    entry = {**_begun(state, index, new_state), "state": new_state, "spec": index.spec, "stored": index.stored_spec}
+                    entry = {**begun(state, index, new_state), "state": new_state, "spec": index.spec, "stored": index.stored_spec}
                     wanted[cell] = canonical_json({**entry, **(renamed or {})})
                 elif renamed is not None:
                     wanted[cell] = canonical_json({**state.entry, **renamed})
             if found is None or (new_state == READABLE and schema.indexes and found.rows != "indexed"):
                 # An index is readable at once if its primary table does not exist yet: all of its rows will be indexed,
                 # however far a build had come with those of a table that was dropped.
-                wanted[ROWS] = canonical_json({"state": _first_rows(schema, new_state)})
+                wanted[ROWS] = canonical_json({"state": first_rows(schema, new_state)})
+            if found is None and new_state == READABLE:
+                wanted[LISTED] = FROM_THE_START
             # The layout is written last: an entry without one is not an entry, so an interrupted registration starts again.
             wanted[LAYOUT] = canonical_json(layout)
             if all(self._change(row, column, cells.get(column), value) for column, value in wanted.items() if cells.get(column) != value):
@@ -262,18 +276,26 @@ class Registry:
 
     def change_rows(self, schema: TableSchema | Place, found: Registration, rows: RowState) -> bool:
         """Changes how rows are live, unless another program has changed that since it was read; returns whether it was changed."""
-        return self._change(registry_row(schema), ROWS, found.cells.get(ROWS), canonical_json({"state": rows}))
+        return self._change_state(schema, ROWS, found, {"state": rows})
 
     def change_index(self, schema: TableSchema | Place, name: str, found: Registration, **changes: Any) -> bool:
         """Changes the entry of an index, by the name of its cell, unless it changed since it was read; returns whether it did."""
-        column = INDEX_PREFIX + name.encode()
         entry = dict(found.indexes[name].entry) if name in found.indexes else {}
-        return self._change(registry_row(schema), column, found.cells.get(column), canonical_json({**entry, **changes}))
+        return self._change_state(schema, index_cell(name), found, {**entry, **changes})
 
     def change_move(self, old: TableSchema, new: TableSchema, found: Registration, phase: str, offline: bool = False) -> bool:
         """Changes the phase of a table's migration, unless it has changed since it was read; returns whether it was changed."""
-        value = canonical_json({"phase": phase, "to": new.table, **({"offline": True} if offline else {})})
-        return self._change(registry_row(old), MOVE, found.cells.get(MOVE), value)
+        return self._change_state(old, MOVE, found, {"phase": phase, "to": new.table, **({"offline": True} if offline else {})})
+
+    def _change_state(self, schema: TableSchema | Place, column: bytes, found: Registration, value: Mapping[str, Any]) -> bool:
+        """Changes a cell by which writers act, and raises its revision."""
+        held = found.cells.get(column)
+        changed = canonical_json({**value, "revision": next_revision(held, wall_time())})
+        return self._change(registry_row(schema), column, held, changed)
+
+    def mark_listed(self, row: bytes) -> None:
+        """Notes that programs which write the table are on the writers' roll; those of an older version may still be there for a while."""
+        self._change(row, LISTED, None, MARKED)
 
     def mark_moving(self, old: TableSchema, new: TableSchema, *, moving: bool) -> None:
         """Says of the new table that objects of the old one are being moved into it, or no longer."""
@@ -320,80 +342,3 @@ class Registry:
                 "The clock cell of the registry was written but cannot be read: check the TTL of the registry table.", table=self.table
             )
         return row.columns[CLOCK].timestamp
-
-
-def _written_columns(layout: Mapping[str, Any]) -> set[str]:
-    """The columns that writes of objects put; counters are not among them."""
-    return {column for column, spec in layout["columns"].items() if spec["kind"] == "column"}
-
-
-def _matched(schema: TableSchema, found: Registration) -> Mapping[str, IndexState]:
-    """The registered indexes by their names in the model; raises `SchemaMismatch` where it cannot be said which is which."""
-    matched = match_indexes(schema, found)
-    if matched.ambiguous:
-        raise SchemaMismatch(
-            "Several indexes have the same entries, so it is unclear which of them was renamed: say hb.index(..., was=...).",
-            table=schema.table, index=matched.ambiguous[0], known=sorted(state.name for state in matched.unknown),
-        )  # fmt: skip
-    return matched.states
-
-
-def _begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, Any]:
-    """The part of an absent index's entry that is kept.
-
-    If a build has created it, the table that the build named is the one to build. With a new primary table it is the declared one.
-    """
-    entry = {} if state is None else dict(state.entry)
-    if state is not None and entry.get("creating") and not same_entries(index, state):
-        entry = {**entry, "creating": False, "strays": sorted({*entry.get("strays", ()), state.table})}
-    if new_state == READABLE:
-        return {**entry, "table": index.table, "creating": False} if "creating" in entry else {**entry, "table": index.table}
-    return {"table": index.table, **entry}
-
-
-def _index_state(name: str, cell: Cell) -> IndexState:
-    """One index's entry, by the name of its cell; what a newer version of this library has added to it is left alone."""
-    entry = json.loads(cell.value)
-    state, table, spec = str(entry["state"]), str(entry["table"]), dict(entry["spec"])
-    generation, current, was = int(entry.get("generation", 0)), str(entry.get("name", name)), tuple(map(str, entry.get("was", ())))
-    return IndexState(state, table, spec, cell.timestamp, generation, current, name, was, entry)
-
-
-def _check_rows(schema: TableSchema, found: Registration) -> None:
-    """Raises `SchemaMismatch` where a model keeps indexes with system cells and the rows of its table have none, or the other way round."""
-    if schema.indexes and not schema.foreign and found.rows == "plain":
-        message = (
-            "Other programs write the table, so its rows have no system cells: declare the model with foreign=True and immutable=True."
-        )
-        raise SchemaMismatch(message, table=schema.table)
-    if schema.foreign and schema.indexes and found.rows not in {"plain", "unindexed"}:
-        raise SchemaMismatch(
-            "The rows of the table have system cells, because hbmodel writes them: declare the model without foreign=True.",
-            table=schema.table, rows=found.rows,
-        )  # fmt: skip
-
-
-def _first_rows(schema: TableSchema, new_state: str) -> RowState:
-    """Which rows of a table are live when it is registered; of a versioned model those too that were there before."""
-    if schema.foreign and schema.indexes:
-        return "plain"
-    if new_state == READABLE and (schema.indexes or schema.versioned):
-        return "indexed"
-    return "adopting" if schema.versioned else "unindexed"
-
-
-def _row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:
-    """Which rows are live, or None where this version does not know the word.
-
-    Rows without system cells are hidden only where the registry says so: an index that went beyond absent alone hides none.
-    """
-    kept = any(state.state != ABSENT for state in indexes.values())
-    if not value:
-        return "indexed" if kept else "unindexed"
-    word = json.loads(value)["state"]
-    found: RowState | None = next((state for state in ROW_STATES if state == word), None)
-    return "adopting" if found == "unindexed" and kept else found
-
-
-def _cells_of(row: Row) -> Mapping[bytes, bytes]:
-    return {column: cell.value for column, cell in row.columns.items()}

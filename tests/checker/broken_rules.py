@@ -27,6 +27,7 @@ from tests.checker import protocol_prepend, protocol_prepend_mutants, protocol_r
 from tests.checker import protocol_put_builds as put_builds
 from tests.checker import protocol_rekey_builds as rekey_builds
 from tests.checker import protocol_rekey_mutants as rekey_mutants
+from tests.checker import protocol_roll_sweeps as roll
 from tests.checker import protocol_row_mutants as bare
 from tests.checker import protocol_row_states as states
 from tests.checker import protocol_sealing as sealing
@@ -120,6 +121,7 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken({f"insert, a build: {name}": mutant for name, mutant in insert_builds.MUTANTS.items()}, lambda rules: insert_builds.SOUND),
         _broken({f"put, a build: {name}": mutant for name, mutant in put_builds.MUTANTS.items()}, put_builds.sound),
         _broken({f"rekey: {name}": mutant for name, mutant in rekey_builds.MUTANTS.items()}, lambda rules: rekey_builds.SOUND),
+        _broken({f"writers' roll: {name}": mutant for name, mutant in roll.MUTANTS.items()}, lambda rules: roll.SHIPPED),
     )
 )
 """Every mutant. A module with further rules adds its own here."""

@@ -24,6 +24,7 @@ from tests.checker import protocol_put_builds as put_builds
 from tests.checker import protocol_rekey as moved
 from tests.checker import protocol_rekey_builds as rebuilt
 from tests.checker import protocol_rekey_inserts as inserted
+from tests.checker import protocol_roll_sweeps as roll
 from tests.checker import protocol_row_states as states
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_sealing as sealing
@@ -349,6 +350,7 @@ SAMPLES: Mapping[str, Sweep] = dict(
         ((f"unique, {name}", sweep) for name, sweep in UNIQUE.items()),
         ((f"no index, {name}", sweep) for name, sweep in BARE_SAMPLES.items()),
         ((f"rekey, {name}", sweep) for name, sweep in REKEY.items()),
+        (("writers' roll", roll.sample),),
     )
 )
 """Every sample. A module with further families adds its own here."""

@@ -21,6 +21,7 @@ from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_map_versions as mapped_versions
 from tests.checker import protocol_maps as mapped
 from tests.checker import protocol_plain as plain
+from tests.checker import protocol_roll_sweeps as roll
 from tests.checker import protocol_row_states as states
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_shared_sweeps as shared
@@ -433,6 +434,7 @@ FAMILIES = (
     _shared,
     _maps,
     _joint,
+    roll.whole,
     *KEYS,
 )
 

@@ -141,6 +141,7 @@ TOP = [
     "TableNotFound",
     "TableOutcome",
     "TableSchema",
+    "TableWriter",
     "Text",
     "TextSalt",
     "TimeSpan",
@@ -192,6 +193,7 @@ TOP = [
     "row_key",
     "schema_of",
     "split_keys",
+    "table_writers",
     "verify_index",
     "version",
 ]

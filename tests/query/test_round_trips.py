@@ -15,12 +15,19 @@ from tests.support.orders import filled, numbers
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
+def begun(bed: Bed, *calls: str) -> list[str]:
+    """What comes before the first write: the registry, the calls, and the server's time, which a line on the writers' roll tells too."""
+    if bed.store.capabilities.gated_writes:
+        return ["get hbmodel", *calls]
+    return ["check_and_put hbmodel", "get hbmodel", *(call for call in calls if "hbmodel" not in call)]
+
+
 def test_adds_of_indexed_objects_cost_one_call_per_table_and_phase(bed: Bed) -> None:
     session = bed.use(Order)
     session.add_all(order(n, amount=n) for n in range(50))
     session.commit()
     entries = ["put orders.by_state", "put orders.by_amount"]
-    assert bed.store.told() == ["get hbmodel", "get orders", "put hbmodel", "get hbmodel", *entries, "put orders"]
+    assert bed.store.told() == [*begun(bed, "get orders", "put hbmodel", "get hbmodel"), *entries, "put orders"]
     # The registry and the clock are asked once per session.
     session.add_all(order(n, "paid", amount=n) for n in range(50))
     session.commit()
@@ -65,17 +72,18 @@ def test_immutable_models_read_nothing_before_they_put(bed: Bed) -> None:
     session.add_all(Fact(number=n, topic="t") for n in range(20))
     session.commit()
     # The entries of a covering index are verified once their rows are acknowledged.
-    assert bed.store.told() == ["get hbmodel", "put hbmodel", "get hbmodel", "put facts.by_topic", "put facts", "put facts.by_topic"]
+    first = begun(bed, "put hbmodel", "get hbmodel")
+    assert bed.store.told() == [*first, "put facts.by_topic", "put facts", "put facts.by_topic"]
     session.add_all(Hit(at=DAY, serial=n, page="/") for n in range(20))
     session.commit()
-    assert bed.store.told() == ["get hbmodel", "put hits.by_page", "put hits"]
+    assert bed.store.told() == [*begun(bed), "put hits.by_page", "put hits"]
 
 
 def test_unindexed_models_cost_one_put(bed: Bed) -> None:
     session = bed.use(Sample)
     session.add_all(Sample(station="s", label=str(n), level=n) for n in range(20))
     session.commit()
-    assert bed.store.told() == ["get hbmodel", "put samples"]
+    assert bed.store.told() == [*begun(bed), "put samples"]
     session.update(Sample(station="s", label="1", level=0), level=2)
     session.delete_key(Sample, station="s", label="2")
     session.commit()

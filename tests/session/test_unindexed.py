@@ -176,6 +176,8 @@ def test_an_insert_never_brings_back_what_was_deleted_since(model: Any) -> None:
             read = store.get
 
             def get(table: str, *args: Any, read: Any = read, store: Any = store, other: Any = other) -> Any:
+                if table == "hbmodel":
+                    return read(table, *args)
                 store.get = read
                 with pytest.raises(hb.RowExists):
                     other.insert(obj)
@@ -372,7 +374,7 @@ def test_a_none_that_is_no_cell_costs_one_call_where_rows_change_atomically() ->
             store.calls.clear()
             session.add(Gap(name="a", page="new"))
             session.commit()
-            assert store.told() == calls
+            assert [str(call) for call in store.of_rows] == calls
             assert cells_of(store, "gaps") == {b"a": {b"d:_": b"\x01", b"d:p": b"new"}}
 
 

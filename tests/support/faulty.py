@@ -78,6 +78,16 @@ class RecordingStore(ClosingStore):
         known = known if self.gated else evolve(known, gated_writes=False)
         return evolve(known, check_and_mutate=False, mutate_row=False) if self.limited else known
 
+    @property
+    def unobserved(self) -> Store:
+        """What threads of the library use that no test waits for."""
+        return self.inner
+
+    @property
+    def of_rows(self) -> list[Call]:
+        """The calls so far that change tables other than the registry."""
+        return [call for call in self.calls if call.writes and call.table != "hbmodel"]
+
     def told(self) -> list[str]:
         """The calls so far, each as its name and table; they are forgotten."""
         told, self.calls = [str(call) for call in self.calls], []
@@ -239,15 +249,20 @@ class ShiftedRow:
     columns: dict[bytes, ShiftedCell]
 
 
+TIMES = (CLOCK_ROW, b"\x02")
+"""The clock cell, and the lines of the writers' roll."""
+
+
 class ShiftedStore(RecordingStore):
-    """A store whose server seems to be `ahead` ms ahead of this machine, to whoever writes the clock cell and reads it back."""
+    """A store whose server seems to be `ahead` ms ahead of this machine, to whoever reads the time of a cell of its own in the registry."""
 
     def __init__(self, store: Store, ahead: int) -> None:
         super().__init__(store)
         self.ahead = ahead
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
-        return [row if row is None or row.row != CLOCK_ROW else self._shifted(row) for row in super().get(table, rows, columns)]
+        found = super().get(table, rows, columns)
+        return [row if row is None or not row.row.startswith(TIMES) else self._shifted(row) for row in found]
 
     def _shifted(self, row: Row) -> Row:
         return ShiftedRow(row.row, {c: ShiftedCell(cell.value, cell.timestamp + self.ahead) for c, cell in row.columns.items()})

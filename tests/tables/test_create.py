@@ -91,6 +91,7 @@ def test_what_the_registry_holds(store: hb.Store) -> None:
     assert cells == {
         b"m:layout": json.loads(json.dumps(schema.layout_spec)),
         b"m:rows": {"state": "indexed"},
+        b"m:roll": "new",
         **{
             f"m:i.{name}".encode(): {
                 "state": "readable",

@@ -76,7 +76,11 @@ def test_writes_wait_for_the_lease_of_readers_and_not_for_the_tables() -> None:
     times = hb.IndexTimes(lease=0.3, longest_call=1.5, clock_bound=0.2, grace=4)
     refused: list[float] = []
     with fresh(two.after, gated=False) as store:
-        session = hb.Session(store, lease=0.3, longest_call=1.5, clock_bound=0.2, grace=4)
+        options: Any = {"lease": 0.3, "longest_call": 1.5, "clock_bound": 0.2, "grace": 4}
+        silent = hb.Session(store, **options)  # the tables wait for this one
+        silent.add(two.after(name="silent", topic="t"))
+        silent.commit()
+        session = hb.Session(store, **options)
         ended = threading.Event()
 
         def write() -> None:
@@ -190,6 +194,9 @@ def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable
 def test_a_call_that_was_killed_is_finished_by_the_next(stop_in: str) -> None:
     two = declare()
     with fresh(two.after, gated=False) as store:
+        writer = hb.Session(store)  # which is waited for
+        writer.add(two.after(name="a", topic="t"))
+        writer.commit()
 
         def dying(progress: hb.IndexProgress) -> None:
             found = Registry(store).read(two.schema)

@@ -162,6 +162,9 @@ def test_an_index_is_built_while_objects_of_one_row_are_on_their_way(store: hb.S
 def test_writers_of_other_stores_are_waited_for() -> None:
     old, new = declare("by_note"), declare("by_note", "by_rank")
     with fresh(old, gated=False) as store:
+        session = hb.Session(store)
+        session.add(old(group="g", name="a", rank=1))
+        session.commit()
         hb.create_tables(store, new)
         seen: list[hb.IndexProgress] = []
         assert hb.build_index(store, new, "by_rank", times=hb.IndexTimes(lease=0.1, longest_call=0.2), progress=seen.append).readable

@@ -381,6 +381,9 @@ def test_an_index_is_dropped_and_built_again(bed: Bed, two: Two) -> None:
 def test_an_index_that_is_being_dropped_is_not_built_before_that_is_done(bed: Bed, two: Two) -> None:
     hb.create_tables(bed.store, two.after)
     build(bed.store, two.after)
+    writer = open_session(bed.store)  # which is waited for
+    writer.add(two.after(name="w", topic="t"))
+    writer.commit()
 
     def dying(stop_in: str, progress: hb.IndexProgress) -> None:
         state = Registry(bed.store).read(two.schema)
@@ -398,7 +401,8 @@ def test_an_index_that_is_being_dropped_is_not_built_before_that_is_done(bed: Be
 
 
 def test_dropped_tables_leave_nothing_of_a_build(bed: Bed, two: Two) -> None:
-    open_session(bed.store).load([two.before(name=f"{n:03}", topic="t") for n in range(50)])
+    with open_session(bed.store) as session:
+        session.load([two.before(name=f"{n:03}", topic="t") for n in range(50)])
     hb.create_tables(bed.store, two.after)
 
     def dying(progress: hb.IndexProgress) -> None:

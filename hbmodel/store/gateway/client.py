@@ -133,6 +133,8 @@ class GatewayClient(ClosingStore):
         )
         self._caller = RetryingCaller(self._pool, self._backoff, self._failures, self._prefix)
         self._names: dict[str, bytes] = {}
+        self.before_close: list[Callable[[], object]] = []
+        """Called before the connections are closed."""
         self._known_families: dict[str, tuple[float, list[bytes]]] = {}
 
     @classmethod
@@ -174,6 +176,8 @@ class GatewayClient(ClosingStore):
 
     def close(self) -> None:
         """Closes the connections. Closing twice is allowed."""
+        for end in [*self.before_close]:
+            end()
         self._pool.close()
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ from hbmodel.tools.cli.index import index as index_commands
 from hbmodel.tools.cli.key import key as key_commands
 from hbmodel.tools.cli.migrate import migrate as migrate_commands
 from hbmodel.tools.cli.rows import regions, row, scan
+from hbmodel.tools.cli.writers import writers as writers_command
 
 
 class OneLineErrors(click.Group):
@@ -41,3 +42,4 @@ main.add_command(key_commands)
 main.add_command(row)
 main.add_command(scan)
 main.add_command(regions)
+main.add_command(writers_command)

@@ -122,10 +122,10 @@ def load_model(named: str, table: str) -> type[Any]:
 
 @contextmanager
 def _shown(as_json: bool) -> Iterator[Report | None]:
-    """A progress bar on standard error, if that is a terminal."""
+    """A progress bar on standard error, if that is a terminal; else a line there for each program that is waited for."""
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
-        yield None
+        yield None if as_json else _told()
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rows]} rows"), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
@@ -134,10 +134,32 @@ def _shown(as_json: bool) -> Iterator[Report | None]:
         def report(progress: IndexProgress) -> None:
             text: str = progress.phase
             if progress.phase == "waiting":
-                text = f"waiting {progress.seconds_left:.0f} s for {progress.waits_for} of an earlier state"
+                text = _waiting(progress)
             bar.update(task, description=text, completed=progress.done, total=progress.total, rows=progress.rows)
 
         yield report
+
+
+def _waiting(progress: IndexProgress) -> str:
+    """For whom, and how long at most."""
+    if not progress.writers:
+        return f"waiting {progress.seconds_left:.0f} s for {progress.waits_for} of an earlier state"
+    more = len(progress.writers) - 1
+    return f"waiting for {progress.writers[0]}" + (f", and {more} more" if more else "")
+
+
+def _told() -> Report:
+    """Tells of each program once."""
+    told: set[str] = set()
+
+    def report(progress: IndexProgress) -> None:
+        for writer in progress.writers:
+            who = writer.partition(": ")[0]
+            if who not in told:
+                told.add(who)
+                click.echo(f"waiting for {writer}", err=True)
+
+    return report
 
 
 def _print(found: Any, as_json: bool) -> None:

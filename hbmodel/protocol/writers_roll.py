@@ -1,0 +1,319 @@
+"""The writers' roll: what each program says of the state of the registry by which it writes, and how long that must be waited for.
+
+A program that writes a table keeps one line on the roll for each row of the registry that its writes depend on. The line says for how
+long, and by which state at the oldest, the program may write. Whoever changes the state reads the lines, and waits for those programs
+alone that may still write by an earlier state.
+
+The parts of an order that is easily got wrong, each of which loses writes if it is left out:
+
+- A lease begins, and is extended, by a put of the line, and by a read of the registry after that put was answered or found.
+- A lease counts from before the put was sent, on a clock that never jumps and continues while the machine sleeps.
+- A line is put under the condition that it is what the program knows. Where the answer is lost, the line is read.
+- An id is used once. A program whose line is gone continues under another.
+- A line names the oldest state by which a call is under way. It is put again when that call is answered.
+- A call whose outcome is unknown is listed, once the line names a later state, for as long as the call may still land.
+- A line is put at rest, or deleted, only when nothing is under way and nothing more can begin.
+
+Source of the idea: F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in F1, 2013), and TiDB,
+whose servers report the version of the schema that they have loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from attrs import evolve, frozen
+
+Kind = Literal["on", "rest", "gone"]
+
+KINDS: tuple[Kind, ...] = ("on", "rest", "gone")
+
+FORM = 1
+"""Of a line; a line of another form is taken for one that stands for calls of any state."""
+
+UNKNOWN = -1
+"""The revision of a cell of which nothing is known: older than all."""
+
+
+@frozen
+class Revisions:
+    """The revisions of the cells of a registry row, which every change raises.
+
+    Attributes:
+        cells: names and revisions, sorted. A cell that is not there has the revision `UNKNOWN`.
+    """
+
+    cells: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, found: Mapping[str, int]) -> Revisions:
+        """By the names of cells."""
+        return cls(tuple(sorted(found.items())))
+
+    def at(self, cell: str) -> int:
+        """Of one cell."""
+        return next((revision for name, revision in self.cells if name == cell), UNKNOWN)
+
+    def lowest(self, other: Revisions) -> Revisions:
+        """The older revision of each cell."""
+        if self.cells == other.cells:
+            return self
+        found = dict(other.cells)
+        return Revisions(tuple((name, min(revision, found[name])) for name, revision in self.cells if name in found))
+
+    def reach(self, other: Revisions) -> bool:
+        """Whether no cell has an older revision than in the other."""
+        return all(self.at(name) >= revision for name, revision in other.cells)
+
+
+NOTHING = Revisions()
+
+
+@frozen
+class LateCalls:
+    """Calls whose outcome is unknown, and that may still land.
+
+    Attributes:
+        revisions: of the state by which they were sent.
+        left: for how long they may land, in ms from the time of the line.
+    """
+
+    revisions: Revisions
+    left: int
+
+
+@frozen
+class Writer:
+    """Who a line is of, for people.
+
+    Attributes:
+        host: name of its machine.
+        pid: number of its process.
+        program: name of its program.
+    """
+
+    host: str = ""
+    pid: int = 0
+    program: str = ""
+
+
+@frozen
+class RollLine:
+    """One program's line. Its time is the timestamp of its cell, which the server gave.
+
+    Attributes:
+        sequence: a number that each put of the line raises.
+        kind: `on` while the program may write, `rest` while it may not, `gone` if the line was found to be over, and is not used again.
+        revisions: of the oldest state by which it may write.
+        lease: for how long it may begin calls, in ms from the time of the line.
+        longest_call: how long a call may live, in ms.
+        late: calls of unknown outcome, by states before `revisions`; all of them if it rests.
+        writer: who it is.
+    """
+
+    sequence: int
+    kind: Kind
+    revisions: Revisions
+    lease: int
+    longest_call: int
+    late: tuple[LateCalls, ...] = ()
+    writer: Writer = Writer()
+
+    def encode(self) -> bytes:
+        """The value of the line's cell: JSON."""
+        value: dict[str, Any] = {
+            "form": FORM,
+            "sequence": self.sequence,
+            "kind": self.kind,
+            "revisions": dict(self.revisions.cells),
+            "lease": self.lease,
+            "longest_call": self.longest_call,
+            "late": [[dict(late.revisions.cells), late.left] for late in self.late],
+            "host": self.writer.host,
+            "pid": self.writer.pid,
+            "program": self.writer.program,
+        }
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> RollLine | None:
+        """The inverse; None for a line of another form."""
+        try:
+            held = json.loads(value)
+            if held["form"] != FORM or held["kind"] not in KINDS:
+                return None
+            return cls(
+                int(held["sequence"]),
+                held["kind"],
+                _revisions(held["revisions"]),
+                int(held["lease"]),
+                int(held["longest_call"]),
+                tuple(LateCalls(_revisions(revisions), int(left)) for revisions, left in held["late"]),
+                Writer(str(held["host"]), int(held["pid"]), str(held["program"])),
+            )
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    def ends(self, stamp: int, skew: int) -> int:
+        """The last time, by the server's clock in ms, at which a call that the line stands for may land.
+
+        Args:
+            stamp: the time of the line.
+            skew: how far the clocks of two servers may differ, in ms.
+        """
+        return stamp + self.lease + self.longest_call + skew
+
+    def waits_until(self, stamp: int, skew: int, cell: str | None = None, revision: int = UNKNOWN) -> int | None:
+        """Until when the line stands for calls of older states, by the server's clock in ms; None if it stands for none.
+
+        Args:
+            stamp: the time of the line.
+            skew: how far the clocks of two servers may differ, in ms.
+            cell: that has changed; None asks for calls of any state.
+            revision: of the cell since the change.
+        """
+        if self.kind == "gone":
+            return None
+        late = [stamp + of.left + skew for of in self.late if cell is None or of.revisions.at(cell) < revision]
+        if self.kind == "on" and (cell is None or self.revisions.at(cell) < revision):
+            late.append(self.ends(stamp, skew))
+        return max(late, default=None)
+
+    def over(self, stamp: int, now: int, skew: int, cell: str | None = None, revision: int = UNKNOWN) -> bool:
+        """Whether no call of an older state can land any more; `now` is the server's time in ms, the rest is as for `waits_until`."""
+        until = self.waits_until(stamp, skew, cell, revision)
+        return until is None or now > until
+
+
+def _revisions(found: Any) -> Revisions:
+    return Revisions.of({str(name): int(revision) for name, revision in found.items()})
+
+
+@frozen
+class SentLine:
+    """A put of the line that is not settled yet.
+
+    Attributes:
+        line: that was sent.
+        since: when, in ms on the clock that never jumps.
+    """
+
+    line: RollLine
+    since: int
+
+
+@frozen
+class Member:
+    """One program on the roll, for one row of the registry: what it knows and what it may do. Each method gives what it is next.
+
+    Times are in ms on a clock that never jumps and continues while the machine sleeps.
+
+    Attributes:
+        id: of its line, used once.
+        lease: for how long a lease lasts.
+        longest_call: how long a call may live.
+        writer: who it is.
+        sequence: of the last line that was sent.
+        held: the line that it knows to be on the roll, or None.
+        newest: revisions of the newest state that it has read; None before the first read under this id.
+        until: the end of its lease; None if it has none.
+        calls: of the calls under way, the state by which each began.
+        late: of the calls of unknown outcome, the state and when they were last sent.
+        sent: the put that is not settled, or None.
+    """
+
+    id: bytes
+    lease: int
+    longest_call: int
+    writer: Writer = Writer()
+    sequence: int = 0
+    held: RollLine | None = None
+    newest: Revisions | None = None
+    until: int | None = None
+    calls: tuple[Revisions, ...] = ()
+    late: tuple[tuple[Revisions, int], ...] = ()
+    sent: SentLine | None = None
+
+    def may_call(self, now: int) -> bool:
+        """Whether a call that changes something may be sent. A lease of no length does not last for the rest of its millisecond."""
+        return self.until is not None and now <= self.until and self.lease > 0
+
+    @property
+    def oldest(self) -> Revisions:
+        """The oldest state by which a call is under way, or may begin."""
+        found = NOTHING if self.newest is None else self.newest
+        for revisions in self.calls:
+            found = found.lowest(revisions)
+        return found
+
+    @property
+    def behind(self) -> bool:
+        """Whether its line names an older state than it must."""
+        return self.held is not None and self.held.kind == "on" and self.held.revisions != self.oldest
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def began(self) -> Member:
+        """A call begins by the newest state; `may_call` must hold in the same step."""
+        assert self.newest is not None, "a lease begins with a read"
+        return self._with_calls((*self.calls, self.newest), self.late)
+
+    def ended(self, revisions: Revisions, now: int, *, unknown: bool) -> Member:
+        """A call of this state was answered, or nobody waits for it any more."""
+        calls = list(self.calls)
+        calls.remove(revisions)
+        late = self.late
+        if late or unknown:
+            late = tuple((of, sent) for of, sent in late if sent + self.longest_call >= now and not (unknown and of == revisions))
+            late = (*late, (revisions, now)) if unknown else late
+        return self._with_calls(tuple(calls), late)
+
+    def _with_calls(self, calls: tuple[Revisions, ...], late: tuple[tuple[Revisions, int], ...]) -> Self:
+        """The same, made without `evolve`: every write comes here twice."""
+        return type(self)(
+            self.id, self.lease, self.longest_call, self.writer, self.sequence, self.held, self.newest, self.until, calls, late, self.sent
+        )  # fmt: skip
+
+    # --- the line -----------------------------------------------------------------------------------------------------
+
+    def put(self, now: int, kind: Kind = "on") -> Member:
+        """Sends its line, under the condition that `held` is there. No call may be under way if it is to rest; none begins then."""
+        oldest, late = self.oldest, dict[Revisions, int]()
+        for revisions, sent in self.late:
+            left = sent + self.longest_call - now
+            if left >= 0 and (kind == "rest" or not revisions.reach(oldest)):
+                late[revisions] = max(left, late.get(revisions, 0))
+        listed = tuple(LateCalls(revisions, late[revisions]) for revisions in sorted(late, key=lambda of: of.cells))
+        line = RollLine(self.sequence + 1, kind, oldest, self.lease, self.longest_call, listed, self.writer)
+        return evolve(self, sequence=line.sequence, sent=SentLine(line, now), until=None if kind == "rest" else self.until)
+
+    def answered(self) -> Member:
+        """The put was carried out. The registry is read next, unless it rests."""
+        assert self.sent is not None, "nothing was sent"
+        return evolve(self, held=self.sent.line, sent=None if self.sent.line.kind == "rest" else self.sent)
+
+    def found(self, line: RollLine | None, new_id: bytes) -> Member:
+        """Its line was read after a put that was refused, or of which no answer came: one that is not there does not count."""
+        assert self.sent is not None, "nothing was sent"
+        if line is None or line.kind == "gone":
+            return self.renewed(new_id)
+        return self.answered() if line == self.sent.line else evolve(self, held=line, sent=None)
+
+    def read(self, revisions: Revisions) -> Member:
+        """The registry was read after the put was carried out: a lease has begun, at the time of the put."""
+        assert self.sent is not None, "nothing was sent"
+        return evolve(self, newest=revisions, until=self.sent.since + self.lease, sent=None)
+
+    def saw(self, revisions: Revisions) -> Member:
+        """The registry was read for other reasons; the lease stays as it is."""
+        return evolve(self, newest=revisions)
+
+    def renewed(self, new_id: bytes) -> Member:
+        """It continues under another id: its line is gone, or is being deleted."""
+        return evolve(self, id=new_id, held=None, newest=None, until=None, sent=None)
+
+    def may_end(self, now: int) -> bool:
+        """Whether its line may be deleted: no call is under way, and none can still land."""
+        return not self.calls and all(sent + self.longest_call < now for _, sent in self.late)

@@ -1,0 +1,122 @@
+"""Waits for the programs that still read and write a table by an earlier state of the registry.
+
+Readers learn of a state when the lease of what they knew is over. Writers are on the writers' roll: those that may still write by an
+earlier state are waited for, and nobody else. Where a program may write that is on no roll, because its version is older, a change waits
+for the lease and the longest call together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from attrs import frozen
+
+from hbmodel.protocol.clock import CLOCK_BOUND, LONGEST_CALL
+from hbmodel.store.port import Store
+from hbmodel.tables.moves import FROM
+from hbmodel.tables.registration import LEASE, Registration
+from hbmodel.tables.registry import Registry
+from hbmodel.tables.roll_lines import RollLines, revision_of
+
+Awaited = Literal["readers", "writers"]
+"""For whom a wait is: for the leases of sessions that may still read by an earlier state, or for all that may still write by one."""
+
+Waited = Callable[[float, Awaited, Sequence[str]], None]
+"""Waits some of so many seconds that are left for somebody, for these writers if they are known; returns to have the registry looked at."""
+
+
+@frozen
+class Drain:
+    """How long the sessions of an earlier state may still read and write by it.
+
+    Attributes:
+        lease: longest lease of any session of the table, in seconds.
+        longest_call: how long a call to HBase may live, in seconds (the gateway's `hbase.client.operation.timeout`).
+        clock_bound: how far the clocks of two servers may differ, in seconds.
+    """
+
+    lease: float = LEASE
+    longest_call: float = LONGEST_CALL / 1000
+    clock_bound: float = CLOCK_BOUND / 1000
+
+    @property
+    def read(self) -> int:
+        """Until the last session of an earlier state has noticed, in ms."""
+        return round(self.lease * 1000) + 1
+
+    @property
+    def written(self) -> int:
+        """Until the last call of an earlier state has landed too, in ms."""
+        return round((self.lease + self.longest_call) * 1000) + 1
+
+    @property
+    def skew(self) -> int:
+        """How far the clocks of two servers may differ, in ms."""
+        return round(self.clock_bound * 1000)
+
+
+@frozen
+class Others:
+    """The programs that use the tables of a store.
+
+    Attributes:
+        store: that holds the tables.
+        registry: of the store.
+        drain: for how long they may act on an earlier state.
+        wait: waits.
+    """
+
+    store: Store
+    registry: Registry
+    drain: Drain
+    wait: Waited
+
+    def have_read(self, since: int, now: int) -> bool:
+        """Whether no session reads any more by the state before `since`; waits some of the time until then if one may."""
+        return self._over(since, self.drain.read, now, "readers")
+
+    def have_written(self, row: bytes, found: Registration, cell: bytes, since: int, now: int) -> bool:
+        """Whether nothing can be written any more by the state before a change; waits a moment if something can.
+
+        Args:
+            row: of the registry.
+            found: what it says, read after the change.
+            cell: of the row that was changed.
+            since: when the registry took the change in, in ms by its server's clock.
+            now: the server's time, in ms.
+        """
+        if self.gated(found) or since + self.drain.written < now:
+            return True
+        if not self._listed(row, found, now):
+            return self._over(since, self.drain.written, now, "writers")
+        lines = RollLines(self.store, self.registry.table)
+        waits = lines.waits(row, cell, revision_of(found.cells.get(cell)), now, self.drain.written, self.drain.skew)
+        if not waits:
+            return True
+        self.wait(max(0, max(of.until for of in waits) - now) / 1000, "writers", [of.described(now) for of in waits])
+        return False
+
+    def gated(self, found: Registration) -> bool:
+        """Whether every write looks at the registry inside its transaction; programs that move objects to another table do not."""
+        return self.store.capabilities.gated_writes and not _moves(found)
+
+    def _listed(self, row: bytes, found: Registration, now: int) -> bool:
+        """Whether every program that can write by an earlier state is on the roll."""
+        if _moves(found):
+            return False
+        if found.listed is None:
+            self.registry.mark_listed(row)
+            return False
+        return found.listed == 0 or found.listed + self.drain.written < now
+
+    def _over(self, since: int, drain: int, now: int, whom: Awaited) -> bool:
+        left = since + drain - now
+        if left <= 0:
+            return True
+        self.wait(left / 1000, whom, ())
+        return False
+
+
+def _moves(found: Registration) -> bool:
+    return found.move is not None or bool(found.cells.get(FROM))

@@ -1,0 +1,91 @@
+"""What the cells of a registry row say of a table, and what they are first to say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hbmodel.errors import SchemaMismatch
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.store.values import Cell, Row
+from hbmodel.tables.matching import match_indexes, same_entries
+from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, IndexState, Registration, RowState
+
+
+def written_columns(layout: Mapping[str, Any]) -> set[str]:
+    """The columns that writes of objects put; counters are not among them."""
+    return {column for column, spec in layout["columns"].items() if spec["kind"] == "column"}
+
+
+def matched_states(schema: TableSchema, found: Registration) -> Mapping[str, IndexState]:
+    """The registered indexes by their names in the model; raises `SchemaMismatch` where it cannot be said which is which."""
+    matched = match_indexes(schema, found)
+    if matched.ambiguous:
+        raise SchemaMismatch(
+            "Several indexes have the same entries, so it is unclear which of them was renamed: say hb.index(..., was=...).",
+            table=schema.table, index=matched.ambiguous[0], known=sorted(state.name for state in matched.unknown),
+        )  # fmt: skip
+    return matched.states
+
+
+def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, Any]:
+    """The part of an absent index's entry that is kept.
+
+    If a build has created it, the table that the build named is the one to build. With a new primary table it is the declared one.
+    """
+    entry = {} if state is None else dict(state.entry)
+    if state is not None and entry.get("creating") and not same_entries(index, state):
+        entry = {**entry, "creating": False, "strays": sorted({*entry.get("strays", ()), state.table})}
+    if new_state == READABLE:
+        return {**entry, "table": index.table, "creating": False} if "creating" in entry else {**entry, "table": index.table}
+    return {"table": index.table, **entry}
+
+
+def index_state(name: str, cell: Cell) -> IndexState:
+    """One index's entry, by the name of its cell; what a newer version of this library has added to it is left alone."""
+    entry = json.loads(cell.value)
+    state, table, spec = str(entry["state"]), str(entry["table"]), dict(entry["spec"])
+    generation, current, was = int(entry.get("generation", 0)), str(entry.get("name", name)), tuple(map(str, entry.get("was", ())))
+    return IndexState(state, table, spec, cell.timestamp, generation, current, name, was, entry)
+
+
+def check_rows(schema: TableSchema, found: Registration) -> None:
+    """Raises `SchemaMismatch` where a model keeps indexes with system cells and the rows of its table have none, or the other way round."""
+    if schema.indexes and not schema.foreign and found.rows == "plain":
+        message = (
+            "Other programs write the table, so its rows have no system cells: declare the model with foreign=True and immutable=True."
+        )
+        raise SchemaMismatch(message, table=schema.table)
+    if schema.foreign and schema.indexes and found.rows not in {"plain", "unindexed"}:
+        raise SchemaMismatch(
+            "The rows of the table have system cells, because hbmodel writes them: declare the model without foreign=True.",
+            table=schema.table, rows=found.rows,
+        )  # fmt: skip
+
+
+def first_rows(schema: TableSchema, new_state: str) -> RowState:
+    """Which rows of a table are live when it is registered; of a versioned model those too that were there before."""
+    if schema.foreign and schema.indexes:
+        return "plain"
+    if new_state == READABLE and (schema.indexes or schema.versioned):
+        return "indexed"
+    return "adopting" if schema.versioned else "unindexed"
+
+
+def row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:
+    """Which rows are live, or None where this version does not know the word.
+
+    Rows without system cells are hidden only where the registry says so: an index that went beyond absent alone hides none.
+    """
+    kept = any(state.state != ABSENT for state in indexes.values())
+    if not value:
+        return "indexed" if kept else "unindexed"
+    word = json.loads(value)["state"]
+    found: RowState | None = next((state for state in ROW_STATES if state == word), None)
+    return "adopting" if found == "unindexed" and kept else found
+
+
+def cells_of(row: Row) -> Mapping[bytes, bytes]:
+    """The values of a row's cells."""
+    return {column: cell.value for column, cell in row.columns.items()}

@@ -1,0 +1,186 @@
+"""The lines of the writers' roll as the registry holds them: where each stands, and which of them a change of the state waits for.
+
+Row key of a line: 02 `<row of the registry>` 00 `<id>`, with an id of 16 random bytes. `m:w` holds the line as JSON, see
+`protocol.writers_roll`. `m:roll` in the row of a model says since when all programs that write its table are on the roll.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import TableNotFound, UnknownOutcome
+from hbmodel.protocol.writers_roll import Revisions, RollLine, Writer
+from hbmodel.store.port import Store
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import Delete, Put, Row, Scan
+
+LINE = b"m:w"
+LISTED = b"m:roll"
+STATE_CELLS = (b"m:rows", b"m:move")
+INDEX_CELLS = b"m:i."
+ID_LENGTH = 16
+
+FROM_THE_START = b'"new"'
+"""Holds `m:roll` where the table was created together with its entry, so that no program can have written it before."""
+
+MARKED = b'"marked"'
+"""Holds `m:roll` where programs may have written the table by an older version; the time of the cell says until when."""
+
+
+def revisions_of(cells: Mapping[bytes, bytes]) -> Revisions:
+    """The revisions of the cells of a registry row that say how a table is written; 0 for one that was never changed."""
+    found: dict[str, int] = {}
+    for column, value in cells.items():
+        if value and (column in STATE_CELLS or column.startswith(INDEX_CELLS)):
+            found[column.decode()] = revision_of(value)
+    return Revisions.of(found)
+
+
+def revision_of(value: bytes | None) -> int:
+    """Of one such cell."""
+    with suppress(ValueError, TypeError, AttributeError):
+        return int(json.loads(value or b"{}").get("revision", 0))
+    return 0
+
+
+def listed_since(row: Row) -> int | None:
+    """Since when programs that write a table are on the roll, in ms by the server's clock; 0 if all have always been, None if unknown."""
+    cell = row.columns.get(LISTED)
+    if cell is None or not cell.value:
+        return None
+    return 0 if cell.value == FROM_THE_START else cell.timestamp
+
+
+def next_revision(value: bytes | None, now: int) -> int:
+    """Of a cell that is changed: above the one that it has. By the clock, so that a table that is created again does not begin anew.
+
+    Args:
+        value: of the cell, or None.
+        now: this machine's clock in ms.
+    """
+    return max(revision_of(value) + 1, now)
+
+
+def line_key(row: bytes, id_: bytes) -> bytes:
+    """The row key of a line of a row of the registry."""
+    return b"\x02" + row + b"\x00" + id_
+
+
+def new_id() -> bytes:
+    """An id that no line has had."""
+    return os.urandom(ID_LENGTH)
+
+
+@frozen
+class FoundLine:
+    """A line as it was read.
+
+    Attributes:
+        key: its row key.
+        stamp: its time by the server's clock, in ms.
+        value: its bytes.
+        line: what they say; None if they have another form.
+    """
+
+    key: bytes
+    stamp: int
+    value: bytes
+    line: RollLine | None
+
+
+@frozen
+class WaitedFor:
+    """A program for which a change of the registry waits.
+
+    Attributes:
+        writer: who it is.
+        seen: when it last put its line, in ms by the server's clock.
+        until: the last time at which it may still write by an earlier state, likewise.
+        late: whether what is waited for are calls whose outcome it does not know.
+    """
+
+    writer: Writer
+    seen: int
+    until: int
+    late: bool = False
+
+    def described(self, now: int) -> str:
+        """For people; `now` is the server's time in ms."""
+        who = f"{self.writer.program or 'a program'}, process {self.writer.pid} on {self.writer.host or 'an unknown host'}"
+        what = "has calls of unknown outcome" if self.late else f"last seen {max(0, now - self.seen) / 1000:.0f} s ago"
+        return f"{who}: {what}; at most {max(0, self.until - now) / 1000:.0f} s"
+
+
+@frozen
+class RollLines:
+    """Reads, marks and deletes lines.
+
+    Attributes:
+        store: that holds the tables.
+        registry: name of the registry table.
+    """
+
+    store: Store
+    registry: str
+
+    def of_row(self, row: bytes) -> list[FoundLine]:
+        """The lines of a row of the registry, in the order of their ids."""
+        length = len(line_key(row, b"")) + ID_LENGTH
+        return [found for found in self._lines(KeyRange.prefix(line_key(row, b""))) if len(found.key) == length]
+
+    def of_table(self, table: str) -> list[tuple[bytes, FoundLine]]:
+        """The lines of all models of a table, each with the row of the registry that it belongs to."""
+        prefix = b"\x02" + table.encode() + b"\x00"
+        return [(found.key[1 : -ID_LENGTH - 1], found) for found in self._lines(KeyRange.prefix(prefix))]
+
+    def _lines(self, of: KeyRange) -> Iterator[FoundLine]:
+        try:
+            (batches,) = self.store.scan(self.registry, [Scan(of, columns=(LINE,))])
+            for batch in batches:
+                for row in batch:
+                    cell = row.columns[LINE]
+                    yield FoundLine(row.row, cell.timestamp, cell.value, RollLine.decode(cell.value))
+        except TableNotFound:
+            return
+
+    def waits(self, row: bytes, cell: bytes, revision: int, now: int, unread: int, skew: int) -> list[WaitedFor]:
+        """The programs that may still write by a state before a change; lines that are over are marked, and later deleted.
+
+        Args:
+            row: of the registry.
+            cell: of the row that was changed. The change must have been read before this is called.
+            revision: of the cell since then.
+            now: the server's time, in ms.
+            unread: how long a line is taken to stand that has another form, in ms.
+            skew: how far two servers' clocks may differ, in ms.
+        """
+        found: list[WaitedFor] = []
+        for each in self.of_row(row):
+            if each.line is None:
+                if now <= each.stamp + unread + skew:
+                    found.append(WaitedFor(Writer(), each.stamp, each.stamp + unread + skew))
+                continue
+            if each.line.over(each.stamp, now, skew):
+                self._collect(each, now, unread, skew)
+                continue
+            until = each.line.waits_until(each.stamp, skew, cell.decode(), revision)
+            if until is not None and now <= until:
+                older = each.line.kind == "on" and each.line.revisions.at(cell.decode()) < revision
+                found.append(WaitedFor(each.line.writer, each.stamp, until, late=not older))
+        return found
+
+    def _collect(self, found: FoundLine, now: int, unread: int, skew: int) -> None:
+        """Marks a line that is over, under the condition that it is still what was read; deletes it after no put can land any more."""
+        assert found.line is not None, "a line of another form is left alone"
+        if found.line.kind == "gone":
+            if now > found.stamp + unread + skew:
+                self.store.delete(self.registry, [Delete(found.key)])
+        elif found.line.kind == "on" or now > found.stamp + unread + skew:
+            gone = evolve(found.line, kind="gone", late=()).encode()
+            with suppress(UnknownOutcome):  # the next one sees
+                self.store.check_and_put(self.registry, found.key, LINE, found.value, Put(found.key, {LINE: gone}))

@@ -1,0 +1,91 @@
+"""The programs on the writers' roll of a table, for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from attrs import asdict, frozen
+
+from hbmodel.store.port import Store, check_store
+from hbmodel.tables.index_work import TIMES, IndexTimes, check_times
+from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry
+from hbmodel.tables.roll_lines import FoundLine, RollLines
+
+
+@frozen
+class TableWriter:
+    """A program on the writers' roll of a table.
+
+    Attributes:
+        table: that it writes.
+        family: default column family of the model that it writes with.
+        kind: of the model, or empty.
+        state: `writing` while it may write, `resting` if it has not for a while, `ended` if it must have ended without a word (it was
+            killed, or cannot reach HBase) and none of its calls can take effect any more, `unknown` if a newer version wrote its line.
+        host: name of its machine.
+        pid: number of its process.
+        program: name of its program.
+        seen: when it last put its line, by the server's clock.
+        until: the last time at which a call that it has sent, or may send without another word, can take effect; None if there is no
+            such call.
+    """
+
+    table: str
+    family: str
+    kind: str
+    state: Literal["writing", "resting", "ended", "unknown"]
+    host: str
+    pid: int
+    program: str
+    seen: datetime
+    until: datetime | None
+
+    @property
+    def as_json(self) -> Mapping[str, Any]:
+        """The same in values of JSON."""
+        return {**asdict(self), "seen": self.seen.isoformat(), "until": None if self.until is None else self.until.isoformat()}
+
+    def __str__(self) -> str:
+        """One line."""
+        who = f"{self.program or '?'}, process {self.pid} on {self.host or '?'}"
+        until = "" if self.until is None else f", calls until {self.until:%Y-%m-%d %H:%M:%S} UTC"
+        return f"{self.table}: {who}: {self.state}, seen {self.seen:%Y-%m-%d %H:%M:%S} UTC{until}"
+
+
+def table_writers(store: Store, table: str, *, times: IndexTimes = TIMES, registry: str = REGISTRY_TABLE) -> list[TableWriter]:
+    """The programs on the writers' roll of a table: those that a change of its indexes waits for, and those that rest.
+
+    Empty for a store that checks the registry inside each of its writes: there is no roll.
+
+    Args:
+        store: that holds the tables.
+        table: name of the table.
+        times: shared by all programs that use the table.
+        registry: name of the registry table.
+    """
+    check_store(store)
+    check_times(times)
+    found = RollLines(store, registry).of_table(table)
+    if not found:
+        return []
+    now = Registry(store, registry).server_time()
+    return [_writer(Place.of_row(table, row), line, now, times.drain.skew) for row, line in found]
+
+
+def _writer(place: Place, found: FoundLine, now: int, skew: int) -> TableWriter:
+    family, kind, seen, line = place.family.decode(), place.kind.decode("latin-1"), _moment(found.stamp), found.line
+    if line is None:
+        return TableWriter(place.table, family, kind, "unknown", "", 0, "", seen, None)
+    until = line.waits_until(found.stamp, skew)
+    over = until is None or now > until
+    state: Literal["writing", "resting", "ended"] = "resting" if line.kind == "rest" else "ended" if over else "writing"
+    of = line.writer
+    return TableWriter(
+        place.table, family, kind, state, of.host, of.pid, of.program, seen, None if until is None or over else _moment(until)
+    )
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,0 +1,193 @@
+"""The writers' roll as this program keeps it: its lines for all tables that it writes through one store, and the thread that renews them.
+
+A program is on the roll before it writes. While it does, a thread renews its lines, reads the registry every few seconds, and puts a line
+at rest soon after the last call; the thread ends with the last line. When the program ends, its lines are deleted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import socket
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from hbmodel.errors import HbmodelError, StoreClosed
+from hbmodel.protocol.clock import SharedOffset, running_time
+from hbmodel.protocol.writers_roll import Member, Revisions, Writer
+from hbmodel.store.port import Store
+from hbmodel.tables.kept_line import ROLL_TIMES, KeptLine, RollTimes
+from hbmodel.tables.roll_lines import new_id
+
+log = logging.getLogger("hbmodel")
+
+END = 5.0
+"""Seconds for which the end of a roll waits, at most, for the thread that keeps it."""
+
+
+def this_program() -> Writer:
+    """Who this process is."""
+    program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else ""
+    return Writer(socket.gethostname(), os.getpid(), program)
+
+
+class WritersRoll:
+    """The lines of this program, for all tables that it writes through one store.
+
+    Thread-safe. In a forked child it begins with nothing: the lines remain the parent's.
+
+    Args:
+        lease: of the lines, in ms.
+        longest_call: how long a call may live, in ms.
+        offset: the clocks; learns of the server's time from the first put of a line.
+        times: how lines are kept.
+        running: the clock that measures leases, in ms.
+    """
+
+    def __init__(
+        self,
+        lease: int,
+        longest_call: int,
+        offset: SharedOffset,
+        times: RollTimes = ROLL_TIMES,
+        running: Callable[[], int] = running_time,
+    ) -> None:
+        self._lease, self._longest_call, self._offset, self._times, self._running = lease, longest_call, offset, times, running
+        self._at_exit = partial(_end_at_exit, weakref.ref(self))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._lines: dict[tuple[str, bytes], KeptLine] = {}
+        self._keeper: threading.Thread | None = None
+        self._ended = False
+
+    def line(self, store: Store, registry: str, row: bytes) -> KeptLine:
+        """The line for a row of the registry."""
+        if self._pid != os.getpid():
+            self._begin()
+        line = self._lines.get((registry, row))
+        if line is not None:
+            return line
+        member, bare = Member(new_id(), self._lease, self._longest_call, this_program()), getattr(store, "unobserved", store)
+        with self._changed:
+            made = KeptLine(bare, registry, row, member, self._offset, self._times, self._running, self._lock, self._changed, self._keep)
+            return self._lines.setdefault((registry, row), made)
+
+    def calls(self, store: Store, registry: str, rows: Iterable[bytes]) -> Calls:
+        """Counts calls that write by the state of these rows of the registry, until the end of a `with` block."""
+        return Calls(self, store, registry, rows)
+
+    # --- the thread ---------------------------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        """Begins to keep lines, unless that is being done."""
+        with self._changed:
+            if self._keeper is None and not self._ended:
+                self._keeper = threading.Thread(target=self._keeping, args=(self._changed,), name="hbmodel-writers-roll", daemon=True)
+                self._keeper.start()
+                self._end_with_the_program(True)
+            self._changed.notify_all()
+
+    def _keeping(self, of: threading.Condition) -> None:
+        """Runs in a thread of its own while any line is on, until the roll ends or begins anew."""
+        while True:
+            with of:
+                if self._changed is not of:
+                    return
+                waiting = [(line.due(), line) for line in self._lines.values() if line.on]
+                if not waiting or self._ended:
+                    self._keeper = None
+                    return
+                due, line = min(waiting, key=lambda of: of[0])
+                now = self._running()
+                if due > now:
+                    of.wait(min((due - now) / 1000, self._times.poll))  # calls are made without a word to this thread
+                    continue
+            try:
+                line.keep()
+            except HbmodelError as error:
+                if not isinstance(error, StoreClosed):
+                    log.warning("a line on the writers' roll could not be kept: %s", error.message)
+                line.lose()
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def end(self, store: Store | None = None) -> None:
+        """Takes this program off the roll, until it writes again. Lines that cannot be reached end with their leases.
+
+        Args:
+            store: through which the lines are deleted; None for those by which they are kept.
+        """
+        if self._pid != os.getpid():
+            return
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+            lines, keeper = [*self._lines.values()], self._keeper
+        for line in lines:
+            with suppress(HbmodelError):
+                line.leave(store)
+        if keeper is not None and keeper is not threading.current_thread():
+            keeper.join(END)
+        self._end_with_the_program(False)
+        self._begin()
+
+    def _end_with_the_program(self, last: bool) -> None:
+        """Ends with the program, and with the stores that say before they are closed; or no longer."""
+        atexit.unregister(self._at_exit)
+        if last:
+            atexit.register(self._at_exit)
+        for line in self._lines.values():
+            ends: list[object] | None = getattr(line.store, "before_close", None)
+            if ends is not None and last != (self._at_exit in ends):
+                ends.append(self._at_exit) if last else ends.remove(self._at_exit)
+
+
+class Calls:
+    """Calls under way that write by the state of some rows of the registry, as a context manager. They begin when that is asked for.
+
+    Args:
+        roll: of this program.
+        store: through which a lease is taken that is missing.
+        registry: name of the registry table.
+        rows: of the registry.
+    """
+
+    def __init__(self, roll: WritersRoll, store: Store, registry: str, rows: Iterable[bytes]) -> None:
+        self._roll, self._store, self._registry, self._waiting, self._pid = roll, store, registry, [*rows], os.getpid()
+        self._begun: list[tuple[KeptLine, Revisions]] = []
+
+    def begin(self) -> None:
+        """Counts them from here on, if they are not counted yet."""
+        while self._waiting:
+            line = self._roll.line(self._store, self._registry, self._waiting[0])
+            revisions = line.began(self._store)
+            if revisions is not None:
+                self._begun.append((line, revisions))
+            del self._waiting[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._waiting.clear()
+        if self._pid == os.getpid():  # else it is a forked child's copy
+            for line, revisions in self._begun:
+                line.ended(revisions, error)
+
+
+def _end_at_exit(roll: weakref.ref[WritersRoll]) -> None:
+    """So that nothing but its users keeps a roll."""
+    if (of := roll()) is not None:
+        of.end()

@@ -1,0 +1,23 @@
+"""The command `hbmodel writers`: who writes a table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from hbmodel.session.connect import connect
+from hbmodel.tables.writers import table_writers
+from hbmodel.tools.cli.index import common_options, times_of
+
+
+@click.command()
+@click.argument("table")
+@common_options
+def writers(table: str, url: str, registry: str, as_json: bool, **options: Any) -> None:
+    """List the programs on the writers' roll of a table: those for which a change of an index waits, and those that rest."""
+    with connect(url) as store:
+        found = table_writers(store, table, times=times_of(options), registry=registry)
+    for writer in found:
+        click.echo(json.dumps(writer.as_json) if as_json else str(writer))

@@ -1,0 +1,406 @@
+"""Programs on the writers' roll: what it costs them, and whom a change of the registry waits for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.errors import StoreUnavailable, UnknownOutcome
+from hbmodel.protocol.clock import SharedOffset
+from hbmodel.session.metadata_cache import MetadataCache
+from hbmodel.store import Delete, Family, Put
+from hbmodel.tables.kept_line import ROLL_TIMES, RollTimes
+from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.tables.roll_lines import LISTED, FoundLine, RollLines
+from tests.support.beds import HBASE, fresh
+from tests.support.faulty import Call, RecordingStore
+from tests.support.waiting import comes_true, wait_until
+
+
+def declare(*indexes: str) -> Any:
+    """A model of a table, with an index or without."""
+    types: dict[str, Any] = {"name": hb.Key[str], "rank": hb.Column[int]}
+    body: dict[str, Any] = {"name": hb.key(), "rank": hb.column("r", hb.UInt8)}
+    for index in indexes:
+        body[index] = hb.index("rank")
+    return hb.model(table="rolled", family="d")(type("Thing", (), {**body, "__annotations__": types}))
+
+
+PLAIN, ONE = declare(), declare("by_rank")
+QUIET = RollTimes(poll=1e6, idle=1e6)
+"""A thread that never does anything: the program was killed, or stands still."""
+
+OFTEN = RollTimes(poll=0.01, idle=1e6)
+
+
+def lines(store: hb.Store, model: Any = PLAIN) -> list[FoundLine]:
+    return RollLines(store, "hbmodel").of_row(registry_row(hb.schema_of(model)))
+
+
+def kinds(store: hb.Store) -> list[str]:
+    return [found.line.kind for found in lines(store) if found.line is not None]
+
+
+def session_of(store: hb.Store, times: RollTimes = ROLL_TIMES, **options: Any) -> hb.Session:
+    return hb.Session(store, knowledge=MetadataCache(options.pop("lease", 60), roll_times=times), **options)
+
+
+def add(session: hb.Session, name: str, model: Any = PLAIN) -> None:
+    session.add(model(name=name, rank=1))
+    session.commit()
+
+
+class Waits(list[hb.IndexProgress]):
+    """The waits that a build reports; it is stopped by the first one."""
+
+    class Seen(Exception):
+        pass
+
+    def __call__(self, progress: hb.IndexProgress) -> None:
+        if progress.phase == "waiting":
+            self.append(progress)
+            raise self.Seen
+
+
+def waited_for(store: hb.Store, model: Any = ONE, **options: Any) -> Sequence[str]:
+    """Whom a build waits for."""
+    hb.create_tables(store, model)
+    waits = Waits()
+    with pytest.raises(Waits.Seen):
+        hb.build_index(store, model, "by_rank", progress=waits, **options)
+    return waits[0].writers
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+def script(store: RecordingStore, model: Any) -> list[str]:
+    """The calls of a program that puts one row."""
+    store.told()
+    with hb.Session(store) as session:
+        session.add(model(name="a", rank=1))
+    return store.told()
+
+
+def test_a_script_that_puts_one_row_of_a_plain_table_makes_four_calls() -> None:
+    with fresh(PLAIN, gated=False) as store:
+        assert script(store, PLAIN) == ["check_and_put hbmodel", "get hbmodel", "put rolled", "delete hbmodel"]
+        assert lines(store) == []
+
+
+def test_a_script_that_puts_one_row_of_an_indexed_table_makes_six_calls() -> None:
+    with fresh(ONE, gated=False) as store:
+        calls = script(store, ONE)
+        assert (calls[:2], calls[-1], len(calls)) == (["check_and_put hbmodel", "get hbmodel"], "delete hbmodel", 6)
+
+
+def test_a_reader_is_not_on_the_roll() -> None:
+    with fresh(PLAIN, gated=False) as store, hb.Session(store) as session:
+        session.get(PLAIN, name="a")
+        session.query(PLAIN).allow_full_scan().all()
+        assert store.told() == ["get hbmodel", "get rolled", "scan rolled"]
+
+
+def test_a_write_within_the_lease_asks_for_nothing() -> None:
+    with fresh(PLAIN, gated=False) as store, session_of(store, QUIET) as session:
+        add(session, "a")
+        store.told()
+        for name in "bcd":
+            add(session, name)
+        assert store.told() == ["put rolled"] * 3
+
+
+def test_sessions_that_share_metadata_share_a_line() -> None:
+    with fresh(PLAIN, gated=False) as store:
+        opened = hb.Sessions(store)
+        for name in "abc":
+            with opened() as session:
+                session.add(PLAIN(name=name, rank=1))
+        assert [call for call in store.told() if "hbmodel" in call] == ["check_and_put hbmodel", "get hbmodel"]
+        assert kinds(store) == ["on"]
+
+
+def test_stores_that_check_each_write_have_no_roll() -> None:
+    with fresh(PLAIN) as store, hb.Session(store) as session:
+        add(session, "a")
+        assert lines(store) == []
+
+
+def test_programs_without_a_registry_write_plain_tables() -> None:
+    with fresh(gated=False) as store:
+        store.create_table("rolled", [Family(b"d")])
+        with hb.Session(store) as session:
+            add(session, "a")
+            assert session.get(PLAIN, name="a") == PLAIN(name="a", rank=1)
+        assert store.tables() == ["rolled"]
+
+
+# --- whom a build waits for -------------------------------------------------------------------------------------------
+
+
+def test_a_build_waits_for_nobody_where_nobody_writes() -> None:
+    with fresh(PLAIN, gated=False) as store:
+        with hb.Session(store) as session:
+            session.load(PLAIN(name=f"{n}", rank=n) for n in range(100))
+        hb.create_tables(store, ONE)
+        seen: list[hb.IndexProgress] = []
+        assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0.01), progress=seen.append).readable
+        assert [progress.writers for progress in seen if progress.writers] == []
+        assert max((progress.seconds_left or 0 for progress in seen if progress.phase == "waiting"), default=0) < 1
+
+
+def test_a_build_names_the_program_that_it_waits_for() -> None:
+    with fresh(ONE, gated=False) as store:
+        session = session_of(store, QUIET)
+        add(session, "a", ONE)
+        hb.drop_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0, longest_call=0))
+        (writer,) = waited_for(store, times=hb.IndexTimes(lease=0.001))
+        assert f"process {os.getpid()} on " in writer
+        assert "last seen" in writer
+
+
+def test_a_writer_that_notices_the_change_is_waited_for_no_longer() -> None:
+    """Its calls go on without an end, and so does the build."""
+    with fresh(PLAIN, gated=False) as store:
+        hb.create_tables(store, ONE)
+        ended = threading.Event()
+
+        def write() -> None:
+            with session_of(store, OFTEN) as session:
+                for n in range(1 << 30):
+                    add(session, f"{n}", ONE)
+                    if ended.is_set():
+                        return
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            wait_until(lambda: kinds(store) == ["on"])
+            assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0.01)).readable
+        finally:
+            ended.set()
+            thread.join()
+        report = hb.verify_index(store, ONE, "by_rank")
+        assert (report.missing, report.stale) == (0, 0)
+
+
+def test_a_program_without_calls_rests_and_is_not_waited_for() -> None:
+    with fresh(PLAIN, gated=False) as store:
+        session = session_of(store, RollTimes(idle=0.01))
+        add(session, "a")
+        assert comes_true(lambda: kinds(store) == ["rest"])
+        hb.create_tables(store, ONE)
+        assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0.01)).readable
+        with pytest.raises(hb.IndexUnavailable):
+            add(session, "b")  # it takes a lease again, and learns of the index
+
+
+def test_a_call_of_unknown_outcome_is_waited_for_though_the_program_has_ended() -> None:
+    with fresh(ONE, gated=False) as store:
+
+        class Lossy(RecordingStore):
+            def _carried_out(self, call: Call, apply: Callable[[Sequence[Any]], Any]) -> Any:
+                if call.name in {"put", "mutate_row"} and call.table == "rolled":
+                    raise UnknownOutcome("lost")
+                return super()._carried_out(call, apply)
+
+        session = session_of(Lossy(store, gated=False), RollTimes(idle=0.01))
+        session.add(ONE(name="a", rank=1))
+        with pytest.raises(hb.PartialWrite):
+            session.commit()
+        assert comes_true(lambda: kinds(store) == ["rest"])
+        session.discard()
+        hb.drop_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0, longest_call=0))
+        (writer,) = waited_for(store, times=hb.IndexTimes(lease=0.001))
+        assert "has calls of unknown outcome" in writer
+
+
+def test_a_table_that_older_programs_may_write_is_waited_for_once() -> None:
+    at_once = hb.IndexTimes(lease=0, longest_call=0)
+    with fresh(ONE, gated=False) as store:
+        hb.drop_index(store, ONE, "by_rank", times=at_once)
+        store.delete("hbmodel", [Delete(registry_row(hb.schema_of(ONE)), columns=(LISTED,))])
+        assert waited_for(store) == ()
+        found = Registry(store).read(hb.schema_of(ONE))
+        assert found is not None
+        assert found.listed is not None
+        assert found.listed > 0
+        assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0.01, longest_call=0.01)).readable
+
+
+def test_a_line_that_cannot_be_read_is_waited_for() -> None:
+    with fresh(ONE, gated=False) as store:
+        key = b"\x02" + registry_row(hb.schema_of(ONE)) + b"\x00" + b"x" * 16
+        hb.drop_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0, longest_call=0))
+        store.put("hbmodel", [Put(key, {b"m:w": b'{"form":2}'})])
+        (writer,) = waited_for(store, times=hb.IndexTimes(lease=0.001))
+        assert writer.startswith("a program, process 0 on an unknown host")
+
+
+def test_lines_of_the_dead_are_marked_and_deleted() -> None:
+    times = hb.IndexTimes(lease=0.01, longest_call=0.01, clock_bound=0.01, grace=1)
+    with fresh(ONE, gated=False) as store:
+        session = session_of(store, QUIET, lease=0.01, longest_call=0.01, clock_bound=0.01, grace=1)
+        add(session, "a", ONE)
+        (line,) = lines(store)
+
+        def after_a_build() -> list[str]:
+            hb.drop_index(store, ONE, "by_rank", times=times)
+            hb.build_index(store, ONE, "by_rank", times=times)
+            return kinds(store)
+
+        assert comes_true(lambda: after_a_build() == ["gone"])
+        add(session, "b", ONE)  # under another id
+        assert sorted(kinds(store)) == ["gone", "on"]
+        assert comes_true(lambda: line.key not in [found.key for found in lines(store) if after_a_build() is not None])
+
+
+# --- what the roll survives -------------------------------------------------------------------------------------------
+
+
+class Failing(RecordingStore):
+    """Fails at puts of lines, as often as it is told to."""
+
+    def __init__(self, store: hb.Store, *modes: str) -> None:
+        super().__init__(store, gated=False)
+        self.modes = [*modes]
+
+    def _carried_out(self, call: Call, apply: Callable[[Sequence[Any]], Any]) -> Any:
+        if call.name != "check_and_put" or call.table != "hbmodel" or not self.modes:
+            return super()._carried_out(call, apply)
+        mode = self.modes.pop(0)
+        if mode == "before":
+            raise StoreUnavailable("down")
+        if mode == "lost":
+            raise UnknownOutcome("lost")
+        super()._carried_out(call, apply)
+        raise UnknownOutcome("late")
+
+
+@pytest.mark.parametrize("modes", [["late"], ["lost"], ["lost", "late"], ["lost", "lost", "lost", "late"]])
+def test_a_line_whose_answer_is_lost_is_read(modes: list[str]) -> None:
+    with fresh(PLAIN, gated=False) as store:
+        failing = Failing(store, *modes)
+        with hb.Session(failing) as session:
+            add(session, "a")
+            assert kinds(store) == ["on"]
+        assert lines(store) == []
+
+
+def test_nothing_is_written_where_the_line_cannot_be_put() -> None:
+    with fresh(PLAIN, gated=False) as store:
+        with hb.Session(Failing(store, *["lost"] * 5)) as session:
+            session.add(PLAIN(name="a", rank=1))
+            with pytest.raises(hb.StoreUnavailable, match="line on the writers' roll could not be put, so nothing was written"):
+                session.commit()
+            assert store.told().count("put rolled") == 0
+            session.commit()
+            assert session.get(PLAIN, name="a") is not None
+        with hb.Session(Failing(store, "before")) as session:
+            session.add(PLAIN(name="b", rank=1))
+            with pytest.raises(hb.StoreUnavailable, match="down"):
+                session.commit()
+            session.commit()
+
+
+def test_a_lease_that_was_slept_through_is_taken_again() -> None:
+    """The machine sleeps between two writes, and an index is built meanwhile."""
+    now = [1_000_000]
+    with fresh(PLAIN, gated=False) as store:
+        knowledge = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
+        session = hb.Session(store, knowledge=knowledge)
+        add(session, "a")
+        hb.create_tables(store, ONE)
+        assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0, longest_call=0)).readable
+        now[0] += 61_000
+        with pytest.raises(hb.IndexUnavailable, match="The table has a live index that the model does not declare"):
+            add(session, "b")
+
+
+@pytest.fixture(params=HBASE)
+def url(request: pytest.FixtureRequest, local_hbase: Any) -> str:
+    """Of a gateway, with tables of its own."""
+    of = local_hbase.url if request.param == "thrift1" else local_hbase.thrift2_url
+    return f"{of}?table_prefix=r{uuid4().hex[:8]}"
+
+
+def test_closing_the_store_takes_its_programs_off_the_roll(url: str) -> None:
+    with hb.connect(url) as store, hb.connect(url) as other:
+        hb.create_tables(other, PLAIN)
+        add(hb.Sessions(store)(), "a")
+        assert len(lines(other)) == 1
+        store.close()
+        assert lines(other) == []
+
+
+PROGRAM = """
+import os, signal, sys, time
+import hbmodel as hb
+from tests.tables.test_writers_roll import PLAIN, add
+url, way = sys.argv[1:]
+store = hb.connect(url)
+session = hb.Session(store)
+add(session, "program")
+if way == "fork":
+    child = os.fork()
+    if not child:
+        add(session, "child")
+        sys.exit(0)
+    os.waitpid(child, 0)
+    print("forked", flush=True)
+    sys.stdin.readline()
+if way == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def run(url: str, way: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, url, way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_programs_that_end_are_off_the_roll_and_killed_ones_are_named(url: str) -> None:
+    with hb.connect(url) as store:
+        hb.create_tables(store, PLAIN)
+        ended = run(url, "end")
+        ended.communicate()
+        assert ended.returncode == 0
+        assert lines(store) == []
+        forked = run(url, "fork")
+        assert forked.stdout is not None
+        assert forked.stdin is not None
+        assert forked.stdout.readline() == "forked\n"
+        (of_parent,) = lines(store)
+        assert of_parent.line is not None
+        assert of_parent.line.writer.pid == forked.pid
+        forked.communicate("\n")
+        assert lines(store) == []
+        killed = run(url, "kill")
+        killed.communicate()
+        (left,) = lines(store)
+        assert left.line is not None
+        assert (left.line.writer.pid, left.line.writer.program, left.line.kind) == (killed.pid, "-c", "on")
+        (writer,) = waited_for(store, times=hb.IndexTimes(lease=0.001))
+        assert f"process {killed.pid} on " in writer
+        command = [sys.executable, "-m", "hbmodel", "index", "build", "rolled", "by_rank", "--store", url, "--model", f"{__name__}:ONE"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as shell:
+            assert shell.stderr is not None
+            told = next(line for line in shell.stderr if line.startswith("waiting for "))
+            shell.kill()
+        assert f"process {killed.pid} on " in told
+
+
+def test_an_index_is_built_without_a_wait_where_nobody_writes(url: str) -> None:
+    with hb.connect(url) as store:
+        hb.create_tables(store, ONE)
+        with hb.Session(store) as session:
+            session.load(ONE(name=f"{n}", rank=n) for n in range(100))
+        hb.drop_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0))
+        assert hb.build_index(store, ONE, "by_rank", progress=Waits()).readable
