@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
+import signal
 import subprocess
 import sys
 import threading
@@ -404,3 +407,71 @@ def test_an_index_is_built_without_a_wait_where_nobody_writes(url: str) -> None:
             session.load(ONE(name=f"{n}", rank=n) for n in range(100))
         hb.drop_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0))
         assert hb.build_index(store, ONE, "by_rank", progress=Waits()).readable
+
+
+PAUSED = """
+import json, sys, threading
+import hbmodel as hb
+from tests.tables.test_writers_roll import ONE, SHORT
+store = hb.connect(sys.argv[1])
+session = hb.Session(store, **SHORT)
+stop, held = threading.Event(), {}
+threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
+n = 0
+while not stop.is_set():
+    name, rank = f"w{n % 40}", n % 251
+    if name in held and n % 3:
+        session.update_key(ONE, name=name, rank=rank)
+    else:
+        session.add(ONE(name=name, rank=rank))
+    session.commit()
+    held[name] = rank
+    if n == 5:
+        print("ready", flush=True)
+    n += 1
+print(json.dumps(held), flush=True)
+"""
+
+SHORT = {"lease": 0.5, "longest_call": 4.0, "clock_bound": 0.2, "grace": 20.0}
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("seed", range(2))
+def test_no_entry_is_missing_of_a_writer_that_stands_still_beyond_its_lease(url: str, seed: int) -> None:
+    """It is stopped and continued all the time while an index is built, dropped and built again. No stop is as long as a call may last."""
+    draw = random.Random(seed)
+    times = hb.IndexTimes(**SHORT)
+    with hb.connect(url) as store:
+        hb.create_tables(store, PLAIN)
+        with hb.Session(store) as session:
+            session.load(PLAIN(name=f"r{n}", rank=n) for n in range(50))
+        hb.create_tables(store, ONE)
+        writer = subprocess.Popen([sys.executable, "-c", PAUSED, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        built = threading.Event()
+
+        def pause() -> None:
+            while not built.wait(draw.uniform(0.01, 0.3)):
+                writer.send_signal(signal.SIGSTOP)
+                built.wait(draw.uniform(0.2, 2.0))
+                writer.send_signal(signal.SIGCONT)
+
+        pausing = threading.Thread(target=pause)
+        pausing.start()
+        try:
+            assert hb.build_index(store, ONE, "by_rank", times=times).readable
+            hb.drop_index(store, ONE, "by_rank", times=times)
+            assert hb.build_index(store, ONE, "by_rank", times=times).readable
+        finally:
+            built.set()
+            pausing.join()
+            told, _ = writer.communicate("\n")
+        held: dict[str, int] = json.loads(told)
+        report = hb.verify_index(store, ONE, "by_rank", times=times)
+        assert (report.missing, report.rows) == (0, 50 + len(held))
+        reader = hb.Session(store)
+        assert {thing.name: thing.rank for thing in reader.query(ONE).allow_full_scan() if thing.name in held} == held
+        for rank in {*held.values()}:
+            names = {thing.name for thing in reader.query(ONE).where(ONE.rank == rank).use_index("by_rank")}
+            assert {name for name, of in held.items() if of == rank} <= names
