@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn, Protocol, Self
 
 from hbmodel.errors import StoreClosed, StoreError
 
@@ -12,6 +12,14 @@ from hbmodel.errors import StoreClosed, StoreError
 def store_closed() -> StoreClosed:
     """The error of a call on a store that was closed."""
     return StoreClosed("The store was closed: open another one with hb.connect().")
+
+
+class Ending(Protocol):
+    """What uses a store and has something to do before it is closed."""
+
+    def end(self) -> None:
+        """Does that."""
+        ...
 
 
 class ClosingStore(ABC):

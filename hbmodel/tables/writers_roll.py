@@ -6,7 +6,6 @@ at rest soon after the last call; the thread ends with the last line. When the p
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import socket
@@ -15,7 +14,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -61,7 +59,7 @@ class WritersRoll:
         running: Callable[[], int] = running_time,
     ) -> None:
         self._lease, self._longest_call, self._offset, self._times, self._running = lease, longest_call, offset, times, running
-        self._at_exit = partial(_end_at_exit, weakref.ref(self))
+        self._at_exit: weakref.finalize[..., WritersRoll] | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -145,13 +143,15 @@ class WritersRoll:
 
     def _end_with_the_program(self, last: bool) -> None:
         """Ends with the program, and with the stores that say before they are closed; or no longer."""
-        atexit.unregister(self._at_exit)
-        if last:
-            atexit.register(self._at_exit)
+        if last and self._at_exit is None:
+            self._at_exit = weakref.finalize(self, _end_at_exit, weakref.ref(self))
+        elif not last and self._at_exit is not None:
+            self._at_exit.detach()
+            self._at_exit = None
         for line in self._lines.values():
-            ends: list[object] | None = getattr(line.store, "before_close", None)
-            if ends is not None and last != (self._at_exit in ends):
-                ends.append(self._at_exit) if last else ends.remove(self._at_exit)
+            ends: weakref.WeakSet[WritersRoll] | None = getattr(line.store, "before_close", None)
+            if ends is not None:
+                ends.add(self) if last else ends.discard(self)
 
 
 class Calls:
@@ -188,6 +188,6 @@ class Calls:
 
 
 def _end_at_exit(roll: weakref.ref[WritersRoll]) -> None:
-    """So that nothing but its users keeps a roll."""
+    """At the end of the program a roll is still there, and ended; when it is freed before, there is nothing to refer to any more."""
     if (of := roll()) is not None:
         of.end()

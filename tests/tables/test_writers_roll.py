@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
@@ -326,6 +328,21 @@ def test_a_lease_that_was_slept_through_is_taken_again() -> None:
         now[0] += 61_000
         with pytest.raises(hb.IndexUnavailable, match="The table has a live index that the model does not declare"):
             add(session, "b")
+
+
+def test_a_session_that_nobody_closes_is_not_kept_until_the_end_of_the_program() -> None:
+    with fresh(PLAIN, gated=False) as store:
+        session = session_of(store, RollTimes(idle=0.001))
+        add(session, "a")
+        roll = weakref.ref(session._knowledge.roll(1200))
+        assert comes_true(lambda: kinds(store) == ["rest"])
+        del session
+
+        def forgotten() -> bool:
+            gc.collect()
+            return roll() is None
+
+        assert comes_true(forgotten)
 
 
 @pytest.fixture(params=HBASE)

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar, Self
+from weakref import WeakSet
 
 from hbmodel.errors import InvalidRequest, StoreURLError
 from hbmodel.store.checks.tables import check_table_name
-from hbmodel.store.closing import ClosingStore
+from hbmodel.store.closing import ClosingStore, Ending
 from hbmodel.store.gateway import http
 from hbmodel.store.gateway.addresses import Gateway, gateways
 from hbmodel.store.gateway.call_sizes import CALL_SIZES, CallSizes
@@ -133,8 +134,8 @@ class GatewayClient(ClosingStore):
         )
         self._caller = RetryingCaller(self._pool, self._backoff, self._failures, self._prefix)
         self._names: dict[str, bytes] = {}
-        self.before_close: list[Callable[[], object]] = []
-        """Called before the connections are closed."""
+        self.before_close: WeakSet[Ending] = WeakSet()
+        """What is ended before the connections are closed."""
         self._known_families: dict[str, tuple[float, list[bytes]]] = {}
 
     @classmethod
@@ -176,8 +177,8 @@ class GatewayClient(ClosingStore):
 
     def close(self) -> None:
         """Closes the connections. Closing twice is allowed."""
-        for end in [*self.before_close]:
-            end()
+        for each in [*self.before_close]:
+            each.end()
         self._pool.close()
 
     def __repr__(self) -> str:
