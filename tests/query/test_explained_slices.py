@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -70,7 +71,8 @@ def test_the_calls_to_the_first_item_are_those_that_are_made(session: hb.Session
     send = ThriftConnection.send
 
     def noted(self: ThriftConnection, api: str, **arguments: object) -> None:
-        sent.append(api)
+        if threading.current_thread() is threading.main_thread():  # another one keeps the lines of earlier sessions on the writers' roll
+            sent.append(api)
         send(self, api, **arguments)
 
     wrong = []
