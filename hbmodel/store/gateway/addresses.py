@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,6 +11,7 @@ from ipaddress import AddressValueError, IPv6Address
 from typing import TypeVar
 
 from hbmodel.errors import CertificateRefused, InvalidRequest, StoreUnavailable
+from hbmodel.store.gateway.jitter import jitter
 
 FIRST_REST = 2.0
 """Seconds for which a gateway is avoided after it failed; doubled each time it fails again without an answer in between."""
@@ -66,7 +66,7 @@ class Gateway:
             self._failures = 1 if answered else self._failures + 1
             rest = min(LONGEST_REST, FIRST_REST * 2 ** min(self._failures - 1, 10))
             # Shortened at random, so that clients do not come back all at once.
-            self.rests_until = self.failed_at + rest * random.uniform(0.5, 1.0)
+            self.rests_until = self.failed_at + rest * jitter.uniform(0.5, 1.0)
 
     def connected(self) -> None:
         """Notes that it accepted a connection."""
@@ -86,7 +86,7 @@ class Gateways:
     """
 
     def __init__(self, gateways: Sequence[Gateway]) -> None:
-        self._gateways = random.sample(gateways, len(gateways))
+        self._gateways = jitter.sample(gateways, len(gateways))
         self._turns = itertools.count()
         for gateway in gateways:
             gateway.alone = len(gateways) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import select
 import socket
 import ssl
@@ -22,6 +21,7 @@ from thriftpy2.transport import TBufferedTransport, TFramedTransport, TTransport
 from hbmodel.errors import HbmodelError, InvalidRequest, StoreUnavailable, UnknownOutcome
 from hbmodel.store.gateway.addresses import Gateway
 from hbmodel.store.gateway.http import Http, HttpSocket
+from hbmodel.store.gateway.jitter import jitter
 from hbmodel.store.gateway.joined_socket import JoinedSocket
 from hbmodel.store.gateway.thrift_client import ThriftClient
 from hbmodel.store.gateway.tls import Tls, refused_certificate, secured
@@ -131,7 +131,7 @@ class ThriftConnection:
         self._joins = wire.transport != "http"
         self._framed = wire.transport == "framed"
         self.opened_at = self.used_at = time.monotonic()
-        self.expires_at = self.opened_at + wire.max_age * random.uniform(0.8, 1.0)
+        self.expires_at = self.opened_at + wire.max_age * jitter.uniform(0.8, 1.0)
 
     def call(self, api: str, **arguments: Any) -> Any:
         """Sends one request and waits for its reply; raises what `send` and `receive` raise."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -15,6 +14,7 @@ from hbmodel.errors import CertificateRefused, HbmodelError, StoreClosed, StoreU
 from hbmodel.store.gate import may_pass
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import first_line, is_passing, store_error
+from hbmodel.store.gateway.jitter import jitter
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease, Pool
 from hbmodel.store.gateway.table_names import name_in_store
@@ -76,7 +76,7 @@ class Backoff:
             least, most = (LEAST_TRIES, None) if reached() else (FIRST_TRIES, LEAST_TRIES)
             if tries == most or (tries >= least and self.now() >= end):
                 return
-            yield wait * random.uniform(0.5, 1.0)
+            yield wait * jitter.uniform(0.5, 1.0)
             tries, wait = tries + 1, min(self.cap, wait * 2)
 
 
