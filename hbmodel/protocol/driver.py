@@ -173,8 +173,8 @@ def _nothing() -> None:
 def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRow]) -> None:
     """Begins each put before it waits for the answer to the previous one, if the store supports it.
 
-    The first error or interruption is raised. No other answer is awaited then, since all operations are executed again; after a gate
-    that is shut they are.
+    The first error or interruption is raised. The other answers are not read then, since all operations are executed again. If the gate
+    is shut, they are read first.
     """
     if not operations:
         return
@@ -190,7 +190,7 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
         pass_gate()
         _together(store, rest)
     except SchemaMismatch:
-        begun.end()  # nothing may be under way that nobody awaits: what comes next would have to wait for it
+        begun.end()  # the answer of a put that is under way is read, so that its outcome is known
         raise
     except BaseException:
         begun.abandon()

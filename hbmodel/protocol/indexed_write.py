@@ -53,7 +53,7 @@ def write_indexed_batch(
     timestamps included.
 
     A row that was put is never put again at a later time: others may have updated, deleted or moved it since, and the later put would
-    cover what they have been told is done. If the write took too long, or the indexes have changed, its entries alone are put again.
+    hide their acknowledged writes. If the write took too long, or the indexes have changed, its entries alone are put again.
 
     Args:
         planner: plans the mutations.

@@ -11,15 +11,7 @@ from attrs import frozen
 
 from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.encoding.codecs.java import LONG, LONG_MAX
-from hbmodel.errors import (
-    CounterOverflow,
-    EncodingError,
-    HbmodelError,
-    InvalidRequest,
-    RowNotFound,
-    SessionError,
-    UnknownField,
-)
+from hbmodel.errors import CounterOverflow, EncodingError, HbmodelError, InvalidRequest, RowNotFound, SessionError, UnknownField
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, key_of
 from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema, schema_of

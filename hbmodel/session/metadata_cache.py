@@ -91,20 +91,22 @@ class MetadataCache:
 
     def binding_to_write(self, schema: TableSchema, registry: Registry, roll: WritersRoll, store: Store) -> Binding:
         """The binding of a model for writes, while this program is on the writers' roll; raises the errors of `Registry.bind`."""
-        row = registry_row(schema)
+        line = roll.line(store, registry.table, registry_row(schema))
         known = self._bindings.get(schema)
         if known is not None and known[0].unknown and self._running() - known[1] >= self._unwritable:
-            roll.line(store, registry.table, row).look(store)
-        began = self._running()
-        found = roll.line(store, registry.table, row).state(store)
+            line.look(store)
+        found, began = line.state(store)
         known, seen = self._bindings.get(schema), self._seen.get(schema)
         if known is not None and seen is not None and seen[0] is known[0] and seen[1] is found and not known[0].unknown:
             return known[0]
-        if known is not None and known[0].cells == ({} if found is None else cells_of(found)):
-            binding = known[0]
-        else:
-            binding = registry.bound(schema, found)
-        self._bindings[schema], self._seen[schema] = (binding, began), (binding, found)
+        same = known is not None and known[0].cells == ({} if found is None else cells_of(found))
+        if known is not None and not same and known[1] > began:  # a reader has seen a later state
+            line.look(store)
+            found, began = line.state(store)
+        binding = known[0] if known is not None and same else registry.bound(schema, found)
+        # Readers rely on it too, for a lease from when it was read.
+        read = max(began, known[1]) if known is not None and same else began
+        self._bindings[schema], self._seen[schema] = (binding, read), (binding, found)
         return binding
 
     def _in_transaction(self, schema: TableSchema, registry: Registry, read: ReadRow) -> Binding:

@@ -1,7 +1,7 @@
 """The way of an index through its states, step by step in the registry, and how long each step must wait.
 
-A state that must not meet the state before the last waits for the programs that still write by that one, see `others`. Where every write
-looks at the registry inside its own transaction, nothing remains to wait for but the leases of readers.
+A state that must not meet the state before the last waits for the programs that still write by that one, see `other_programs`. Where every
+write looks at the registry inside its own transaction, nothing remains to wait for but the leases of readers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hbmodel.store.values import Delete
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.declared import SplitsOption, plan_tables
 from hbmodel.tables.matching import check_layout, same_entries, state_of_index
-from hbmodel.tables.others import Drain, Others, Waited
+from hbmodel.tables.other_programs import Drain, OtherPrograms, Waited
 from hbmodel.tables.range_claims import WORK, work_row
 from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
 from hbmodel.tables.registry import ROWS, Place, Registry, index_cell, registry_row
@@ -125,8 +125,8 @@ class IndexStates:
         return self._others.have_written(registry_row(self.place), found, cell, since, now)
 
     @property
-    def _others(self) -> Others:
-        return Others(self.store, self.registry, self.drain, self.wait)
+    def _others(self) -> OtherPrograms:
+        return OtherPrograms(self.store, self.registry, self.drain, self.wait)
 
     def _create(self, found: Registration, state: IndexState | None, splits: SplitsOption) -> None:
         """Creates the index table under a name that no table of the index has had; its entries are kept from then on."""

@@ -24,7 +24,7 @@ from hbmodel.store.values import Row, Scan
 from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle, counted
-from hbmodel.tables.others import Awaited, Drain, Waited
+from hbmodel.tables.other_programs import Awaited, Drain, Waited
 from hbmodel.tables.range_claims import CLAIM_LIFE, SAMPLES, Counts
 from hbmodel.tables.registration import ABSENT, KEPT_BY_ALL, LEASE
 from hbmodel.tables.registry import Registry

@@ -18,6 +18,7 @@ from hbmodel.protocol.writers_roll import Kind, Member, Revisions, RollLine
 from hbmodel.store.gate import gated
 from hbmodel.store.port import Store
 from hbmodel.store.values import Cell, Delete, Put, Row
+from hbmodel.tables.registry_cells import cells_of
 from hbmodel.tables.roll_lines import LINE, line_key, new_id, revisions_of
 
 TRIES = 5
@@ -82,17 +83,17 @@ class KeptLine:
 
     # --- for writers --------------------------------------------------------------------------------------------------
 
-    def state(self, store: Store) -> Row | None:
-        """The row of the registry by which may be written now; a lease is taken or renewed if there is none."""
+    def state(self, store: Store) -> tuple[Row | None, int]:
+        """The row of the registry by which may be written now, and when it was read; a lease is taken or renewed if there is none."""
         with self._lock:
             self._used = self._running()
             unlisted = not self._listed and self._used - self._looked < self.member.lease
             if unlisted or self.member.may_call(self._used):
-                return self._found
+                return self._found, self._looked
         with self._alone():
             if not self.member.may_call(self._running()):
                 self._take_lease(store)
-            return self._found
+            return self._found, self._looked
 
     def look(self, store: Store) -> None:
         """Reads the registry again, though the lease lasts."""
@@ -187,12 +188,13 @@ class KeptLine:
             with self._lock:
                 self.member = self.member.answered()
             return True
+        began = self._running()
         row, own = store.get(self._registry, [self._row, key])
         if own is not None and held is None and LINE in own.columns:
             self._offset.hear(before, own.columns[LINE].timestamp, after)
         with self._lock:
             self.member = self.member.answered()
-            self._take_in(row)
+            self._take_in(row, began)
         return True
 
     def _find(self, store: Store, sent: RollLine) -> bool:
@@ -204,17 +206,18 @@ class KeptLine:
             return self.member.held == sent
 
     def _read(self, store: Store) -> None:
+        began = self._running()
         (row,) = store.get(self._registry, [self._row])
         with self._lock:
-            self._take_in(row)
+            self._take_in(row, began)
 
-    def _take_in(self, row: Row | None) -> None:
-        """What the registry says from now on: it ends a put of the line, or was read for other reasons."""
-        revisions = revisions_of({} if row is None else {column: cell.value for column, cell in row.columns.items()})
+    def _take_in(self, row: Row | None, began: int) -> None:
+        """What the registry said in a read that began then: it ends a put of the line, or was made for other reasons."""
+        revisions = revisions_of({} if row is None else cells_of(row))
         self.member = self.member.saw(revisions) if self.member.sent is None else self.member.read(revisions)
         if self._found is None or row is None or not _same(self._found.columns, row.columns):
             self._found = row
-        self._listed, self._looked = True, self._running()
+        self._listed, self._looked = True, began
 
     def _unlisted(self) -> None:
         """There is no registry table."""

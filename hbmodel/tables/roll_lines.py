@@ -57,7 +57,8 @@ def listed_since(row: Row) -> int | None:
 
 
 def next_revision(value: bytes | None, now: int) -> int:
-    """Of a cell that is changed: above the one that it has. By the clock, so that a table that is created again does not begin anew.
+    """The revision of a cell after a change: above the one that it has, and at least the time, so that a table that is created again
+    gets higher ones than it had before.
 
     Args:
         value: of the cell, or None.

@@ -98,7 +98,7 @@ class WritersRoll:
             self._changed.notify_all()
 
     def _keeping(self, of: threading.Condition) -> None:
-        """Runs in a thread of its own while any line is on, until the roll ends or begins anew."""
+        """Runs in a thread of its own until no line is on any more, or the roll has ended."""
         while True:
             with of:
                 if self._changed is not of:
@@ -114,9 +114,9 @@ class WritersRoll:
                     continue
             try:
                 line.keep()
-            except HbmodelError as error:
+            except Exception as error:  # of any kind: a thread that ended would keep no line any more
                 if not isinstance(error, StoreClosed):
-                    log.warning("a line on the writers' roll could not be kept: %s", error.message)
+                    log.warning("a line on the writers' roll could not be kept: %s", error)
                 line.lose()
 
     # --- the end ------------------------------------------------------------------------------------------------------

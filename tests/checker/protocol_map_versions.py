@@ -97,7 +97,7 @@ def _stores(kind: str) -> dict[str, Store]:
 STORES = {kind: _stores(kind) for kind in MODELS}
 EVERY_STORE = tuple(STORES["tall"])
 
-Others = Callable[[Any, Any], Sequence[Process]]
+OtherPrograms = Callable[[Any, Any], Sequence[Process]]
 
 
 def readers(model: Any, rules: Any) -> list[Process]:
@@ -119,7 +119,7 @@ def maps(
     *,
     model: str = "tall",
     stores: Sequence[str] = ("live",),
-    others: Others | None = None,
+    others: OtherPrograms | None = None,
     crashes: int = 1,
     compaction: str | None = None,
     first: Mapping[str, Any] | None = None,

@@ -237,7 +237,7 @@ class MapModel(ProtocolModel):
 
 # --- configurations ---------------------------------------------------------------------------------------------------
 
-Others = Callable[[Any, Rules], Sequence[Process]]
+OtherPrograms = Callable[[Any, Rules], Sequence[Process]]
 
 
 def maps(
@@ -248,7 +248,7 @@ def maps(
     *,
     model: str = "tall",
     stores: Sequence[str] = ("live",),
-    others: Others | None = None,
+    others: OtherPrograms | None = None,
     crashes: int = 1,
     compaction: str | None = None,
     first: Mapping[str, Any] | None = None,

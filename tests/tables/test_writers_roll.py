@@ -21,7 +21,7 @@ import hbmodel as hb
 from hbmodel.errors import StoreUnavailable, UnknownOutcome
 from hbmodel.protocol.clock import SharedOffset
 from hbmodel.session.metadata_cache import MetadataCache
-from hbmodel.store import Delete, Family, Put
+from hbmodel.store import Delete, Family, Put, Row
 from hbmodel.tables.kept_line import ROLL_TIMES, RollTimes
 from hbmodel.tables.registry import Registry, registry_row
 from hbmodel.tables.roll_lines import LISTED, FoundLine, RollLines
@@ -330,6 +330,43 @@ def test_a_lease_that_was_slept_through_is_taken_again() -> None:
             add(session, "b")
 
 
+def test_writes_do_not_lengthen_the_lease_of_readers() -> None:
+    """A drop waits one lease for readers: what a session reads by must be no older than that, also if it writes."""
+    now, other = [1_000_000], declare()
+    with fresh(PLAIN, gated=False) as store:
+        knowledge = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
+        with hb.Session(store, knowledge=knowledge) as session:
+            add(session, "a")
+            now[0] += 10_000
+            session.get(other, name="a")
+            now[0] += 45_000
+            add(session, "b", other)  # within the lease of the line
+            store.told()
+            now[0] += 20_000
+            session.get(other, name="a")
+            assert store.told() == ["get hbmodel", "get rolled"]
+
+
+def test_a_writer_learns_of_a_change_from_what_it_reads() -> None:
+    now = [1_000_000]
+    with fresh(PLAIN, gated=False) as store:
+        knowledge = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
+        with hb.Session(store, knowledge=knowledge) as session:
+            session.get(PLAIN, name="a")
+            now[0] += 30_000
+            add(session, "a")
+            hb.create_tables(store, ONE)
+            assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0, longest_call=0)).readable
+            now[0] += 59_000
+            session._knowledge._bindings.clear()  # as if a reader's lease had ended before that of the line
+            session.get(PLAIN, name="a")
+            now[0] += 500
+            session.add(PLAIN(name="b", rank=1))
+            with pytest.raises(hb.IndexUnavailable):
+                session.commit()
+            session.discard()
+
+
 def test_a_session_that_nobody_closes_is_not_kept_until_the_end_of_the_program() -> None:
     with fresh(PLAIN, gated=False) as store:
         session = session_of(store, RollTimes(idle=0.001))
@@ -492,3 +529,32 @@ def test_no_entry_is_missing_of_a_writer_that_stands_still_beyond_its_lease(url:
         for rank in {*held.values()}:
             names = {thing.name for thing in reader.query(ONE).where(ONE.rank == rank).use_index("by_rank")}
             assert {name for name, of in held.items() if of == rank} <= names
+
+
+def test_a_line_is_kept_again_after_an_error_of_any_kind(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(RecordingStore):
+        fails = False
+
+        @property
+        def unobserved(self) -> hb.Store:
+            return self
+
+        def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+            if self.fails and threading.current_thread() is not threading.main_thread():
+                type(self).fails = False
+                raise ZeroDivisionError
+            return super().get(table, rows, columns)
+
+    with fresh(PLAIN, gated=False) as store:
+        broken = Broken(store, gated=False)
+        session = session_of(broken, RollTimes(poll=0.01, idle=0.2))
+        add(session, "a")
+        Broken.fails = True
+
+        def written() -> bool:
+            add(session, "b")
+            return not Broken.fails and "could not be kept" in caplog.text
+
+        assert comes_true(written)
+        add(session, "c")
+        assert comes_true(lambda: kinds(store) == ["rest"])

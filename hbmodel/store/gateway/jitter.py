@@ -1,4 +1,4 @@
-"""The random numbers of waits and choices; threads use them that no caller knows of, so a program's own seed must not see them."""
+"""Random numbers for waits and for the choice of a gateway, apart from those of `random`, whose seed belongs to the program."""
 
 from __future__ import annotations
 

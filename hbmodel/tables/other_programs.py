@@ -57,7 +57,7 @@ class Drain:
 
 
 @frozen
-class Others:
+class OtherPrograms:
     """The programs that use the tables of a store.
 
     Attributes:
