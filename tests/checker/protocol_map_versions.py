@@ -97,7 +97,7 @@ def _stores(kind: str) -> dict[str, Store]:
 STORES = {kind: _stores(kind) for kind in MODELS}
 EVERY_STORE = tuple(STORES["tall"])
 
-OtherPrograms = Callable[[Any, Any], Sequence[Process]]
+Others = Callable[[Any, Any], Sequence[Process]]
 
 
 def readers(model: Any, rules: Any) -> list[Process]:
@@ -119,7 +119,7 @@ def maps(
     *,
     model: str = "tall",
     stores: Sequence[str] = ("live",),
-    others: OtherPrograms | None = None,
+    others: Others | None = None,
     crashes: int = 1,
     compaction: str | None = None,
     first: Mapping[str, Any] | None = None,

@@ -237,7 +237,7 @@ class MapModel(ProtocolModel):
 
 # --- configurations ---------------------------------------------------------------------------------------------------
 
-OtherPrograms = Callable[[Any, Rules], Sequence[Process]]
+Others = Callable[[Any, Rules], Sequence[Process]]
 
 
 def maps(
@@ -248,7 +248,7 @@ def maps(
     *,
     model: str = "tall",
     stores: Sequence[str] = ("live",),
-    others: OtherPrograms | None = None,
+    others: Others | None = None,
     crashes: int = 1,
     compaction: str | None = None,
     first: Mapping[str, Any] | None = None,

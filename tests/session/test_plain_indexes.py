@@ -45,7 +45,7 @@ def declare(**options: Any) -> type[Any]:
 
 
 @frozen
-class OtherPrograms:
+class Others:
     """Programs that write the table without hbmodel.
 
     Attributes:
@@ -80,7 +80,7 @@ def given_model(bed: Bed) -> type[Any]:
     model = declare()
     table = hb.schema_of(model).table
     bed.store.create_table(table, [Family(b"d")])
-    others = OtherPrograms(bed.store, table)
+    others = Others(bed.store, table)
     for n in range(10):
         others.put(f"other{n}", WORDS[n % 3])
     return model
@@ -97,7 +97,7 @@ def found(store: hb.Store, model: Any, topic: str) -> list[str]:
 @pytest.mark.lengthy
 def test_rows_of_others_are_found_once_the_index_is_built_or_repaired(bed: Bed, given_model: Any) -> None:
     model, store = given_model, bed.store
-    others = OtherPrograms(store, hb.schema_of(model).table)
+    others = Others(store, hb.schema_of(model).table)
     hb.create_tables(store, model)
     before = cells_of(store, others.table)
     with pytest.raises(hb.IndexUnavailable):
@@ -192,7 +192,7 @@ def test_a_table_that_is_made_for_the_model_is_indexed_at_once(bed: Bed, salt: h
 def test_an_index_is_built_while_others_and_this_library_write(bed: Bed, given_model: Any) -> None:
     model, store = given_model, bed.store
     hb.create_tables(store, model)
-    others = OtherPrograms(store, hb.schema_of(model).table)
+    others = Others(store, hb.schema_of(model).table)
     ended, own = threading.Event(), [0, 0]
     errors: list[BaseException] = []
 
@@ -308,7 +308,7 @@ def test_a_query_returns_every_row_of_ours_and_none_that_is_not_there(steps: lis
     there: dict[str, bool] = {}  # whether the query must find it
     with EmbeddedStore(None) as store:
         store.create_table(table, [Family(b"d")])
-        others = OtherPrograms(store, table)
+        others = Others(store, table)
         hb.create_tables(store, model)
         hb.build_index(store, model, "by_topic", times=times)
         session = hb.Session(store, lease=60, longest_call=0.001, clock_bound=0.005, grace=0.03)
