@@ -32,6 +32,8 @@ class Idempotence(Enum):
     ANEW = "a write that counts each time, or whose timestamp the server gives"
 
 
+IN_DOUBT = "The write may or may not have been applied, fully or in part: read the rows to find out."
+
 LEAST_TRIES = 5
 """The fewest tries, also after the time to retry is over: each try with a silent gateway takes much of that time."""
 
@@ -219,7 +221,7 @@ class RetryingCaller:
 
 def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object]) -> HbmodelError:
     if doubtful:
-        return UnknownOutcome("The write may or may not have been applied, fully or in part: read the rows to find out.", **details)
+        return UnknownOutcome(IN_DOUBT, **details)
     if isinstance(cause, CertificateRefused):
         return CertificateRefused(cause.message, **details)
     return StoreUnavailable(

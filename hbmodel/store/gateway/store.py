@@ -23,7 +23,7 @@ from hbmodel.store.gateway.failures import is_passing
 from hbmodel.store.gateway.first_rows import FirstRows, ReadScan, want_first_rows
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease
-from hbmodel.store.gateway.retry import Backoff, Idempotence
+from hbmodel.store.gateway.retry import IN_DOUBT, Backoff, Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.gateway.scan_multiplexer import ScanIterator, ScanMultiplexer
@@ -36,6 +36,11 @@ logger = logging.getLogger("hbmodel")
 
 ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
+
+_WITHOUT_VALUE = (
+    "HBase answered without the counter's value. It does so if the gateway repeats an increment that was carried out before a region "
+    "server failed."
+)
 
 
 class GatewayStore(GatewayClient):
@@ -223,15 +228,19 @@ class GatewayStore(GatewayClient):
         """Adds to a counter; see `Store.increment`."""
         check_increment(table, row, column, amount)
         request = self._increment_request(self._name(table), row, column, amount)
-        return self._counted(self._call(Idempotence.ANEW, request, table=table, key=row))
+        value = self._counted(self._call(Idempotence.ANEW, request, table=table, key=row))
+        if value is None:
+            # HBase has carried it out, but a value that is read now may include the increments of others.
+            raise UnknownOutcome(IN_DOUBT, table=table, key=row, reason=_WITHOUT_VALUE)
+        return value
 
     @abstractmethod
     def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:
         """The call that adds to a counter."""
 
     @abstractmethod
-    def _counted(self, reply: Any) -> int:
-        """The counter's new value from the reply to that call."""
+    def _counted(self, reply: Any) -> int | None:
+        """The counter's new value from the reply to that call; None if it holds none."""
 
     def _write(self, table: str, requests: Iterator[Request], timed: bool) -> None:
         self._carry_out(table, Exchange(requests), timed)

@@ -143,8 +143,9 @@ class Thrift2Store(GatewayStore):
         columns = [TColumnIncrement(family=family, qualifier=qualifier, amount=amount)]
         return "increment", {"table": name, "tincrement": TIncrement(row=row, columns=columns)}
 
-    def _counted(self, reply: Any) -> int:
-        return int.from_bytes(reply.columnValues[0].value, signed=True)
+    def _counted(self, reply: Any) -> int | None:
+        cells = reply.columnValues
+        return int.from_bytes(cells[0].value, signed=True) if cells else None
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
