@@ -9,6 +9,7 @@ Run with the path of a configuration directory, it reads commands from its input
     {"do": "cells", "table": "t"}    the answer: [row, column, timestamp, value] of every cell, bytes in hex
     {"do": "flush", "table": "t"}
     {"do": "compact", "table": "t"}    a major compaction; answered when it is over
+    {"do": "split", "table": "t", "row": "m"}    the region of the row, which begins the second half; answered when both halves are there
     {"do": "drop", "table": "t"}
 """
 
@@ -140,6 +141,10 @@ def main(configuration: str) -> None:
         while str(admin.getCompactionState(name)) != "NONE":
             time.sleep(0.1)
 
+    def split(admin: Any, name: Any, row: Any) -> None:
+        [region] = [region for region in admin.getRegions(name) if region.containsRow(row)]
+        admin.splitRegionAsync(region.getRegionName(), row).get()
+
     with Factory.createConnection() as connection:
         for line in sys.stdin:
             said = json.loads(line)
@@ -152,6 +157,8 @@ def main(configuration: str) -> None:
                 admin.flush(name)
             elif said["do"] == "compact":
                 compact(admin, name)
+            elif said["do"] == "split":
+                split(admin, name, data(said["row"]))
             elif said["do"] == "drop":
                 admin.disableTable(name)
                 admin.deleteTable(name)

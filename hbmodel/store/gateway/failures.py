@@ -68,6 +68,8 @@ _PASSING = (
     "LeaseException",
 )
 
+# The gateway fails with an exception of Java's own where a region has no server, such as a daughter of a split that is not open yet.
+_NO_SERVER = ("Internal error processing getAllRegionLocations", "Internal error processing getTableRegions")
 
 # How the HBase client in the Thrift2 gateway reports a call that failed row by row ("RetriesExhaustedWithDetailsException").
 _FAILED_ACTIONS = re.compile(r"Failed \d+ actions?: (.*): \d+ times?, servers with issues: ", re.DOTALL)
@@ -81,9 +83,12 @@ def message_of(failure: Exception) -> str:
     return str(text or "")
 
 
-def first_line(failure: Exception) -> str:
-    """The first line of a Thrift exception's text: what happened, without Java's stack."""
-    return message_of(failure).strip().partition("\n")[0].strip()
+def reason_of(failure: Exception) -> str:
+    """What happened, in one line, without Java's stack: the first line of a Thrift exception's text where that says it."""
+    message = message_of(failure)
+    if _has(message, _NO_SERVER):
+        return "A region of the table has no server: it is being split or moved, or HBase cannot open it."
+    return message.strip().partition("\n")[0].strip()
 
 
 def is_passing(failure: Exception, name: str = "") -> bool:
@@ -97,7 +102,7 @@ def is_passing(failure: Exception, name: str = "") -> bool:
     if _meaning(message, name) is not None:
         return False
     # Thrift2 says so itself, also for failures whose name is not known here.
-    return bool(getattr(failure, "canRetry", False)) or any(java in message for java in _PASSING)
+    return bool(getattr(failure, "canRetry", False)) or _has(message, _PASSING + _NO_SERVER)
 
 
 def store_error(failure: Exception, name: str = "", **details: Any) -> HbmodelError:
@@ -116,7 +121,11 @@ def store_error(failure: Exception, name: str = "", **details: Any) -> HbmodelEr
         return kind(sentence, **details)
     if type(failure).__name__ == "AlreadyExists":
         return TableExists(TABLE_EXISTS, **details)
-    return StoreError("HBase refused the request: see `reason`.", **details, reason=first_line(failure) or type(failure).__name__)
+    return StoreError("HBase refused the request: see `reason`.", **details, reason=reason_of(failure) or type(failure).__name__)
+
+
+def _has(message: str, names: tuple[str, ...]) -> bool:
+    return any(java in message for java in names)
 
 
 def _meaning(message: str, name: str) -> tuple[type[StoreError], str] | None:

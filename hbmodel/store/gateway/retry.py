@@ -13,7 +13,7 @@ from attrs import frozen
 from hbmodel.errors import CertificateRefused, HbmodelError, StoreClosed, StoreUnavailable, UnknownOutcome
 from hbmodel.store.gate import may_pass
 from hbmodel.store.gateway.connection import ThriftConnection
-from hbmodel.store.gateway.failures import first_line, is_passing, store_error
+from hbmodel.store.gateway.failures import is_passing, reason_of, store_error
 from hbmodel.store.gateway.jitter import jitter
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease, Pool
@@ -185,7 +185,7 @@ class RetryingCaller:
                     if not is_passing(failure, name):
                         raise store_error(failure, name, **details) from None  # without Java's stack trace in every traceback
                     doubtful = True
-                    reason = first_line(failure)
+                    reason = reason_of(failure)
                     if connection is not None:
                         where = {"gateway": str(connection.gateway)}
                         if not connection.gateway.alone:  # another one may be better connected to HBase

@@ -14,7 +14,7 @@ from types import TracebackType
 from hbmodel.errors import CertificateRefused, HbmodelError, InvalidRequest, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store.gateway.call_sizes import CALL_SIZES
 from hbmodel.store.gateway.connection import ThriftConnection
-from hbmodel.store.gateway.failures import first_line, is_passing, store_error
+from hbmodel.store.gateway.failures import is_passing, reason_of, store_error
 from hbmodel.store.gateway.pool import Lease
 from hbmodel.store.gateway.retry import Backoff, whereabouts
 from hbmodel.store.gateway.scan_calls import Request, ScanCalls
@@ -299,7 +299,7 @@ class ScanMultiplexer:
             # or a region is moving. Requests that were sent ahead may now get rows after a gap, or none. Giving the scanner up
             # makes their replies unwanted.
             gateway = self._lease.connection().gateway
-            reason = first_line(failure)
+            reason = reason_of(failure)
             cursor.trouble = StoreUnavailable("HBase cannot continue a scan.", table=table, gateway=str(gateway), reason=reason)
             if not (forgotten or gateway.alone):  # another gateway may have a better connection to HBase
                 self._lost(cursor.trouble)

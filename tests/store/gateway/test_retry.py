@@ -28,7 +28,7 @@ from hbmodel.errors import (
     UnknownOutcome,
 )
 from hbmodel.store.gateway.addresses import Gateway, Gateways
-from hbmodel.store.gateway.failures import first_line, is_passing, store_error
+from hbmodel.store.gateway.failures import is_passing, reason_of, store_error
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Pool
 from hbmodel.store.gateway.retry import LEAST_TRIES, Backoff, Idempotence, RetryingCaller
@@ -417,7 +417,7 @@ def test_java_exceptions_become_errors_of_this_library(message: str, kind: type[
         failure = Refusal(text)
         assert type(store_error(failure)) is kind
         assert not is_passing(failure)
-        assert first_line(failure) == message.partition("\n")[0]
+        assert reason_of(failure) == message.partition("\n")[0]
 
 
 def test_passing_conditions_are_known_by_name() -> None:

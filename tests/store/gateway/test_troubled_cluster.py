@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.errors import UnknownOutcome
+from hbmodel.errors import StoreUnavailable, UnknownOutcome
 from hbmodel.session.connect import connect
+from hbmodel.store.gateway.store import GatewayStore
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.thrift1 import service as thrift1
+from hbmodel.store.thrift1.store import Thrift1Store
 from hbmodel.store.thrift2 import service as thrift2
 from hbmodel.store.thrift2.service import ResultCell, ResultRow
 from hbmodel.store.thrift2.store import Thrift2Store
@@ -56,3 +60,65 @@ def test_a_sequence_takes_the_next_block_if_the_answer_has_no_value() -> None:
     ):
         ids = hb.Sequence("orders", block=10).on(store)
         assert ids.take(10) == list(range(11, 21))
+
+
+# --- regions ----------------------------------------------------------------------------------------------------------
+
+
+class Splitting:
+    """The regions of a table, of which one has no server at the first calls: the gateway fails with an exception of Java's own then."""
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+
+    def locations(self, table: bytes) -> list[Any]:
+        self.left -= 1
+        if self.left >= 0:
+            raise AttributeError("the location has no server")
+        bounds = [(b"m", b""), (b"", b"m")]
+        if self.first:
+            return [
+                thrift1._generated.TRegionInfo(startKey=start, endKey=end, name=b"t,%s" % start, id=1, version=1) for start, end in bounds
+            ]
+        info, location = thrift2._definition.THRegionInfo, thrift2._definition.THRegionLocation
+        return [location(regionInfo=info(tableName=b"t", startKey=start, endKey=end)) for start, end in bounds]
+
+    first = True
+
+
+class SplittingSecond(Splitting):
+    """The same, as the second gateway tells it."""
+
+    first = False
+
+
+GATEWAYS: list[tuple[type[GatewayStore], type[Splitting], str]] = [
+    (Thrift1Store, Splitting, "getTableRegions"),
+    (Thrift2Store, SplittingSecond, "getAllRegionLocations"),
+]
+
+
+@pytest.mark.parametrize(("kind", "answering", "call"), GATEWAYS)
+def test_regions_are_asked_for_again_while_one_has_no_server(kind: type[GatewayStore], answering: type[Splitting], call: str) -> None:
+    waits: list[float] = []
+    splitting = answering(3)
+    with (
+        own_gateway(kind.SERVICE, **{call: splitting.locations}) as port,
+        kind("127.0.0.1", port, sleep=waits.append) as store,
+    ):
+        assert [region.range for region in store.regions("t")] == [KeyRange(b"", b"m"), KeyRange(b"m", None)]
+    assert len(waits) == 3
+    assert splitting.left == -1
+
+
+@pytest.mark.parametrize(("kind", "answering", "call"), GATEWAYS)
+def test_a_region_that_stays_without_a_server_is_an_error_that_says_so(
+    kind: type[GatewayStore], answering: type[Splitting], call: str
+) -> None:
+    with (
+        own_gateway(kind.SERVICE, **{call: answering(1000).locations}) as port,
+        kind("127.0.0.1", port, attempts=3, sleep=lambda seconds: None) as store,
+    ):
+        with pytest.raises(StoreUnavailable) as caught:
+            store.regions("t")
+        assert "has no server" in (caught.value.reason or "")
