@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Self
 
 from attrs import frozen
 
@@ -20,12 +20,13 @@ from hbmodel.errors import (
 )
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
-from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
+from hbmodel.tables.declared import DeclaredTable, SplitsOption, check_names, plan_tables
 from hbmodel.tables.diff import UNDECLARED, Difference, compare_families, unbuilt
 from hbmodel.tables.id_tables import Declared, models_and_ids
+from hbmodel.tables.index_tables import check_index_table, check_index_tables
 from hbmodel.tables.live import as_registered, missing_namespaces, namespace_of, needs_creation, registrations
 from hbmodel.tables.matching import check_layout
-from hbmodel.tables.registration import ABSENT, READABLE, Binding
+from hbmodel.tables.registration import ABSENT, READABLE, Binding, Registration
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
 logger = logging.getLogger("hbmodel")
@@ -92,8 +93,9 @@ def create_tables(store: Store, *models: Declared, splits: SplitsOption = None, 
         registry: name of the registry table.
 
     Raises:
-        SchemaMismatch: a live table has another layout than its model, a live index has lost its table or its registry entry, or
-            two models share a table, a family or an index name that they must not share.
+        SchemaMismatch: a live table has another layout than its model, a live index has lost its table or its registry entry, two
+            models share a table, a family or an index name that they must not share, or an existing table has the name of an index
+            table (`<table>.<index>`) and is none.
         FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
         CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has the lines
             for HBase's own shell.
@@ -103,67 +105,103 @@ def create_tables(store: Store, *models: Declared, splits: SplitsOption = None, 
     if not models:
         raise DeclarationError("Give the models whose tables are to be created: create_tables(store, Model).")
     named, ids = models_and_ids(models)
-    if not ids:
-        return _create(store, named, splits, registry)
-    first = _create(store, ids, None, registry)
-    rest = _create(store, named, splits, registry) if named else ()
-    return Creation((*first, *(outcome for outcome in rest if outcome.table != registry)))
-
-
-def _create(store: Store, models: Sequence[type[Any]], splits: SplitsOption, registry: str) -> Creation:
-    planned = plan_tables([schema_of(model) for model in models], splits, registry)
-    existing = set(store.tables())
     catalog = Registry(store, registry)
-    entries = registrations(planned, catalog, existing)
-    planned = [as_registered(table, entries) for table in planned]
-    new = [table for table in planned if needs_creation(table, existing)]
-    for schema, entry in entries.items():
-        if entry is not None:
-            check_layout(schema, entry)
-        else:
-            _check_unregistered(schema, existing, registry)
-    found = {table.name: _compare_live(store, table) for table in planned if table.index is None and table.name in existing}
-    namespaces = missing_namespaces(store, [registry, *(table.name for table in new)], existing)
-    _check_creatable(store, new, namespaces)
-    for namespace in namespaces:
-        with suppress(NamespaceExists):  # another program was faster
-            store.create_namespace(namespace)
-    catalog.create()
-    created: set[str] = set()
-    for schema in entries:
-        present = schema.table in existing
-        for table in new:
-            if table.index is not None and table.schemas[0] is schema and create_declared(store, table):
-                created.add(table.name)
-        # Registered as readable before the primary table exists: without it there are no rows that an index could lack, and
-        # a crash here leaves nothing that a repeated call does not finish.
-        catalog.register(schema, ABSENT if present else READABLE)
-        if present:
-            binding = catalog.bind(schema)
-            _check_index_tables(store, binding, existing)
-            found[schema.table] += _index_differences(binding)
-            live = {index.table for index in binding.written}
-            found.update({table.name: _compare_live(store, table) for table in planned if table.name in live})
-    for table in new:
-        if table.index is None and create_declared(store, table):
-            created.add(table.name)
-    told = [table.name for table in planned if table in new or table.name in existing]
-    outcomes = [TableOutcome(registry, registry not in existing)]
-    outcomes += [TableOutcome(name, name in created, tuple(found.get(name, ()))) for name in told]
-    made = Creation(tuple(outcomes))
+    groups = [plan_tables([schema_of(model) for model in some], at, registry) for some, at in ((ids, None), (named, splits)) if some]
+    check_names([table for planned in groups for table in planned], registry)
+    plans = [_Plan.of(store, planned, catalog) for planned in groups]
+    found: dict[str, TableOutcome] = {}
+    for plan in plans:
+        for outcome in plan.carry_out(store, catalog):
+            found.setdefault(outcome.table, outcome)
+    made = Creation(tuple(found.values()))
     for difference in made.differences:
         logger.warning("A live table differs from its model: %s", difference)
     return made
 
 
-def _check_unregistered(schema: TableSchema, existing: Collection[str], registry: str) -> None:
+@frozen
+class _Plan:
+    """What is to be created, after all checks that need no change.
+
+    Attributes:
+        planned: the tables, under their live names.
+        existing: the tables that there were.
+        entries: what the registry says of each model.
+        new: the tables to create.
+        found: how the existing primary tables differ, by name.
+        namespaces: those to create.
+    """
+
+    planned: Sequence[DeclaredTable]
+    existing: Collection[str]
+    entries: Mapping[TableSchema, Registration | None]
+    new: Sequence[DeclaredTable]
+    found: Mapping[str, list[Difference]]
+    namespaces: Sequence[str]
+
+    @classmethod
+    def of(cls, store: Store, planned: Sequence[DeclaredTable], catalog: Registry) -> Self:
+        existing = set(store.tables())
+        entries = registrations(planned, catalog, existing)
+        planned = [as_registered(table, entries) for table in planned]
+        new = [table for table in planned if needs_creation(table, existing)]
+        for schema, entry in entries.items():
+            if entry is not None:
+                check_layout(schema, entry)
+            else:
+                _check_unregistered(schema, existing, catalog)
+        check_index_tables(store, catalog, planned, existing)
+        found = {table.name: _compare_live(store, table) for table in planned if table.index is None and table.name in existing}
+        namespaces = missing_namespaces(store, [catalog.table, *(table.name for table in new)], existing)
+        _check_creatable(store, new, namespaces)
+        return cls(planned, existing, entries, new, found, namespaces)
+
+    def carry_out(self, store: Store, catalog: Registry) -> Iterator[TableOutcome]:
+        """Creates and registers everything; returns what became of each table."""
+        for namespace in self.namespaces:
+            with suppress(NamespaceExists):  # another program was faster
+                store.create_namespace(namespace)
+        catalog.create()
+        created: set[str] = set()
+        found = dict(self.found)
+        for schema in self.entries:
+            present = schema.table in self.existing
+            created.update(self._index_tables(store, catalog, schema))
+            # Registered as readable before the primary table exists: without it there are no rows that an index could lack, and
+            # a crash here leaves nothing that a repeated call does not finish.
+            catalog.register(schema, ABSENT if present else READABLE)
+            if present:
+                binding = catalog.bind(schema)
+                _check_index_tables(store, binding, self.existing)
+                found[schema.table] = found[schema.table] + _index_differences(binding)
+                live = {index.table for index in binding.written}
+                found.update({table.name: _compare_live(store, table) for table in self.planned if table.name in live})
+        created |= {table.name for table in self.new if table.index is None and create_declared(store, table)}
+        yield TableOutcome(catalog.table, catalog.table not in self.existing)
+        for table in self.planned:
+            if table in self.new or table.name in self.existing:
+                yield TableOutcome(table.name, table.name in created, tuple(found.get(table.name, ())))
+
+    def _index_tables(self, store: Store, catalog: Registry, schema: TableSchema) -> Iterator[str]:
+        """Creates the missing index tables of a model; returns the names of those that this call created."""
+        for table in self.new:
+            if table.index is not None and table.schemas[0] is schema:
+                if create_declared(store, table):
+                    yield table.name
+                else:  # another program was faster: maybe not one that creates the same
+                    check_index_table(store, catalog, schema, table.index, table.name)
+
+
+def _check_unregistered(schema: TableSchema, existing: Collection[str], catalog: Registry) -> None:
     """A table that has its index tables was registered somewhere: if it were registered again, writes would not update its indexes."""
-    found = next((index for index in schema.indexes.values() if index.table in existing), None)
-    if found is not None and schema.table in existing:
+    if schema.table not in existing:
+        return
+    found = next((index for index in schema.indexes.values() if index.table in existing and catalog.owner(index.table) is None), None)
+    if found is not None:
         raise SchemaMismatch(
             "The table and an index table exist, but the registry does not know them: name the registry in which they are registered, or "
             "drop them.",
-            table=schema.table, index=found.name, registry=registry,
+            table=schema.table, index=found.name, registry=catalog.table,
         )  # fmt: skip
 
 
@@ -236,7 +274,7 @@ def _index_differences(binding: Binding) -> list[Difference]:
     return undeclared + [unbuilt(binding.schema, name) for name in binding.schema.indexes if name not in live]
 
 
-def _check_index_tables(store: Store, binding: Binding, existing: set[str]) -> None:
+def _check_index_tables(store: Store, binding: Binding, existing: Collection[str]) -> None:
     """A live index whose table was dropped must not come back empty: it would hide every row."""
     missing = [index for index in binding.written if index.table not in existing]
     if not missing:

@@ -67,7 +67,7 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
         for family in (family for schema in those for family in schema.families):
             families[family.name] = _with_most_versions(family, families.get(family.name))
         planned.append(DeclaredTable(table, [families[name] for name in sorted(families)], strategies.of(table, those, None), those))
-    _check_names(planned, registry)
+    check_names(planned, registry)
     return planned
 
 
@@ -78,7 +78,8 @@ def _with_most_versions(family: Family, other: Family | None) -> Family:
     return evolve(family, max_versions=other.max_versions)
 
 
-def _check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
+def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
+    """Raises `SchemaMismatch` where two of the tables have one name, or one has that of the registry."""
     taken = {registry: "the registry"}
     for table in planned:
         if table.name in taken:

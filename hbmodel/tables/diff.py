@@ -11,8 +11,9 @@ from hbmodel.errors import DeclarationError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Family
-from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
+from hbmodel.tables.declared import DeclaredTable, SplitsOption, check_names, plan_tables
 from hbmodel.tables.id_tables import Declared, models_and_ids
+from hbmodel.tables.index_tables import check_index_tables
 from hbmodel.tables.layout_text import differing
 from hbmodel.tables.live import as_registered, is_live, missing_namespaces, namespace_of, needs_creation, registrations, state_of
 from hbmodel.tables.live_columns import lacking_columns, registered_others, unmapped_columns
@@ -178,6 +179,7 @@ def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry:
         )
     named, ids = models_and_ids(models)
     planned = [plan_tables([schema_of(model) for model in some], at, registry) for some, at in ((named, splits), (ids, None)) if some]
+    check_names([table for some in planned for table in some], registry)
     found = [difference for some in planned for difference in _differences(store, some, Registry(store, registry), sample)]
     return Diff(tuple(difference for at, difference in enumerate(found) if difference not in found[:at]))
 
@@ -210,6 +212,8 @@ def _differences(store: Store, planned: Sequence[DeclaredTable], catalog: Regist
                 yield from _conflicts(catalog, schema, existing)
         elif table.schemas[0].table in existing:
             yield from _compare_index(table, entries[table.schemas[0]], existing)
+        else:
+            yield from _taken_index_table(store, catalog, table, existing)
 
 
 # --- tables and families ----------------------------------------------------------------------------------------------
@@ -357,6 +361,14 @@ def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]
 def unbuilt(schema: TableSchema, name: str) -> Difference:
     """The difference for a declared index that is registered as absent."""
     return Difference(schema.table, "index", f"index {name}", READABLE, ABSENT, "left", _UNBUILT)
+
+
+def _taken_index_table(store: Store, catalog: Registry, table: DeclaredTable, existing: Collection[str]) -> Iterator[Difference]:
+    """A table in place of an index table that is to be created."""
+    try:
+        check_index_tables(store, catalog, [table], existing)
+    except SchemaMismatch as error:
+        yield Difference(table.name, "index", f"table of index {error.index}", table.name, "another table", "refused", error.message)
 
 
 def _compare_index(table: DeclaredTable, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, TableNotFound
@@ -11,6 +12,7 @@ from hbmodel.protocol.migration import BEFORE, DONE
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Delete
 from hbmodel.tables.id_tables import Declared, models_and_ids
+from hbmodel.tables.index_tables import has_families, may_be_taken, unused
 from hbmodel.tables.moves import FROM
 from hbmodel.tables.registration import Registration
 from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry, registry_row
@@ -52,6 +54,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     rows = {registry_row(schema) for schema in schemas}
     index_tables: dict[str, None] = {}
     for schema in schemas:
+        entry = None
         if registry in existing:
             catalog.check_no_index(schema)
             entry = catalog.read(schema)
@@ -60,10 +63,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
                     family = Place.of_row(schema.table, row).family.decode()
                     raise SchemaMismatch("Another model is stored in the table: drop both together.", table=schema.table, family=family)
             _check_at_rest(schema, entry)
-            if entry is not None:  # an index may live under another name than the declared one
-                for _, state in sorted(entry.indexes.items()):
-                    index_tables.update(dict.fromkeys((state.table, *state.entry.get("left", ()), *state.entry.get("strays", ()))))
-        index_tables.update((index.table, None) for index in schema.indexes.values())
+        index_tables.update(dict.fromkeys(_index_tables(store, catalog, schema, entry, existing)))
     # Primary tables first: without rows there is nothing that an index could lack, so a crash leaves a state in which
     # `create_tables` too is right. In any other order there would be rows whose registered indexes are gone or not empty. The
     # registry's entry last: it is what tells a repeated call the names of the live index tables.
@@ -75,6 +75,29 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     if registry in existing and rows:
         store.delete(registry, [Delete(row) for row in sorted({*rows, *catalog.work_rows(rows)})])
     return dropped
+
+
+def _index_tables(
+    store: Store, catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]
+) -> Iterator[str]:
+    """The index tables of a model: those that the registry has, and those of creations that were killed before they were registered.
+
+    A table that only has the name of one, and rows, is another program's. Where neither the model nor its index table is registered, the
+    primary table tells them apart.
+    """
+    states = [] if entry is None else [state for _, state in sorted(entry.indexes.items())]
+    for state in states:  # an index may live under another name than the declared one
+        yield from state.filled
+        yield from unused(store, catalog, schema, state.begun)
+    for index in schema.indexes.values():
+        if index.table not in existing:
+            continue
+        if schema.table not in existing:
+            found = may_be_taken(store, catalog, schema, index, index.table)
+        else:
+            found = entry is None and catalog.owner(index.table) is None and has_families(store, schema, index, index.table)
+        if found:
+            yield index.table
 
 
 def _check_at_rest(schema: TableSchema, entry: Registration | None) -> None:

@@ -18,6 +18,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Delete
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.declared import SplitsOption, plan_tables
+from hbmodel.tables.index_tables import may_be_taken, unused
 from hbmodel.tables.matching import check_layout, same_entries, state_of_index
 from hbmodel.tables.other_programs import Drain, OtherPrograms, Waited
 from hbmodel.tables.range_claims import WORK, work_row
@@ -139,16 +140,24 @@ class IndexStates:
                 generation += 1
                 name = f"{index.table}.{generation + 1}"
             spec = {"spec": index.spec, "stored": index.stored_spec}
-            strays = [] if state is None else _strays(state)
+            strays = [] if state is None else state.begun
             self._change(found, state, state=ABSENT, table=name, generation=generation, creating=True, strays=strays, **spec)
             return
-        self._delete_tables(_strays(evolve(state, entry={**state.entry, "creating": False})))
+        self._delete_tables(self._unused(evolve(state, entry={**state.entry, "creating": False}).begun))
         planned = next(t for t in plan_tables([schema], splits, self.registry.table) if t.index is index)
         made = create_declared(self.store, evolve(planned, name=state.table))
+        if not made and not may_be_taken(self.store, self.registry, schema, index, state.table):
+            # Another program is building it already, and then the entry has changed, or has made a table of this name for something else.
+            self._change(found, state, creating=False)
+            return
         if not self._change(found, state, state=WRITE_ONLY, creating=False, strays=[]) and made:
             after = self.state(self.registered())
             if after is None or after.table != state.table:  # it was declared otherwise meanwhile
                 self._delete_tables([state.table])
+
+    def _unused(self, names: Sequence[str]) -> list[str]:
+        """Those of the tables that were begun for the index which are there, and hold nothing."""
+        return unused(self.store, self.registry, self.place, names)
 
     def _delete_tables(self, names: Sequence[str]) -> list[str]:
         """Deletes those that are there; returns them."""
@@ -202,7 +211,7 @@ class IndexStates:
         state = self._known()
         existing = set(self.store.tables())
         gone = state.state == ABSENT and not state.entry.get("creating")
-        return state.state, [name for name in (state.entry.get("left", ()) if gone else _leaving(state)) if name in existing]
+        return state.state, [name for name in (state.entry.get("left", ()) if gone else self._leaving(state)) if name in existing]
 
     def _known(self) -> IndexState:
         """What the registry says of the index; raises `UnknownIndex` where it has none of this name."""
@@ -235,18 +244,11 @@ class IndexStates:
             "dropping": False,
             "creating": False,
             "generation": state.generation + 1,
-            "left": _leaving(state),
+            "left": self._leaving(state),
             "strays": [],
         }
         self._change(found, state, **changes)
 
-
-def _leaving(state: IndexState) -> list[str]:
-    """The tables that go with an index, those of earlier drops that were killed included."""
-    return sorted({*state.entry.get("left", ()), state.table, *_strays(state)})
-
-
-def _strays(state: IndexState) -> list[str]:
-    """Tables that may have been made for an absent index under an earlier declaration: nothing is in them."""
-    begun = [state.table] if state.state == ABSENT and state.entry.get("creating") else []
-    return sorted({*state.entry.get("strays", ()), *begun})
+    def _leaving(self, state: IndexState) -> list[str]:
+        """The tables that go with an index, those of earlier drops that were killed included."""
+        return sorted({*state.filled, *self._unused(state.begun)})

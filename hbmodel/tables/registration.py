@@ -75,6 +75,22 @@ class IndexState:
     was: Sequence[str] = ()
     entry: Mapping[str, Any] = field(factory=dict, repr=False)
 
+    @property
+    def filled(self) -> Sequence[str]:
+        """The tables that may hold its entries: its own if it is live, and those that a drop has not deleted yet."""
+        return sorted({*self.entry.get("left", ()), *([] if self.state == ABSENT else [self.table])})
+
+    @property
+    def begun(self) -> Sequence[str]:
+        """Tables that may have been made for it while it was absent, also under an earlier declaration: they are empty."""
+        creating = self.state == ABSENT and self.entry.get("creating")
+        return sorted({*self.entry.get("strays", ()), *([self.table] if creating else [])})
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """All of these. The table of an absent index that nobody has begun to build is none: another model may have its name."""
+        return sorted({*self.filled, *self.begun})
+
 
 def as_live(index: Index, state: IndexState, alone: bool = True) -> Index:
     """A declared index as the registry has it: with its live table.

@@ -259,20 +259,42 @@ class Registry:
             if shared:
                 message = "Another model of the table has this column family: choose another family."
                 raise SchemaMismatch(message, table=schema.table, family=shared[0].decode())
-            tables = {state.table for state in other.indexes.values()}
+            tables = {table for state in other.indexes.values() for table in state.tables}
+            declared = {state.table for state in other.indexes.values() if state.table == f"{schema.table}.{state.name}"}
             for index in schema.indexes.values():
-                if index.table in tables:
+                if index.table in tables | declared:
                     message = "Another model of the table has an index of this name: choose another name."
                     raise SchemaMismatch(message, table=schema.table, index=index.name)
 
     def check_no_index(self, schema: TableSchema) -> None:
         """Raises `SchemaMismatch` where the model's table is an index table of another one, `<table>.<index>`."""
-        for name in (schema.table[:at] for at, letter in enumerate(schema.table) if letter == "."):
+        primary = self._primary_of(schema.table)
+        if primary is not None:
+            message = "The table is an index table of another model: choose another name."
+            raise SchemaMismatch(message, table=schema.table, primary=primary)
+
+    def owner(self, table: str, but: TableSchema | Place | None = None) -> str | None:
+        """The primary table with which a table was registered: itself, or that of an index whose table it is; None if there is none.
+
+        Args:
+            table: its name.
+            but: a model whose own entry does not count.
+        """
+        try:
+            if any(row.columns.get(LAYOUT) is not None for row in self._rows_of(table)):
+                return table
+            return self._primary_of(table, but)
+        except TableNotFound:  # there is no registry yet
+            return None
+
+    def _primary_of(self, table: str, but: TableSchema | Place | None = None) -> str | None:
+        own = None if but is None else registry_row(but)
+        for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
             for row in self._rows_of(name):
-                other = self._parse(schema, row)
-                if other is not None and any(state.table == schema.table for state in other.indexes.values()):
-                    message = "The table is an index table of another model: choose another name."
-                    raise SchemaMismatch(message, table=schema.table, primary=name)
+                other = None if row.row == own else self._parse(Place.of_row(name, row.row), row)
+                if other is not None and any(table in state.tables for state in other.indexes.values()):
+                    return name
+        return None
 
     def change_rows(self, schema: TableSchema | Place, found: Registration, rows: RowState) -> bool:
         """Changes how rows are live, unless another program has changed that since it was read; returns whether it was changed."""

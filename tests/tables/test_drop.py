@@ -66,6 +66,7 @@ def test_without_a_registry_there_is_nothing_to_forget() -> None:
 def test_an_index_is_dropped_where_it_lives() -> None:
     with hb.connect("memory:") as store:
         fill(store)
+        store.delete_table("dropped.by_tag")
         store.create_table("dropped.by_tag.2", [hb.Family(b"d")])
         set_state(store, Dropped, "by_tag", READABLE, "dropped.by_tag.2")
         hb.drop_tables(store, Dropped)
