@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from attrs import define, field, frozen
 
-from hbmodel.errors import DecodingError, HbmodelError, IncompleteRow, UniqueViolation
+from hbmodel.errors import DecodingError, EncodingError, HbmodelError, IncompleteRow, KeyTooLong, UniqueViolation
 from hbmodel.mapping.schema import Index
 from hbmodel.protocol.indexed_batch import by_table
 from hbmodel.protocol.indexed_plan import DEAD, OldRow, RowPlan
@@ -79,7 +80,11 @@ def held_claims(planner: VersionedRowPlanner, old: OldRow) -> list[Claim]:
         values = planner.reader.values(old.row)
     except (IncompleteRow, DecodingError):  # a damaged row can be overwritten and deleted all the same
         return []
-    found = (claim_of(index, entry) for index in unique for entry in planner.keys.entries(index, values, old.row.row))
+    found: list[Claim | None] = []
+    for index in unique:
+        # Nothing has claimed a value that no key can hold: the row is older than the index.
+        with suppress(KeyTooLong, EncodingError):
+            found += [claim_of(index, entry) for entry in planner.keys.entries(index, values, old.row.row)]
     return [claim for claim in found if claim is not None]
 
 
