@@ -19,8 +19,8 @@ import hbmodel as hb
 from hbmodel.store import Scan
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
-TIMES = hb.IndexTimes(lease=0.5, longest_call=0.5, grace=60, clock_bound=1)
-"""On a cluster leave these times as they are by default: a minute, and 20 minutes. Here nobody is to wait for long."""
+TIMES = hb.IndexTimes(lease=0.5)
+"""On a cluster leave the lease as it is by default, a minute. Here nobody is to wait for long."""
 
 
 @hb.model(table="readings", family="d", immutable=True)
@@ -54,9 +54,7 @@ class Program:
     """A program that adds ten readings now and then, and looks at what there is."""
 
     def __init__(self, store: hb.Store, console: Console, first: int) -> None:
-        self.session = hb.Session(
-            store, lease=TIMES.lease / 2, longest_call=TIMES.longest_call, grace=TIMES.grace, clock_bound=TIMES.clock_bound
-        )
+        self.session = hb.Session(store, lease=TIMES.lease)
         self.store, self.console, self.added = store, console, first
 
     def works(self, when: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.session.options import SessionOptions
 from hbmodel.session.session import Session
 from hbmodel.store.port import Store
+from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registration import LEASE
 
 

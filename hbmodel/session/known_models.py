@@ -10,10 +10,10 @@ from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import LONGEST_CALL
 from hbmodel.protocol.migration import DONE, phase_of
-from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store.folded import folded
 from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.port import Store
+from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registration import Binding
 from hbmodel.tables.registry import Registry, registry_row
 from hbmodel.tables.writers_roll import Calls

@@ -147,14 +147,17 @@ class Moves:
             _carry_over(batch, schema if target is not schema else schema.replaces)
 
     def check_phase(self, batch: Batch) -> None:
-        """Raises `SchemaMismatch` if the phase of a batch of versioned objects is over."""
+        """Raises `SchemaMismatch` if the phase of a batch is over."""
         if self.outdated(batch):
             table = batch.owners[0].schema.table
             raise SchemaMismatch("The objects have moved on to another table during a commit; commit again.", table=table)
 
     def outdated(self, batch: Batch) -> bool:
-        """Whether the phase of a batch of versioned objects is over."""
-        return batch.phase is not None and self.phase(batch.owners[0].schema) is not batch.phase
+        """Whether the phase of a batch is over: its objects are written elsewhere by now, or may not be deleted."""
+        schema = batch.owners[0].schema
+        if batch.phase is not None:
+            return self.phase(schema) is not batch.phase
+        return schema.replaces is not None and not self.stayed(batch)
 
     def between(self, batch: Batch, bound: int, *, insert: bool, rounds: int) -> Protocol[Any] | None:
         """The protocol that writes a batch while its objects are in two tables, or None if they are in one."""

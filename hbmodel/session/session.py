@@ -32,7 +32,6 @@ from hbmodel.session.insert_calls import InsertCalls
 from hbmodel.session.key_calls import KeyCalls
 from hbmodel.session.known_models import KnownModels
 from hbmodel.session.merging import MergingQueries
-from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.session.moves import Moves
 from hbmodel.session.named_queries import NamedQueryRunner
 from hbmodel.session.options import check_seconds
@@ -43,6 +42,7 @@ from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.session.update import update_call
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
+from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.names import Names
 from hbmodel.tables.registration import LEASE, Binding
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry

@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from typing import Self
 
-from attrs import define, evolve, frozen
+from attrs import evolve, frozen
 
-from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.clock import ServerClock, running_time
-from hbmodel.protocol.driver import drive
-from hbmodel.protocol.migration import MovedRow, RowMover, copy_rows
+from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.migration import MovedRow, copy_rows
 from hbmodel.protocol.operations import Protocol
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.index_sweeps import LOOK, Throttle
 from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport
+from hbmodel.tables.move_writes import MovePlan, MoveWrites
 from hbmodel.tables.range_claims import CLAIM_LIFE, Claim, ClaimLost, Counts, RangeClaims, work_row
 from hbmodel.tables.registry import Registry, registry_row
 
@@ -49,20 +49,22 @@ class Copying:
     Attributes:
         store: that holds the tables.
         registry: of the store.
-        mover: makes the rows.
-        target: decodes the rows of the table that they go to.
+        plan: how rows are brought into the other table.
+        planned: makes the plan anew, by what the registry says then.
+        writes: carries out what is planned.
         clock: of the server.
         throttle: how fast rows are taken.
         batch_size: rows in one round trip.
-        still: raises where the phase in which rows are copied is over; what the clock calls fresh is of that phase.
+        still: raises where the phase in which rows are copied is over.
         report: called with how far the work has come, or None.
         claim_life: seconds for which a range belongs to a program that gives no sign of life.
     """
 
     store: Store
     registry: Registry
-    mover: RowMover
-    target: RowDecoder
+    plan: MovePlan
+    planned: Callable[[], MovePlan]
+    writes: MoveWrites
     clock: ServerClock
     throttle: Throttle
     batch_size: int
@@ -72,12 +74,16 @@ class Copying:
 
     @property
     def _source(self) -> TableSchema:
-        return self.mover.reader.schema
+        return self.plan.source.schema
+
+    @property
+    def _target(self) -> TableSchema:
+        return self.plan.target.schema
 
     @cached_property
     def claims(self) -> RangeClaims:
         """The key ranges of the work."""
-        row = copying_row(self._source, self.mover.target)
+        row = copying_row(self._source, self._target)
         return RangeClaims(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
 
     def begin_again(self) -> None:
@@ -113,26 +119,40 @@ class Copying:
         """Copies a range to its end."""
         while True:
             self.still()
-            for rows, since in self._batches(claim.range):
-                moved = self._moved(rows)
-                if not drive(self.store, self._carried(moved, since), self.clock):
-                    break  # they were read too long ago, or the phase is over
+            current = self._current()
+            for rows, since in current._batches(claim.range):
+                moved = current._moved(rows)
+                if not current._carry(moved, since):
+                    break  # they were read too long ago, the phase is over, or the indexes have changed
                 claim.advance(key_successor(rows[-1].row), _counted(moved))
                 self.throttle.passed(rows)
             else:
                 claim.finish(Counts())
                 return
 
+    def _current(self) -> Self:
+        """The same by a plan made anew."""
+        return evolve(self, plan=self.planned())
+
+    def _carry(self, moved: Sequence[MovedRow], since: int) -> bool:
+        """Brings rows into the other table; False if that must be planned again.
+
+        Raises:
+            IndexUnavailable: a table has an index that the model does not declare.
+        """
+        self.plan.check_writable()
+        return self.writes.carry_out(self._carried(moved, since), self.plan, self.clock)
+
     def _carried(self, moved: Sequence[MovedRow], since: int) -> Protocol[bool]:
         """What brings rows that were read into the other table; returns whether it has."""
-        return copy_rows(moved, self.mover.target.table, since)
+        return copy_rows(moved, self._target.table, since)
 
     def _moved(self, rows: Sequence[Row]) -> list[MovedRow]:
-        return [moved for row in rows if (moved := self.mover.of(row)) is not None]
+        return [moved for row in rows if (moved := self.plan.mover.of(row)) is not None]
 
     def _batches(self, within: KeyRange | None = None) -> Iterator[tuple[Sequence[Row], int]]:
         """The rows of a range, or all, each batch with a reading of the clock from before it was read."""
-        scan = Scan(columns=self.mover.columns, batch_size=self.batch_size)
+        scan = Scan(columns=self.plan.mover.columns, batch_size=self.batch_size)
         asked = following = self.clock.now()
         (batches,) = self.store.scan(self._source.table, [scan if within is None else evolve(scan, range=within)])
         try:
@@ -159,47 +179,35 @@ class Copying:
     def _compared(self, found: Compared, rows: Sequence[Row], moved: Sequence[MovedRow], since: int, mend: bool) -> Compared:
         good = [(row, row.put.row) for row in moved if row.put is not None]
         refused = [row for row in moved if row.put is None]
-        read = self.store.get(self.mover.target.table, [key for _, key in good], self.target.schema.row_columns) if good else []
+        target, reader = self.plan.target.reader, self.plan.mover.reader
+        read = self.store.get(self._target.table, [key for _, key in good], self._target.row_columns) if good else []
         own = {row.row: row for row in rows}
         missing: list[MovedRow] = []
         differing = 0
         for (row, _), other in zip(good, read, strict=True):
-            if other is None or not self.target.exists(other):
+            if other is None or not target.exists(other):
                 missing.append(row)
             else:
-                differing += self.mover.reader.values(own[row.source]) != self.target.values(other)
+                differing += reader.values(own[row.source]) != target.values(other)
         if mend and missing:
             # A row that is absent then was deleted, by a program that was suspended until the deletes ended, or it has expired.
-            while not drive(self.store, copy_rows(missing, self.mover.target.table, since), self.clock):
-                self.still()
-                since = self.clock.now()  # rows that never change are the same now
+            self._carry_all([own[row.source] for row in missing], missing, since)
         samples = [*found.samples, *((row.source.hex(), str(row.error)) for row in refused)]
         return Compared(
             found.rows + len(moved), found.missing + len(missing), found.differing + differing, found.refused + len(refused), samples[:20]
         )
 
+    def _carry_all(self, rows: Sequence[Row], moved: Sequence[MovedRow], since: int) -> None:
+        """Brings rows into the other table, by as many plans as that takes."""
+        current = self
+        while not current._carry(moved, since):
+            self.still()
+            current, since = self._current(), self.clock.now()  # rows that never change are the same now, and others are read again
+            moved = current._moved(rows)
+
     def _show(self, phase: str, done: int, total: int | None, rows: int) -> None:
         if self.report is not None:
             self.report(MigrationProgress("copying" if phase == "copying" else "verifying", done, total, rows))
-
-
-@define
-class PhaseLook:
-    """Whether a phase is still current: checks from time to time, at least as often as a session."""
-
-    holds: Callable[[], bool]
-    every: float
-    _looked: float = float("-inf")
-
-    def __call__(self) -> bool:
-        """Whether it is; true for at most one lease."""
-        now = running_time() / 1000
-        if now - self._looked < self.every:
-            return True
-        if not self.holds():
-            return False
-        self._looked = now  # from before it was read
-        return True
 
 
 def copying_row(source: TableSchema, target: TableSchema) -> bytes:

@@ -112,7 +112,7 @@ class IndexStates:
             elif found.rows == "marking":
                 # Sessions that still read as before are not waited for: they tell a dead marker too.
                 if self._written(found, ROWS, found.rows_since, now):
-                    self.registry.change_rows(self.place, found, "adopting" if self._others.gated(found) else "mixed")
+                    self.registry.change_rows(self.place, found, "adopting" if self._others.gated else "mixed")
             elif state is None or state.state == ABSENT:
                 self._create(found, state, splits)
             elif found.rows == "mixed":

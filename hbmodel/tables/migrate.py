@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from hbmodel.errors import CapabilityError, DeclarationError, MigrationError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.migration import (
     BEFORE,
     CLOSED,
@@ -22,24 +22,24 @@ from hbmodel.protocol.migration import (
     RETURNED,
     RETURNING,
     TURNED,
-    RowMover,
 )
-from hbmodel.protocol.row_seals import Way
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Delete, Scan
-from hbmodel.tables.copying import Compared, Copying, PhaseLook, copying_row
+from hbmodel.tables.copying import Compared, Copying, copying_row
 from hbmodel.tables.create import create_tables
 from hbmodel.tables.declared import SplitsOption
 from hbmodel.tables.drop import drop_tables
 from hbmodel.tables.index_arguments import check_choices, check_work
-from hbmodel.tables.index_sweeps import LOOK, Throttle
+from hbmodel.tables.index_sweeps import Throttle
 from hbmodel.tables.index_work import TIMES, IndexTimes, check_times
 from hbmodel.tables.indexes import verify_index
-from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
+from hbmodel.tables.migration_report import MigrationProgressReport, MigrationReport
+from hbmodel.tables.move_writes import MovePlan, MoveWrites
+from hbmodel.tables.other_programs import OtherPrograms
+from hbmodel.tables.phase_waits import is_over, wait_for
 from hbmodel.tables.range_claims import CLAIM_LIFE, Progress
-from hbmodel.tables.registration import Binding, Registration
-from hbmodel.tables.registry import REGISTRY_TABLE, Registry
+from hbmodel.tables.registration import Registration
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry, registry_row
 from hbmodel.tables.sealing import Sealing
 
 BATCH = 500
@@ -147,8 +147,10 @@ class Migration:
         if found is None:
             return self._report(self.registry.bind(self.old).phase)
         phase = _phase(found)
-        under_way = phase not in {BEFORE, PREPARED, RETURNED}
-        return self._report(phase, self._copying(back=phase == RETURNING, phase=phase).claims.progress() if under_way else None)
+        if phase in {BEFORE, PREPARED, RETURNED}:
+            return self._report(phase)
+        with self._copying(back=phase == RETURNING, phase=phase) as copying:
+            return self._report(phase, copying.claims.progress())
 
     def start(self, splits: SplitsOption = None) -> MigrationReport:
         """Creates the new table, makes programs use both, and copies all rows; several programs may call it and share the work.
@@ -173,9 +175,9 @@ class Migration:
             elif phase in {MOVING, CLOSED}:
                 self._check_way(found)
                 if self._over(found):
-                    copying = self._copying(phase=phase)
-                    copying.begin_again()
-                    copying.copy()
+                    with self._copying(phase=phase) as copying:
+                        copying.begin_again()
+                        copying.copy()
                     return self.status()
             elif phase in {HALTING, TURNED, RETURNING, RETURNED}:
                 raise MigrationError(
@@ -191,8 +193,10 @@ class Migration:
             raise MigrationError(
                 "No objects are being moved, so there is nothing to compare: call start() first.", table=self.old.table, phase=phase
             )
-        forth = self._copying(phase=phase).compare(mend=False)
-        back = self._copying(back=True, phase=phase).compare(mend=False)
+        with self._copying(phase=phase) as copying:
+            forth = copying.compare(mend=False)
+        with self._copying(back=True, phase=phase) as copying:
+            back = copying.compare(mend=False)
         check = partial(verify_index, self.store, self.new.model, times=self.times, registry=self.registry.table)
         found, indexes = back if phase == RETURNING else forth, [check(index) for index in sorted(self.new.indexes)]
         report = partial(
@@ -216,9 +220,9 @@ class Migration:
             phase = _phase(found)
             if phase in {MOVING, CLOSED}:
                 self._check_copied()
-                after = CUT if phase == MOVING else DONE
-                self._complete(self._copying(phase=phase))
-                self._change(found, after)
+                with self._copying(phase=phase) as copying:
+                    self._complete(copying)
+                self._change(found, CUT)
             elif phase == CUT:
                 self._after_drain(found, DONE)
             elif phase == DONE:
@@ -244,21 +248,22 @@ class Migration:
                 self._change(found, HALTING if self.new.versioned else RETURNING)
             elif phase == HALTING:
                 if self._over(found):
-                    self._copying(phase=phase).compare(mend=True)  # ends the moves that have begun
+                    with self._copying(phase=phase) as copying:
+                        copying.compare(mend=True)  # ends the moves that have begun
                     self._change(found, TURNED)
             elif phase == TURNED:
                 self._after_drain(found, RETURNING)
             elif phase == RETURNING:
                 if self._over(found):
-                    copying = self._copying(back=True, phase=RETURNING)
-                    copying.begin_again()
-                    copying.copy()
-                    self._complete(copying)
+                    with self._copying(back=True, phase=RETURNING) as copying:
+                        copying.begin_again()
+                        copying.copy()
+                        self._complete(copying)
                     self._change(found, RETURNED)
             elif phase in {RETURNED, CLOSED}:
                 if self._over(found):
                     if self.new.versioned:
-                        self._sealing(back=False, phase=phase).reopen()
+                        self._reopen(phase)
                     self._drop_new()
                     self._change(found, BEFORE)
             elif phase == BEFORE:
@@ -318,14 +323,8 @@ class Migration:
 
     def _over(self, found: Registration) -> bool:
         """Whether no program acts by the phase before this one any more; waits a moment where one may."""
-        assert found.move is not None, "it was read in a phase"
-        left = found.move.since + self.times.drain.written - self.registry.server_time()
-        if left <= 0:
-            return True
-        if self.progress is not None:
-            self.progress(MigrationProgress("waiting", seconds_left=left / 1000))
-        time.sleep(min(LOOK, left / 1000))
-        return False
+        others = OtherPrograms(self.store, self.registry, self.times.drain, partial(wait_for, self.progress))
+        return is_over(found, registry_row(self.old), others)
 
     def _check_way(self, found: Registration) -> None:
         """Raises `MigrationError` where the migration was begun in the other way."""
@@ -353,33 +352,32 @@ class Migration:
 
     # --- what a copy needs --------------------------------------------------------------------------------------------
 
-    def _copying(self, *, back: bool = False, phase: str) -> Copying:
-        if self.new.versioned:
-            return self._sealing(back=back, phase=phase)
-        source, target = self._bindings(back)
-        mover = RowMover(source.reader, target.schema, target.written, target.writes_system_cells)
-        return Copying(
-            self.store, self.registry, mover, target.reader, self._clock(phase), self.throttle, self.batch_size, lambda: self._still(phase),
-            self.progress, self.claim_life,
-        )  # fmt: skip
+    @contextmanager
+    def _copying(self, *, back: bool = False, phase: str) -> Iterator[Copying]:
+        """Copies what is in one of the tables; at the end this program leaves the writers' roll."""
+        plan = partial(self._plan, back, phase)
+        writes = MoveWrites(self.store, self.registry, self.old, self.new, phase, self.times.lease, self.times.longest_call)
+        kind = Sealing if self.new.versioned else Copying
+        try:
+            yield kind(
+                self.store, self.registry, plan(), plan, writes, self.times.clock(self.registry), self.throttle, self.batch_size,
+                lambda: self._still(phase), self.progress, self.claim_life,
+            )  # fmt: skip
+        finally:
+            writes.leave()
 
-    def _sealing(self, *, back: bool, phase: str) -> Sealing:
-        source, target = self._bindings(back)
-        mover, clock = RowMover(source.reader, target.schema, target.written, system_cells=True), self._clock(phase)
-        writing = [VersionedRowPlanner(of.schema, of.written, clock.bound) for of in (source, target)]
-        way = Way(writing[0], evolve(writing[1], over_closed=back), back, seals=phase in {MOVING, RETURNING})
-        return Sealing(
-            self.store, self.registry, mover, target.reader, clock, self.throttle, self.batch_size, lambda: self._still(phase),
-            self.progress, self.claim_life, way=way,
-        )  # fmt: skip
+    def _reopen(self, phase: str) -> None:
+        """Leaves nothing of the move in the old table; the new one may be gone."""
+        with self._copying(phase=phase) as copying:
+            assert isinstance(copying, Sealing), "rows of versioned models are sealed"
+            copying.reopen()
 
-    def _clock(self, phase: str) -> ServerClock:
-        """Of the server; fresh is what is from this phase."""
-        return self.times.clock(self.registry, PhaseLook(lambda: _phase(self._registered()) == phase, min(LOOK, self.times.lease)))
-
-    def _bindings(self, back: bool) -> tuple[Binding, Binding]:
-        old, new = self.registry.bind(self.old), self.registry.bind(self.new)
-        return (new, old) if back else (old, new)
+    def _plan(self, back: bool, phase: str) -> MovePlan:
+        old = self.registry.bind(self.old)
+        new = old if phase == RETURNED else self.registry.bind(self.new)  # it may have been dropped
+        source, target = (new, old) if back else (old, new)
+        bound = round(1000 * self.times.clock_bound)
+        return MovePlan.of(source, target, back=back, seals=phase in {MOVING, RETURNING}, bound=bound)
 
     def _still(self, phase: str) -> None:
         now = _phase(self._registered())

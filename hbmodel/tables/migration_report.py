@@ -8,6 +8,7 @@ from typing import Any, Literal
 from attrs import asdict, frozen
 
 from hbmodel.tables.index_report import IndexReport
+from hbmodel.tables.other_programs import Awaited
 
 
 @frozen
@@ -19,7 +20,10 @@ class MigrationProgress:
         done: key ranges finished by all programs.
         total: all key ranges, or None if that is not known.
         rows: rows read so far.
-        seconds_left: of the wait, or None.
+        seconds_left: of the wait, or None; of a wait for writers, the longest that it can take.
+        waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
+        writers: those that are waited for, each with its process, its host and when it was last seen; empty where they are not known,
+            because their version is older.
     """
 
     phase: Literal["waiting", "copying", "verifying"]
@@ -27,6 +31,8 @@ class MigrationProgress:
     total: int | None = None
     rows: int = 0
     seconds_left: float | None = None
+    waits_for: Awaited | None = None
+    writers: Sequence[str] = ()
 
 
 MigrationProgressReport = Callable[[MigrationProgress], object]

@@ -14,7 +14,6 @@ from attrs import frozen
 
 from hbmodel.protocol.clock import CLOCK_BOUND, LONGEST_CALL
 from hbmodel.store.port import Store
-from hbmodel.tables.moves import FROM
 from hbmodel.tables.registration import LEASE, Registration
 from hbmodel.tables.registry import Registry
 from hbmodel.tables.roll_lines import RollLines, revision_of
@@ -86,7 +85,7 @@ class OtherPrograms:
             since: when the registry took the change in, in ms by its server's clock.
             now: the server's time, in ms.
         """
-        if self.gated(found) or since + self.drain.written < now:
+        if self.gated or since + self.drain.written < now:
             return True
         if not self._listed(row, found, now):
             return self._over(since, self.drain.written, now, "writers")
@@ -97,14 +96,13 @@ class OtherPrograms:
         self.wait(max(0, max(of.until for of in waits) - now) / 1000, "writers", [of.described(now) for of in waits])
         return False
 
-    def gated(self, found: Registration) -> bool:
-        """Whether every write looks at the registry inside its transaction; programs that move objects to another table do not."""
-        return self.store.capabilities.gated_writes and not _moves(found)
+    @property
+    def gated(self) -> bool:
+        """Whether every write looks at the registry inside its transaction."""
+        return self.store.capabilities.gated_writes
 
     def _listed(self, row: bytes, found: Registration, now: int) -> bool:
         """Whether every program that can write by an earlier state is on the roll."""
-        if _moves(found):
-            return False
         if found.listed is None:
             self.registry.mark_listed(row)
             return False
@@ -116,7 +114,3 @@ class OtherPrograms:
             return True
         self.wait(left / 1000, whom, ())
         return False
-
-
-def _moves(found: Registration) -> bool:
-    return found.move is not None or bool(found.cells.get(FROM))

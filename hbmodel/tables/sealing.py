@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from hbmodel.errors import HbmodelError
-from hbmodel.protocol.driver import drive
 from hbmodel.protocol.migration import MovedRow
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.row_seals import Pair, Way
@@ -18,26 +17,26 @@ from hbmodel.tables.copying import Compared, Copying
 
 @frozen(eq=False)
 class Sealing(Copying):
-    """Seals, copies and closes the rows of one table.
+    """Seals, copies and closes the rows of one table."""
 
-    Attributes:
-        way: from the table to the other one.
-    """
-
-    way: Way = field(kw_only=True)
+    @property
+    def _way(self) -> Way:
+        assert self.plan.way is not None, "rows of versioned models have one"
+        return self.plan.way
 
     def _moved(self, rows: Sequence[Row]) -> list[MovedRow]:
-        return [self._target_of(row) for row in rows if self.way.old(row).live]
+        return [self._target_of(row) for row in rows if self._way.old(row).live]
 
     def _target_of(self, row: Row) -> MovedRow:
         """Where a row goes, or why it cannot: then it is not sealed."""
         try:
-            return MovedRow(row.row, None, (), None, self.way.written(row).row)
+            return MovedRow(row.row, None, (), None, self._way.written(row).row)
         except HbmodelError as error:
             return MovedRow(row.row, None, (), error)
 
     def _carried(self, moved: Sequence[MovedRow], since: int) -> Protocol[bool]:
-        return move_rows(self.way, [Pair(row.source, row.target) for row in moved if row.target is not None], seals=self.way.seals)
+        way = self._way
+        return move_rows(way, [Pair(row.source, row.target) for row in moved if row.target is not None], seals=way.seals)
 
     def compare(self, *, mend: bool) -> Compared:
         """Looks for rows that are in the table still, and moves them if that is wanted."""
@@ -46,8 +45,7 @@ class Sealing(Copying):
             moved = self._moved(rows)
             refused = [row for row in moved if row.error is not None]
             if mend:
-                while not drive(self.store, self._carried(moved, since), self.clock):
-                    self.still()
+                self._carry_all(rows, moved, since)
             samples = [*found.samples, *((row.source.hex(), str(row.error)) for row in refused)]
             found = evolve(
                 found, rows=found.rows + len(moved), missing=found.missing + len(moved) - len(refused),
@@ -60,4 +58,12 @@ class Sealing(Copying):
     def reopen(self) -> None:
         """Has what was closed in the table be ordinary dead rows again, once no program looks into the other table any more."""
         for rows, _ in self._batches():
-            drive(self.store, reopen_rows(self.way.source, rows), self.clock)
+            current = self
+            while not current.writes.carry_out(_reopened(current._way, rows), current.plan, self.clock):
+                self.still()
+                current = self._current()
+
+
+def _reopened(way: Way, rows: Sequence[Row]) -> Protocol[bool]:
+    yield from reopen_rows(way.source, rows)
+    return True

@@ -9,10 +9,10 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.protocol.clock import GRACE, SharedOffset, wall_time
-from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.gate import gated
+from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registration import ABSENT, LEASE, READABLE
 from tests.support.beds import set_state
 from tests.support.faulty import RecordingStore

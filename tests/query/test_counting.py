@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import hbmodel as hb
-from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store import Scan
 from hbmodel.store.filters import KeyOnly
+from hbmodel.tables.metadata_cache import MetadataCache
 from tests.support.beds import fresh
 
 

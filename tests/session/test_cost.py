@@ -21,8 +21,8 @@ import hbmodel as hb
 from hbmodel.mapping.mapper import take
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writers_roll import NOTHING
-from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store.thrift1.service import SERVICE, ResultCell, ResultRow
+from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registration import Binding
 from hbmodel.tables.registry import Registry, registry_row
 

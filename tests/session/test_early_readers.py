@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
-from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store import Family, Put
 from hbmodel.store.folded import folded
 from hbmodel.store.gate import gated
+from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registration import RowState
 from hbmodel.tables.registry import Registry
 from tests.support.beds import Bed, cells_of, drop_left, fresh, set_state

@@ -14,11 +14,11 @@ import pytest
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
 from hbmodel.protocol.clock import GRACE, SharedOffset, wall_time
-from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store import Put, Row
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.layout_text import canonical_json
+from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registration import ABSENT, LEASE, READABLE
 from hbmodel.tables.registry import LAYOUT, ROWS, registry_row
 from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state

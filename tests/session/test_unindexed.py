@@ -12,9 +12,9 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.protocol.clock import SharedOffset, wall_time
-from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store import Delete, Put
 from hbmodel.store.clock_tick import let_tick_pass
+from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registration import LEASE
 from tests.support.beds import Bed, cells_of, fresh
 from tests.support.faulty import Crash, FaultyStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import hbmodel as hb
-from hbmodel.session.metadata_cache import MetadataCache
+from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registration import LEASE
 
 

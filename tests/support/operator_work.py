@@ -24,7 +24,7 @@ from tests.support.two_programs import Result, Stage, SteppedStore
 
 CLOCKED = (
     "hbmodel.protocol.clock", "hbmodel.protocol.driver", "hbmodel.tables.index_work", "hbmodel.tables.index_sweeps",
-    "hbmodel.tables.copying", "hbmodel.tables.migrate", "hbmodel.session.conflicts",
+    "hbmodel.tables.copying", "hbmodel.tables.phase_waits", "hbmodel.session.conflicts",
 )  # fmt: skip
 """The modules that read a clock, or wait."""
 
@@ -237,7 +237,7 @@ class Place:
             ("hbmodel.protocol.driver.await_clock", self.store.pass_by),
         ):  # fmt: skip
             stack.enter_context(patch(name, pause))
-        for module in ("hbmodel.tables.index_work", "hbmodel.tables.migrate"):
+        for module in ("hbmodel.tables.index_work", "hbmodel.tables.phase_waits"):
             stack.enter_context(patch(f"{module}.LOOK", 1e9))  # a wait is one pause
         return stack
 

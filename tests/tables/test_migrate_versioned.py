@@ -284,7 +284,8 @@ def _update(session: hb.Session, one: Sent) -> None:
 
 def _complete(store: hb.Store, *, back: bool) -> None:
     moving = migration(store, Sent)
-    moving._complete(moving._copying(back=back, phase=RETURNING if back else MOVING))
+    with moving._copying(back=back, phase=RETURNING if back else MOVING) as copying:
+        moving._complete(copying)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

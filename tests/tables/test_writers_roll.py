@@ -20,9 +20,9 @@ import pytest
 import hbmodel as hb
 from hbmodel.errors import StoreUnavailable, UnknownOutcome
 from hbmodel.protocol.clock import SharedOffset
-from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store import Delete, Family, Put, Row
 from hbmodel.tables.kept_line import ROLL_TIMES, RollTimes
+from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registry import Registry, registry_row
 from hbmodel.tables.roll_lines import LISTED, FoundLine, RollLines
 from tests.support.beds import HBASE, fresh

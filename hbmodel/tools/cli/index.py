@@ -25,6 +25,7 @@ from hbmodel.tables.index_sweeps import IndexProgress, Report
 from hbmodel.tables.index_work import TIMES, IndexTimes, waiting
 from hbmodel.tables.indexes import build_index, index_status, purge_rows, repair_index, verify_index
 from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry
+from hbmodel.tools.cli.waits import told_once, waiting_text
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -125,7 +126,7 @@ def _shown(as_json: bool) -> Iterator[Report | None]:
     """A progress bar on standard error, if that is a terminal; else a line there for each program that is waited for."""
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
-        yield None if as_json else _told()
+        yield None if as_json else told_once()
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rows]} rows"), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
@@ -134,32 +135,10 @@ def _shown(as_json: bool) -> Iterator[Report | None]:
         def report(progress: IndexProgress) -> None:
             text: str = progress.phase
             if progress.phase == "waiting":
-                text = _waiting(progress)
+                text = waiting_text(progress)
             bar.update(task, description=text, completed=progress.done, total=progress.total, rows=progress.rows)
 
         yield report
-
-
-def _waiting(progress: IndexProgress) -> str:
-    """For whom, and how long at most."""
-    if not progress.writers:
-        return f"waiting {progress.seconds_left:.0f} s for {progress.waits_for} of an earlier state"
-    more = len(progress.writers) - 1
-    return f"waiting for {progress.writers[0]}" + (f", and {more} more" if more else "")
-
-
-def _told() -> Report:
-    """Tells of each program once."""
-    told: set[str] = set()
-
-    def report(progress: IndexProgress) -> None:
-        for writer in progress.writers:
-            who = writer.partition(": ")[0]
-            if who not in told:
-                told.add(who)
-                click.echo(f"waiting for {writer}", err=True)
-
-    return report
 
 
 def _print(found: Any, as_json: bool) -> None:

@@ -16,6 +16,7 @@ from hbmodel.tables.migrate import Migration
 from hbmodel.tables.migrate import migrate as migration_of
 from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
 from hbmodel.tools.cli.index import Command, common_options, load_model, speed_options, times_of
+from hbmodel.tools.cli.waits import told_once, waiting_text
 
 
 @click.group()
@@ -37,10 +38,10 @@ def _options(command: Command) -> Command:
 
 @contextmanager
 def _shown(as_json: bool) -> Iterator[MigrationProgressReport | None]:
-    """A progress bar on standard error, if that is a terminal."""
+    """A progress bar on standard error, if that is a terminal; else a line there for each program that is waited for."""
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
-        yield None
+        yield None if as_json else told_once()
         return
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rows]} rows"), console=console, transient=True
@@ -48,8 +49,7 @@ def _shown(as_json: bool) -> Iterator[MigrationProgressReport | None]:
         task = bar.add_task("", total=None, rows=0)
 
         def report(progress: MigrationProgress) -> None:
-            waits = progress.seconds_left
-            text = progress.phase if waits is None else f"waiting {waits:.0f} s for programs of an earlier phase"
+            text = waiting_text(progress) if progress.phase == "waiting" else progress.phase
             bar.update(task, description=text, completed=progress.done, total=progress.total, rows=progress.rows)
 
         yield report

@@ -1,0 +1,32 @@
+"""How the commands show for whom they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from hbmodel.tables.index_sweeps import IndexProgress
+from hbmodel.tables.migration_report import MigrationProgress
+
+
+def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
+    """For whom, and how long at most."""
+    if not progress.writers:
+        return f"waiting {progress.seconds_left:.0f} s for {progress.waits_for} of an earlier state"
+    more = len(progress.writers) - 1
+    return f"waiting for {progress.writers[0]}" + (f", and {more} more" if more else "")
+
+
+def told_once() -> Callable[[IndexProgress | MigrationProgress], None]:
+    """Tells of each program once, on standard error."""
+    told: set[str] = set()
+
+    def report(progress: IndexProgress | MigrationProgress) -> None:
+        for writer in progress.writers:
+            who = writer.partition(": ")[0]
+            if who not in told:
+                told.add(who)
+                click.echo(f"waiting for {writer}", err=True)
+
+    return report
