@@ -38,7 +38,7 @@ ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
 
 _WITHOUT_VALUE = (
-    "HBase answered without the counter's value. It does so if the gateway repeats an increment that was carried out before a region "
+    "HBase answered without the counter's new value. It does so if the gateway repeats an increment that was carried out before a region "
     "server failed."
 )
 
@@ -240,7 +240,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _counted(self, reply: Any) -> int | None:
-        """The counter's new value from the reply to that call; None if it holds none."""
+        """The counter's new value from the reply to that call; None if it holds none, or an older one."""
 
     def _write(self, table: str, requests: Iterator[Request], timed: bool) -> None:
         self._carry_out(table, Exchange(requests), timed)

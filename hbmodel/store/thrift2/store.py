@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -41,6 +42,13 @@ _GET_OVERHEAD = 16
 _COLUMN_OVERHEAD = 16
 
 _META = b"hbase:meta"
+
+STALE = 3 * 24 * 3600 * 1000
+"""An increment has the server's time, so a cell of so many ms ago is an older value of the counter.
+
+If the gateway repeats an increment that was carried out before a region server failed, HBase reads the row at the beginning of time: it
+sees no cell, or one from a file of at least five days ago whose cells have lost their place in the order of writes (HBase 2.6.1).
+"""
 
 
 class Thrift2Store(GatewayStore):
@@ -145,7 +153,9 @@ class Thrift2Store(GatewayStore):
 
     def _counted(self, reply: Any) -> int | None:
         cells = reply.columnValues
-        return int.from_bytes(cells[0].value, signed=True) if cells else None
+        if not cells or cells[0].timestamp < time.time() * 1000 - STALE:
+            return None
+        return int.from_bytes(cells[0].value, signed=True)
 
     # --- tables -------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -21,24 +22,26 @@ from tests.support.own_gateway import own_gateway
 # --- increments -------------------------------------------------------------------------------------------------------
 
 
-def counted(value: int | None) -> ResultRow:
-    """The answer to an increment, with the value or without any cell."""
-    return ResultRow(b"k", [] if value is None else [ResultCell(b"d", b"n", value.to_bytes(8, signed=True), 5)])
+def counted(value: int | None, days: int = 0) -> ResultRow:
+    """The answer to an increment, with the value of so many days ago or without any cell."""
+    at = int(time.time() * 1000) - days * 24 * 3600 * 1000
+    return ResultRow(b"k", [] if value is None else [ResultCell(b"d", b"n", value.to_bytes(8, signed=True), at)])
 
 
-def test_an_increment_whose_answer_has_no_value_is_in_doubt() -> None:
+@pytest.mark.parametrize("answer", [counted(None), counted(5, days=5)])
+def test_an_increment_whose_answer_has_no_new_value_is_in_doubt(answer: ResultRow) -> None:
     """HBase answers so to the gateway's second attempt, where the first was carried out by a server that failed then."""
     asked: list[str] = []
 
     def increment(table: bytes, increment: Any) -> ResultRow:
         asked.append("increment")
-        return counted(None)
+        return answer
 
     with own_gateway(thrift2.SERVICE, increment=increment) as port, Thrift2Store("127.0.0.1", port) as store:
         with pytest.raises(UnknownOutcome, match="may or may not have been applied") as caught:
             store.increment("t", b"k", b"d:n", 1)
         assert (caught.value.table, caught.value.key) == ("t", b"k")
-        assert "without the counter's value" in (caught.value.reason or "")
+        assert "without the counter's new value" in (caught.value.reason or "")
     assert asked == ["increment"]  # and is not sent again
 
 
@@ -49,10 +52,10 @@ def test_an_increment_whose_answer_has_a_value_is_not() -> None:
 
 def test_a_sequence_takes_the_next_block_if_the_answer_has_no_value() -> None:
     """Its ids are given once: those of the lost block to nobody."""
-    values = [None, 20]
+    replies = [counted(None), counted(7, days=5), counted(20)]
 
     def increment(table: bytes, increment: Any) -> ResultRow:
-        return counted(values.pop(0))
+        return replies.pop(0)
 
     with (
         own_gateway(thrift2.SERVICE, increment=increment) as port,
