@@ -9,9 +9,15 @@ from typing import Any
 from hbmodel.errors import ComputedFieldError
 from hbmodel.mapping.index import Index
 from hbmodel.mapping.predicates import And
+from hbmodel.mapping.schema import TableSchema
 
 Entries = Callable[[Mapping[str, Any], bytes], tuple[bytes, ...]]
 """From the values of a row's fields and its row key to the row keys of its entries in one index, each of them once."""
+
+
+def entry_families(schema: TableSchema, index: Index) -> tuple[bytes, ...]:
+    """The families of an index table, sorted: the model's own, for the version cell, and those of covered columns."""
+    return tuple(sorted({schema.family, *(schema.by_name[name].family for name in index.covers)}))
 
 
 def entries_function(index: Index, packed: Entries) -> Entries:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
+from hbmodel.mapping.index_entries import entry_families
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.index_build import RowIndexer
@@ -41,7 +42,8 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
     # A row that has changed in between is left to its writer.
     stale = [entry for entry, row in again if not expires(indexer, row) and now - newest_time(indexer, entry, row) > grace]
     if stale:
-        yield DeleteRows(index.table, [Delete(entry.key, timestamp=entry.timestamp) for entry in stale])
+        families = entry_families(indexer.schema, index)
+        yield DeleteRows(index.table, [Delete(entry.key, families=families, timestamp=entry.timestamp) for entry in stale])
     return stale
 
 

@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 from hbmodel.errors import CapabilityError, ComputedFieldError, DecodingError, EncodingError, HbmodelError, IncompleteRow, KeyTooLong
 from hbmodel.mapping.changed_cells import cells_of_changes
 from hbmodel.mapping.covering import UNVERIFIED, unverified, verification
+from hbmodel.mapping.index_entries import entry_families
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, FLAG, LIVE, Index, TableSchema
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH
@@ -189,12 +190,13 @@ class IndexedRowPlanner:
             # A damaged row can be overwritten and deleted all the same: entries that are not found here remain, but are not read.
             return []
         kept = {(table, put.row) for table, put in entries}
-        found: list[tuple[str, bytes]] = []
+        found: list[tuple[str, Delete]] = []
         for index in self.indexes:
             # Entries that cannot be computed now (the row is older than the index, or a function fails) remain: readers skip them.
             with suppress(KeyTooLong, EncodingError, ComputedFieldError):
-                found += [(index.table, entry) for entry in self.keys.entries(index, values, old.row.row)]
-        return [(table, Delete(entry, timestamp=timestamp - 1)) for table, entry in found if (table, entry) not in kept]
+                gone, families = self.keys.entries(index, values, old.row.row), entry_families(self.schema, index)
+                found += [(index.table, Delete(entry, families=families, timestamp=timestamp - 1)) for entry in gone]
+        return [(table, delete) for table, delete in found if (table, delete.row) not in kept]
 
     def _marks(
         self, stale: Sequence[tuple[str, Delete]], nonce: bytes, timestamp: int, own: Sequence[tuple[str, Put]] = ()

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch
+from hbmodel.mapping.index_entries import entry_families
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Family
 from hbmodel.tables.matching import ALL_VERSIONED
@@ -91,12 +92,12 @@ def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
 
 
 def index_families(schema: TableSchema, index: Index) -> list[Family]:
-    """The families of an index table: the model's, for the version cell, and those of covered columns.
+    """The families of an index table, see `entry_families`.
 
     They have the compression of the model's, and its TTL, so that no entry outlives its row or ends before it. The rows of a table that
     others fill have times of their server's, so that their entries might end a little before them: those stay until repair.
     """
-    names = {schema.family, *(schema.by_name[name].family for name in index.covers)}
+    names = entry_families(schema, index)
     used = [family for family in schema.families if family.name in names]
     return [Family(family.name, ttl=None if schema.foreign else family.ttl, compression=family.compression) for family in used]
 

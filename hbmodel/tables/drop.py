@@ -15,7 +15,7 @@ from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.index_tables import has_families, may_be_taken, unused
 from hbmodel.tables.moves import FROM
 from hbmodel.tables.registration import Registration
-from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry, registry_row
+from hbmodel.tables.registry import FAMILY, REGISTRY_TABLE, Place, Registry, registry_row
 from hbmodel.tables.sequence import Sequence
 
 
@@ -73,7 +73,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
         with suppress(TableNotFound):  # another program was faster
             store.delete_table(table)
     if registry in existing and rows:
-        store.delete(registry, [Delete(row) for row in sorted({*rows, *catalog.work_rows(rows)})])
+        store.delete(registry, [Delete(row, families=(FAMILY,)) for row in sorted({*rows, *catalog.work_rows(rows)})])
     return dropped
 
 

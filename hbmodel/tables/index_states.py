@@ -23,7 +23,7 @@ from hbmodel.tables.matching import check_layout, same_entries, state_of_index
 from hbmodel.tables.other_programs import Drain, OtherPrograms, Waited
 from hbmodel.tables.range_claims import WORK, work_row
 from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
-from hbmodel.tables.registry import ROWS, Place, Registry, index_cell, registry_row
+from hbmodel.tables.registry import FAMILY, ROWS, Place, Registry, index_cell, registry_row
 
 
 @frozen
@@ -202,7 +202,7 @@ class IndexStates:
                 tables = list(state.entry["left"])
                 dropped = self._delete_tables(tables)
                 rows = [work_row(registry_row(self.place), table, work) for table in tables for work in WORK]
-                self.store.delete(self.registry.table, [Delete(row) for row in rows])
+                self.store.delete(self.registry.table, [Delete(row, families=(FAMILY,)) for row in rows])
                 self._change(found, state, left=[])
                 return dropped
 

@@ -19,7 +19,7 @@ from hbmodel.store.gate import gated
 from hbmodel.store.port import Store
 from hbmodel.store.values import Cell, Delete, Put, Row
 from hbmodel.tables.registry_cells import cells_of
-from hbmodel.tables.roll_lines import LINE, line_key, new_id, revisions_of
+from hbmodel.tables.roll_lines import FAMILY, LINE, line_key, new_id, revisions_of
 
 TRIES = 5
 """How often a line is put at most until it is found on the roll: each time another one has to be lost, late or marked gone."""
@@ -301,7 +301,7 @@ class KeptLine:
                 if may_end:
                     self.member = self.member.renewed(new_id())
             if may_end:
-                store.delete(self._registry, [Delete(key)])
+                store.delete(self._registry, [Delete(key, families=(FAMILY,))])
             else:
                 self._put(store, "rest")
 

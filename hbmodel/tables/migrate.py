@@ -39,7 +39,7 @@ from hbmodel.tables.other_programs import OtherPrograms
 from hbmodel.tables.phase_waits import is_over, wait_for
 from hbmodel.tables.range_claims import CLAIM_LIFE, Progress
 from hbmodel.tables.registration import Registration
-from hbmodel.tables.registry import REGISTRY_TABLE, Registry, registry_row
+from hbmodel.tables.registry import FAMILY, REGISTRY_TABLE, Registry, registry_row
 from hbmodel.tables.sealing import Sealing
 
 BATCH = 500
@@ -306,7 +306,7 @@ class Migration:
     def _forget(self) -> None:
         """Drops what the registry holds of copying."""
         rows = [copying_row(self.old, self.new), copying_row(self.new, self.old)]
-        self.store.delete(self.registry.table, [Delete(row) for row in rows])
+        self.store.delete(self.registry.table, [Delete(row, families=(FAMILY,)) for row in rows])
 
     def _drop_new(self) -> None:
         self._forget()

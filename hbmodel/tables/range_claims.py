@@ -182,7 +182,7 @@ class RangeClaims:
 
     def forget(self) -> None:
         """Drops what is known of the work."""
-        self.store.delete(self.registry, [Delete(self.row)])
+        self.store.delete(self.registry, [Delete(self.row, families=(FAMILY,))])
 
     def progress(self) -> Progress | None:
         """The progress of the work, or None if no program has started it."""

@@ -19,6 +19,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Delete, Put, Row, Scan
 
+FAMILY = b"m"
 LINE = b"m:w"
 LISTED = b"m:roll"
 STATE_CELLS = (b"m:rows", b"m:move")
@@ -180,7 +181,7 @@ class RollLines:
         assert found.line is not None, "a line of another form is left alone"
         if found.line.kind == "gone":
             if now > found.stamp + unread + skew:
-                self.store.delete(self.registry, [Delete(found.key)])
+                self.store.delete(self.registry, [Delete(found.key, families=(FAMILY,))])
         elif found.line.kind == "on" or now > found.stamp + unread + skew:
             gone = evolve(found.line, kind="gone", late=()).encode()
             with suppress(UnknownOutcome):  # the next one sees

@@ -151,7 +151,7 @@ def test_old_entries_go_at_one_below_the_new_time() -> None:
     plan = using.plan(put_object(hb.schema_of(Order), order(1, "b", amount=5)), old, NOW)
     assert plan.put is not None
     assert plan.put.timestamp == NOW + 1
-    assert plan.stale == [("orders.by_state", Delete(entry(Order, "by_state", order(1, "a", amount=5)), timestamp=NOW))]
+    assert plan.stale == [("orders.by_state", Delete(entry(Order, "by_state", order(1, "a", amount=5)), families=(b"d",), timestamp=NOW))]
     # An entry whose key stays is put all the same.
     assert {table for table, _ in plan.entries} == {"orders.by_state", "orders.by_amount"}
 
@@ -231,7 +231,9 @@ def test_a_delete_is_a_marker_and_a_delete_of_every_family_below_it() -> None:
     assert plan.put.cells == {b"p:c": b"", b"p:s": b"", b"p:_v": b"\x01" + nonce, b"p:_l": b"\x00" + nonce}
     assert plan.put.timestamp == NOW + 1
     assert plan.row_delete == Delete(b"ann", families=(b"p", b"x"), timestamp=NOW)
-    assert plan.stale == [("people.by_place", Delete(entry(Person, "by_place", Person(name="ann", city="Oslo")), timestamp=NOW))]
+    assert plan.stale == [
+        ("people.by_place", Delete(entry(Person, "by_place", Person(name="ann", city="Oslo")), families=(b"p",), timestamp=NOW))
+    ]
     assert plan.entries == ()
 
 
@@ -337,7 +339,7 @@ def test_a_put_that_expires_deletes_what_is_older_and_old_entries_at_their_own_t
     assert plan.row_delete == Delete(write.row, families=(b"p", b"x"), timestamp=NOW + 8)
     assert {put.ttl for _, put in plan.entries} == {50}
     # The entry's key stays the same; what another writer put since may be the row's again.
-    assert plan.stale == [("people.by_place", Delete(write.entries["by_place"][0], timestamp=NOW))]
+    assert plan.stale == [("people.by_place", Delete(write.entries["by_place"][0], families=(b"p",), timestamp=NOW))]
 
 
 def test_an_update_of_a_row_that_expires_writes_it_whole_until_then() -> None:
