@@ -256,7 +256,7 @@ def _build(
         read = evolve(found, parts=[values[:1] if name in each else values for name, values in fixed])
     buckets, rows = buckets_and_rows(schema, path, read, columns, backwards, order)
     # Under a random salt the newest of the rows with one key decides, so the server must not drop it for its values.
-    by_key = [p for p in residual if all(schema.by_name[name].is_key for name in p.names())]
+    by_key = [p for p in residual if all(of.is_key for of in p.fields())]
     pushed = by_key if path.salt.random else residual
     if path.index is not None:
         pushed = [c.on_entry for c in found.conditions if any(c.asked is p for p in residual)]

@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import CapabilityError, SchemaMismatch
+from hbmodel.errors import CapabilityError, EncodingError, KeyTooLong, SchemaMismatch
 from hbmodel.mapping.mapper import KeyMapper, Values
-from hbmodel.mapping.predicates import Ordering
-from hbmodel.mapping.schema import PRIMARY, Field, TableSchema
+from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.query.executor import Found, page_of, shape
 from hbmodel.query.explanation import Explanation
+from hbmodel.query.in_layout import in_layout
 from hbmodel.query.page_window import PageWindow
 from hbmodel.query.paging import Page, Token
-from hbmodel.query.part import QueryPart, described, rebuilt
+from hbmodel.query.part import QueryPart
 from hbmodel.query.plan import Plan
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.bulk_delete import Progress
@@ -27,6 +27,9 @@ from hbmodel.session.query_runner import QueryRunner
 
 Position = Callable[[Values], bytes | None]
 T = TypeVar("T")
+
+UNPLACED = b"\xff" * 255
+"""Begins the place of an object that has none in the new table's order, because a value does not fit its codec: after all others."""
 
 _END: Any = object()
 """Marks the end of the items."""
@@ -130,7 +133,7 @@ class MergingQueries:
         layouts = self.moves.read(terms.schema)
         if len(layouts) > 1:
             return None
-        return terms if layouts[0] is terms.schema else _in_layout(terms, layouts[0])
+        return terms if layouts[0] is terms.schema else in_layout(terms, layouts[0])
 
     # --- both ---------------------------------------------------------------------------------------------------------
 
@@ -199,14 +202,19 @@ class MergingQueries:
     ) -> Generator[Found, None, None]:
         """The items of the old table, by their places in the new table's path."""
         # Whole objects: any field may be needed to know its position.
-        asked = _in_layout(evolve(terms, selection=None, limit=None, offset=0, index_name=None), replaced)
-        alike = _alike(made, replaced)
-        if alike:
-            path = self.runner.planned(evolve(asked, index_name=made.path.name))
+        whole = evolve(terms, selection=None, limit=None, offset=0, index_name=None)
+        if _alike(made, replaced):
+            path = self.runner.planned(evolve(in_layout(whole, replaced), index_name=made.path.name))
             alike_read = path if path.backwards == made.backwards else path.opposite
             yield from self.runner.found(path.terms, alike_read, wanted, after)
             return
-        plan = self.runner.planned(evolve(asked, ordering=(), backwards=False, index_name=None))
+        if terms.row_bounds:
+            raise CapabilityError(
+                "before() and after() are not possible while objects move to a table with another order: compare fields, or wait until the "
+                "migration is over.",
+                table=terms.schema.table, replaces=replaced.table,
+            )  # fmt: skip
+        plan = self.runner.planned(in_layout(evolve(whole, ordering=(), backwards=False), replaced))
         position, backwards = _position(made), made.backwards
         placed: Iterator[Found] = (
             (at, values)
@@ -220,18 +228,6 @@ class MergingQueries:
             yield from first(wanted, placed, key=lambda found: found[0])
 
 
-def _in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
-    """The same query on the table that the model replaces."""
-    return evolve(
-        terms,
-        schema=layout,
-        predicate=None if terms.predicate is None else rebuilt(layout, described(terms.predicate)),
-        ordering=tuple(Ordering(layout.field(part.field.name), part.desc) for part in terms.ordering),
-        selection=None if terms.selection is None else tuple(layout.field(of.name) for of in terms.selection),
-        index_name=terms.index_name if terms.index_name is None or terms.index_name == PRIMARY else layout.index(terms.index_name).name,
-    )
-
-
 def _alike(made: Plan, layout: TableSchema) -> bool:
     """Whether the old table also has the path of a plan, in the same order."""
     path = made.path
@@ -242,21 +238,30 @@ def _alike(made: Plan, layout: TableSchema) -> bool:
 
 
 def _position(made: Plan) -> Position:
-    """The place of an object with these values in the path of a plan; None if it has none."""
-    path, schema = made.path, made.terms.schema
+    """The place of an object with these values in the path of a plan; None if the path does not contain it."""
+    path, schema, replaced = made.path, made.terms.schema, made.terms.schema.replaces
+    assert replaced is not None, "objects come from its table"
     keys, names = KeyMapper(schema), schema.layout.names
 
     def row(values: Values) -> bytes:
         (found,) = keys.rows([values[name] for name in names])
         return found
 
-    if path.index is None:
-        return lambda values: path.position(row(values))
-    entries = keys.entries_code(path.index)
-    scope = made.scope
-
     def of_entry(values: Values) -> bytes | None:
         first = scope.first(entries(values, row(values)))
         return None if first is None else path.position(first)
 
-    return of_entry
+    if path.index is None:
+        placed: Position = lambda values: path.position(row(values))  # noqa: E731
+    else:
+        entries, scope, placed = keys.entries_code(path.index), made.scope, of_entry
+    remains = KeyMapper(replaced)
+
+    def position(values: Values) -> bytes | None:
+        try:
+            return placed(values)
+        except (EncodingError, KeyTooLong):  # it cannot move, see the report of the migration
+            (found,) = remains.rows([values[name] for name in replaced.layout.names])
+            return UNPLACED + found
+
+    return position

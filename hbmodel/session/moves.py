@@ -7,8 +7,10 @@ from typing import Any, TypeVar
 
 from attrs import evolve
 
-from hbmodel.errors import CapabilityError, SchemaMismatch
+from hbmodel.errors import CapabilityError, EncodingError, SchemaMismatch
+from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.predicates import is_nan
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.migration import DONE, Phase, Side, phase_of
 from hbmodel.protocol.operations import Protocol
@@ -84,9 +86,12 @@ class Moves:
     def _found(self, schema: TableSchema, layouts: Sequence[TableSchema], keys: Sequence[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
         mapper = KeyMapper(schema)
         named = [dict(zip(schema.layout.names, mapper.given(key), strict=False)) for key in keys]
+        for key in named:
+            if not any(_can_have(layout, key) for layout in layouts):
+                mapper.rows([key[name] for name in schema.layout.names])  # a key that no table can have is an error of the caller
         found: list[Any] = [None] * len(named)
         for layout in layouts:
-            lacking = [at for at, obj in enumerate(found) if obj is None]
+            lacking = [at for at, obj in enumerate(found) if obj is None and _can_have(layout, named[at])]
             if lacking:
                 got = get_many(self._view(layout), layout, [named[at] for at in lacking], lambda of=layout: self._bind(of).reader)  # type: ignore[misc]
                 for at, obj in zip(lacking, got, strict=True):
@@ -184,6 +189,18 @@ class Moves:
         phase = self.phase(schema)
         deletes = any(not isinstance(write, PutObject) for write in batch.writes)
         return _of(schema, phase.writes) is batch.schema and (phase.ends or not deletes)
+
+
+def _can_have(layout: TableSchema, key: Mapping[str, Any]) -> bool:
+    """Whether a row of a layout can have this key; its codecs need not be able to store every value of the other layout's."""
+    try:
+        for of in layout.key_fields:
+            value = FieldExpression[Any](of=of).checked(key[of.name])
+            if value != key[of.name] and not is_nan(value):
+                return False
+    except EncodingError:
+        return False
+    return True
 
 
 def _of(schema: TableSchema, side: Side | None) -> TableSchema:

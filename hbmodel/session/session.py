@@ -190,10 +190,10 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
             found: T | None = self._get_as_of(schema, key)
             return found
         try:
-            rows = KeyMapper.rows_code(schema)(key)
+            rows = [] if schema.replaces is not None else KeyMapper.rows_code(schema)(key)
         except UnknownName:  # no row has it
             return None
-        if len(rows) != 1 or schema.replaces is not None:  # buckets of a random salt, or two tables
+        if len(rows) != 1:  # buckets of a random salt, or two tables
             return self.get_many(model, (key,))[0]
         reader = self._bind(schema).reader
         (row,) = self._view(schema).get(schema.table, rows, reader.columns_of_gets)

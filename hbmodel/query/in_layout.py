@@ -1,0 +1,162 @@
+"""The same query on the table that a model replaces, whose fields may have other codecs, and which may have other indexes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+from typing_extensions import override
+
+from hbmodel.errors import EncodingError, OrderNotAvailable, QueryError
+from hbmodel.mapping.computed import ComputedField
+from hbmodel.mapping.elements import element_of
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.model_field import Field
+from hbmodel.mapping.predicates import And, Comparison, Contains, In, Not, Or, Ordering, Predicate, StartsWith, Test, is_nan
+from hbmodel.mapping.schema import PRIMARY, TableSchema
+from hbmodel.query.terms import QueryTerms
+
+Leaf = Comparison | In | StartsWith | Contains
+
+_ORDERED: Mapping[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
+    """A query on the objects of a model as they are in the table that it replaces.
+
+    Conditions are translated by value. A field whose codec cannot store a value there has it in no row. An index that the table
+    does not have is not read.
+
+    Args:
+        terms: of the query on the model.
+        layout: of the replaced table.
+
+    Raises:
+        OrderNotAvailable: the order is that of a computed field which the replaced model does not declare.
+    """
+    index = terms.index_name
+    if index is not None and index != PRIMARY and index not in layout.indexes:
+        index = None
+    selection = None if terms.selection is None else tuple(_field(of, layout) for of in terms.selection)
+    predicate = None if terms.predicate is None else _translated(terms.predicate, layout)
+    ordering = tuple(_ordering(part, layout) for part in terms.ordering)
+    return evolve(terms, schema=layout, predicate=predicate, ordering=ordering, selection=selection, index_name=index)
+
+
+def _field(of: Field, layout: TableSchema) -> Field:
+    """The field as the layout has it. One that only the model computes takes the values that rows of the layout hold."""
+    if not isinstance(of, ComputedField):
+        return layout.by_name[of.name]
+    other = layout.by_name.get(of.name)
+    if other is not None and other.derivation == of.derivation:
+        return other
+    return evolve(of, forms=(_as_it_is,) * len(of.of))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _ordering(part: Ordering, layout: TableSchema) -> Ordering:
+    of = _field(part.field, layout)
+    if of is not layout.by_name.get(of.name):
+        raise OrderNotAvailable(
+            "The objects are still in the table that the model replaces, which has no path with this order: sort the items yourself, or "
+            "wait until the migration has begun.",
+            table=layout.table, fields=[of.name],
+        )  # fmt: skip
+    return Ordering(of, part.desc)
+
+
+def _translated(predicate: Predicate, layout: TableSchema) -> Predicate:
+    match predicate:
+        case And(parts):
+            return And(tuple(_translated(part, layout) for part in parts))
+        case Or(parts):
+            return Or(tuple(_translated(part, layout) for part in parts))
+        case Not((part,)):
+            return Not((_translated(part, layout),))
+        case Comparison() | In() | StartsWith() | Contains():
+            return _leaf(predicate, _field(predicate.field, layout), layout)
+    raise AssertionError(predicate)
+
+
+def _leaf(leaf: Leaf, of: Field, layout: TableSchema) -> Predicate:
+    if of is not layout.by_name.get(of.name):  # computed from values, which no path has
+        return OnValues(evolve(leaf, field=of), of)
+    if of.codec.spec == leaf.field.codec.spec:
+        return _with_field(leaf, of)
+    try:
+        return _by_value(leaf, FieldExpression[Any](of=of, model=layout.model.__name__))
+    except (EncodingError, QueryError):  # the layout's codec cannot ask for it
+        return OnValues(leaf, of)
+
+
+def _with_field(leaf: Leaf, of: Field) -> Predicate:
+    if not isinstance(leaf, Contains):
+        return evolve(leaf, field=of)
+    element = element_of(of)
+    return OnValues(leaf, of) if element is None else Contains(of, element, leaf.values)
+
+
+def _by_value(leaf: Leaf, field: FieldExpression[Any]) -> Predicate:
+    match leaf:
+        case Comparison(_, "=", value):
+            return In(field.of, _stored(field, (value,)))
+        case Comparison(_, "!=", value):
+            return Not((In(field.of, _stored(field, (value,))),))
+        case Comparison(_, ordered, value):
+            found: Predicate = _ORDERED[ordered](field, value)
+            return found
+        case In(_, values):
+            return In(field.of, _stored(field, values))
+        case StartsWith(_, prefix):
+            return field.startswith(prefix)
+        case Contains(_, _, values):
+            element = element_of(field.of)
+            if element is None:
+                return OnValues(leaf, field.of)
+            return Contains(field.of, element, _stored(FieldExpression[Any](of=element), values))
+    raise AssertionError(leaf)
+
+
+def _stored(field: FieldExpression[Any], values: Sequence[Any]) -> tuple[Any, ...]:
+    """Those of some values that rows can hold exactly."""
+    found: list[Any] = []
+    for value in values:
+        if value is None and not field.of.nullable:
+            continue
+        try:
+            stored = field.checked(value)
+        except EncodingError:
+            continue
+        if stored == value or (is_nan(stored) and is_nan(value)):  # else the codec rounds
+            found.append(stored)
+    return tuple(found)
+
+
+@frozen(eq=False, repr=False)
+class OnValues(Predicate):
+    """A condition of the model that the layout's codecs cannot express: it is tested on the values that were read.
+
+    Attributes:
+        tested: the condition.
+        field: whose value it needs.
+    """
+
+    tested: Predicate
+    field: Field
+
+    @override
+    def test(self) -> Test:
+        return self.tested.test()
+
+    @override
+    def fields(self) -> tuple[Field, ...]:
+        return (self.field,)
+
+    @override
+    def canonical(self) -> tuple[Any, ...]:
+        return ("values", self.tested.canonical())
