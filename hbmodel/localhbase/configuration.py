@@ -156,12 +156,15 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
 
 
 _GATEWAY_PROPERTIES = {
-    # A server that is gone becomes an error of the gateway's caller after 20 to 60 seconds, and one that is back within ten is not noticed
-    # by most calls. With HBase's defaults a call may wait for twenty minutes. The location of a region is looked up with retries of its own
-    # inside those of the call, by one call at a time, and each asks ZooKeeper with retries, too: hence the low numbers further in.
-    "hbase.client.operation.timeout": "30000",
+    # What is answered about a server that is gone comes before the caller hangs up, by default after 30 seconds, so that it learns the
+    # reason: the last attempt may begin at the end of the time for an operation, and takes up to twelve seconds if ZooKeeper is gone too.
+    # A server that is back within ten seconds is not noticed by most calls. With HBase's defaults a call may wait for twenty minutes. The
+    # location of a region is looked up with retries of its own inside those of the call, by one call at a time, and each asks ZooKeeper
+    # with retries, too: hence the low numbers further in.
+    "hbase.client.operation.timeout": "15000",
     "hbase.client.meta.operation.timeout": "5000",
-    "hbase.rpc.timeout": "20000",
+    "hbase.rpc.timeout": "10000",
+    "hbase.client.scanner.timeout.period": "15000",
     "hbase.client.retries.number": "7",
     "zookeeper.recovery.retry": "1",
     "zookeeper.recovery.retry.intervalmill": "200",

@@ -22,6 +22,7 @@ from hbmodel.localhbase import directory as directories
 from hbmodel.localhbase.java import Java
 from hbmodel.localhbase.locks import file_lock
 from hbmodel.localhbase.processes import Process
+from hbmodel.store.gateway.connection import Wire
 from tests.support.examples import examples
 from tests.support.waiting import wait_until
 
@@ -231,6 +232,16 @@ def test_the_commands_of_the_three_processes(tmp_path: Path) -> None:
     assert "org.apache.hadoop.hbase.thrift2.ThriftServer" in thrift2
     assert all(configuration.mark(tmp_path) in command for command in (server, thrift1, thrift2))
     assert "--add-opens=java.base/java.nio=ALL-UNNAMED" in server
+
+
+def test_the_gateway_answers_before_its_caller_hangs_up() -> None:
+    gateway = configuration.site_properties("thrift2", Path("/d"), Settings(), PORTS)
+    operation, rpc, scan = (
+        int(gateway[f"hbase.{name}"]) / 1000 for name in ("client.operation.timeout", "rpc.timeout", "client.scanner.timeout.period")
+    )
+    last_attempt = 12  # seconds, measured with ZooKeeper away
+    assert max(operation, scan) + last_attempt < Wire().timeout
+    assert rpc < operation
 
 
 def test_given_properties_win_and_gateway_properties_are_for_gateways() -> None:

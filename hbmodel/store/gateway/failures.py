@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from itertools import takewhile
 from typing import Any
 
 from hbmodel.errors import (
@@ -66,6 +67,9 @@ _PASSING = (
     "ScannerResetException",
     "OutOfOrderScannerNextException",
     "LeaseException",
+    # ZooKeeper did not tell where the region is, or the rows of a scan did not come; both have no name of their own.
+    "could not be completed in ",
+    "Failed to get result within timeout",
 )
 
 # The gateway fails with an exception of Java's own where a region has no server, such as a daughter of a split that is not open yet.
@@ -73,6 +77,9 @@ _NO_SERVER = ("Internal error processing getAllRegionLocations", "Internal error
 
 # How the HBase client in the Thrift2 gateway reports a call that failed row by row ("RetriesExhaustedWithDetailsException").
 _FAILED_ACTIONS = re.compile(r"Failed \d+ actions?: (.*): \d+ times?, servers with issues: ", re.DOTALL)
+
+# The beginning of a line about one attempt ("RetriesExhaustedException"): when it was, and by whom.
+_ATTEMPT = re.compile(r"^\S+, (?:RpcRetryingCaller\{[^}]*\}, )?")
 
 
 def message_of(failure: Exception) -> str:
@@ -84,11 +91,18 @@ def message_of(failure: Exception) -> str:
 
 
 def reason_of(failure: Exception) -> str:
-    """What happened, in one line, without Java's stack: the first line of a Thrift exception's text where that says it."""
+    """What happened, in one line, without Java's stack: the first line of a Thrift exception's text.
+
+    HBase's client lists what its attempts met below a line that ends in "exceptions:"; the last of these is appended.
+    """
     message = message_of(failure)
     if _has(message, _NO_SERVER):
         return "A region of the table has no server: it is being split or moved, or HBase cannot open it."
-    return message.strip().partition("\n")[0].strip()
+    first, *more = message.strip().splitlines() or [""]
+    if not first.rstrip().endswith("exceptions:"):
+        return first.strip()
+    attempts = [line for line in takewhile(str.strip, more) if not line.startswith("\t")]
+    return " ".join([first.strip(), *(_ATTEMPT.sub("", line).strip() for line in attempts[-1:])])
 
 
 def is_passing(failure: Exception, name: str = "") -> bool:

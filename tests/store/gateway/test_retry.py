@@ -427,6 +427,43 @@ def test_passing_conditions_are_known_by_name() -> None:
     assert not is_passing(Refusal(""))
 
 
+ATTEMPT = "2026-11-26T20:54:51.516Z, RpcRetryingCaller{globalStartTime=2026-11-26T20:54:20.711Z, pause=100, maxAttempts=2}, "
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (f"x.RetriesExhaustedException: Failed after attempts=2, exceptions:\n{ATTEMPT}a.B: one\n{ATTEMPT}a.C: two\n\n\tat y", "a.C: two"),
+        (f"Failed after attempts=2, exceptions:\n{ATTEMPT}a.B: one\n{ATTEMPT}a.C: two\n\n", "a.C: two"),
+        ("Failed after attempts=1, exceptions:\n2026-11-26T20:54:51.516Z, a.C: two\n\tat y", "a.C: two"),
+    ],
+)
+def test_the_reason_quotes_what_the_last_attempt_met(message: str, reason: str) -> None:
+    found = reason_of(Refusal(message))
+    assert found == message.partition("\n")[0] + " " + reason
+
+
+def test_a_list_of_attempts_may_be_empty() -> None:
+    assert reason_of(Refusal("Failed after attempts=0, exceptions:\n")) == "Failed after attempts=0, exceptions:"
+    assert reason_of(Refusal("")) == ""
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "x.DoNotRetryIOException: Zookeeper LIST could not be completed in 10000 ms",
+        "java.io.IOException: Failed to get result within timeout, timeout=60000ms",
+    ],
+)
+@pytest.mark.parametrize(("effect", "kind"), [(Idempotence.ANEW, UnknownOutcome), (Idempotence.NONE, StoreUnavailable)])
+def test_a_cluster_that_does_not_answer_the_gateway_refuses_nothing(message: str, effect: Idempotence, kind: type[StoreError]) -> None:
+    """An attempt before the one that failed so may have been carried out."""
+    caller_, _ = caller({"receive": [Refusal(message)] * 3})
+    with pytest.raises(kind) as caught:
+        caller_.run(effect, once)
+    assert caught.value.reason == message
+
+
 # --- a gateway of our own ---------------------------------------------------------------------------------------------
 
 
