@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
-from hbmodel.errors import ConflictError, SessionClosed, SessionError, UnknownField
+from hbmodel.errors import ConflictError, HbmodelError, PartialWrite, SessionClosed, SessionError, UnknownField, UnknownOutcome
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.checks.numbers import whole_number
@@ -81,7 +81,11 @@ def _called(session: R, function: Callable[[R], T]) -> T:
 
 
 def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[float]) -> T:
-    """Runs a function and commits, and repeats both after each wait while the result is `ConflictError`; see `Session.retry`."""
+    """Runs a function and commits, and repeats both after each wait while the result is `ConflictError`; see `Session.retry`.
+
+    A commit that fails has written nothing, and its calls are dropped, unless the error is one of those after which only the session
+    can tell, or finish, what it has begun.
+    """
     while True:
         try:
             result = _called(session, function)
@@ -92,5 +96,11 @@ def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[
             if wait is None:
                 raise
             time.sleep(wait)
+        except (PartialWrite, UnknownOutcome):
+            raise
+        except HbmodelError:
+            with suppress(SessionClosed):
+                session.discard()
+            raise
         else:
             return result

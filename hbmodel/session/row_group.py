@@ -175,6 +175,8 @@ class RowGroup:
     def retry(self, function: Callable[[Self], R], *, attempts: int = RETRIES) -> R:
         """Runs a function that reads and changes objects through the group, and commits; repeats both after a `ConflictError`.
 
+        After another error nothing is pending, except after `PartialWrite` and `UnknownOutcome`; see `Session.retry`.
+
         Args:
             function: called with the group; its result is returned.
             attempts: the maximum number of runs. A random, growing wait separates two of them.

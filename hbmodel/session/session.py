@@ -359,8 +359,8 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
     def retry(self, function: Callable[[Self], T], *, attempts: int = RETRIES) -> T:
         """Runs a function and commits the writes that it leaves pending; repeats both while the result is `ConflictError`.
 
-        Between attempts, and if the function raises another error, pending writes are discarded. A random, growing time passes between
-        attempts. The function must itself read the objects that it changes, through the session that it is given.
+        Between attempts, and if the function fails, or the commit without having written anything, pending writes are discarded. A random,
+        growing time passes between attempts. The function must itself read the objects that it changes, through the session it is given.
 
         Args:
             function: called with the session; its result is returned.
@@ -368,7 +368,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
 
         Raises:
             ConflictError: the error of the last attempt.
-            PartialWrite: some objects are written and others in conflict, so another run would not be the same.
+            PartialWrite: some objects are written, and others in conflict; or `pending`, as after `UnknownOutcome`, until `commit()`.
             SessionError: calls are pending already.
         """
         waits = waits_between(attempts)

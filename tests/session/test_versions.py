@@ -18,7 +18,7 @@ from hbmodel.store import ConditionalChange, Put
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.tables.registration import ABSENT, READABLE
 from tests.support.beds import HBASE, Bed, cells_of, fresh, rows_of, set_state
-from tests.support.faulty import FaultyStore, RecordingStore, failures_of
+from tests.support.faulty import MODES, FaultyStore, RecordingStore, failures_of
 from tests.support.lease_clock import LeaseClock
 
 
@@ -413,6 +413,55 @@ def test_a_retry_runs_its_function_again_and_gives_up_in_the_end() -> None:
             session.retry(count_on, attempts=0)
         runs = 100
         assert session.retry(count_on, attempts=1) == 2
+
+
+def test_a_retry_leaves_nothing_pending_that_failed_for_good() -> None:
+    """Whichever call to the store fails: nothing is written and pending, or the session can finish it, and the next retry goes through."""
+    with fresh(Account) as inner:
+        with hb.Session(inner) as session:
+            session.add_all(Account(name=name, owner=f"o{name}") for name in "ab")
+        for mode in MODES:
+            at, done = 0, False
+            while not done:
+                before = account(hb.Session(inner)).balance
+                store = FaultyStore(inner, at, mode)
+                session = hb.Session(store)
+                try:
+                    session.retry(count_on)
+                    done = at >= len(store.calls)
+                except hb.HbmodelError as error:
+                    unclear = isinstance(error, hb.PartialWrite | hb.UnknownOutcome)
+                    assert repr(session).endswith(f"{int(unclear)} pending)")
+                    if unclear:
+                        with pytest.raises(hb.SessionError, match="Commit or discard pending calls"):
+                            session.retry(count_on)
+                        session.commit()
+                    else:
+                        assert account(hb.Session(inner)).balance == before
+                        session.retry(count_on)
+                assert account(hb.Session(inner)).balance == before + 1
+                at += 1
+            assert at > 3
+
+
+@pytest.mark.parametrize("error", [hb.KeyTooLong, hb.SchemaMismatch, hb.IndexUnavailable, hb.StoreUnavailable])
+def test_a_retry_whose_commit_is_refused_can_be_made_again(error: type[hb.HbmodelError], monkeypatch: pytest.MonkeyPatch) -> None:
+    with fresh(Account) as store:
+        session = hb.Session(store)
+        session.add(Account(name="a", owner="ann"))
+        session.commit()
+
+        def refuse(*_: object) -> None:
+            raise error("Refused, on purpose.")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(session._work, "_run", refuse)
+            with pytest.raises(error):
+                session.retry(count_on)
+        assert repr(session).endswith("0 pending)")
+        assert session.retry(count_on) == 1
+        with pytest.raises(hb.SessionClosed):
+            session.retry(hb.Session.close)
 
 
 # --- lost answers -----------------------------------------------------------------------------------------------------
