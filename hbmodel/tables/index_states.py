@@ -19,7 +19,7 @@ from hbmodel.store.values import Delete
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.declared import SplitsOption, plan_tables
 from hbmodel.tables.index_tables import may_be_taken, unused
-from hbmodel.tables.matching import check_layout, same_entries, state_of_index
+from hbmodel.tables.matching import check_layout, generation_of, named_anew, same_entries, state_of_index
 from hbmodel.tables.other_programs import Drain, OtherPrograms, Waited
 from hbmodel.tables.range_claims import WORK, work_row
 from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
@@ -134,12 +134,12 @@ class IndexStates:
         schema = self._schema
         index = schema.index(self.name)
         if state is None or not state.entry.get("creating") or not same_entries(index, state):
-            existing, generation = set(self.store.tables()), 0 if state is None else state.generation
+            existing, generation = set(self.store.tables()), generation_of(index, state, found)
             name = index.table if generation == 0 else f"{index.table}.{generation + 1}"
             while name in existing:
                 generation += 1
                 name = f"{index.table}.{generation + 1}"
-            spec = {"spec": index.spec, "stored": index.stored_spec}
+            spec = {"spec": index.spec, "stored": index.stored_spec, **named_anew(index, state)}
             strays = [] if state is None else state.begun
             self._change(found, state, state=ABSENT, table=name, generation=generation, creating=True, strays=strays, **spec)
             return
@@ -215,7 +215,10 @@ class IndexStates:
 
     def _known(self) -> IndexState:
         """What the registry says of the index; raises `UnknownIndex` where it has none of this name."""
-        state = self.state(self.registered()) if isinstance(self.name, str) else None
+        state = None
+        if isinstance(self.name, str):
+            found = self.registered()
+            state = self.state(found) or found.dropped(self.name)
         if state is None:
             raise UnknownIndex("The table has no such index: hb.index_status() lists them.", table=self.place.table, index=str(self.name))
         return state

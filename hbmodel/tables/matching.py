@@ -6,7 +6,7 @@ the names that each has had, so that programs from before and after a rename use
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from attrs import frozen
@@ -53,7 +53,7 @@ class MatchedIndexes:
         states: of declared indexes that are registered, by the declared name.
         undeclared: the others that are registered.
         ambiguous: names of declared indexes of which it cannot be said which registered one they are.
-        taken: declared indexes that are not registered, whose names another one has had, by name.
+        taken: declared indexes that are not registered, or not by that name, whose names another one has or has had, by name.
     """
 
     states: Mapping[str, IndexState]
@@ -193,29 +193,62 @@ def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any]
 
 
 def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
-    """Finds the registered index of each declared one: by a name that it has or has had, else by its entries if only one has them."""
+    """Finds the registered index of each declared one.
+
+    That is one with a table that has the name, or has had it; else the only one with its entries; else one without a table, by the name
+    of its cell. The last has nothing to keep, so that an index of the declared name comes before one that says `was`.
+    """
     free = dict(found.indexes)
     states: dict[str, IndexState] = {}
+
+    def take(pairs: Iterable[tuple[str, str]]) -> None:
+        for name, cell in pairs:
+            if name not in states and cell in free:
+                states[name] = free.pop(cell)
+
     by_name = [
         (_likeness(index, state), name, cell)
         for name, index in schema.indexes.items()
         for cell, state in found.indexes.items()
-        if {name, index.was} & {state.name, *state.was}
+        if state.tables and {name, index.was} & {state.name, *state.was}
     ]
-    for _, name, cell in sorted(by_name, key=lambda pair: pair[0], reverse=True):
-        if name not in states and cell in free:
-            states[name] = free.pop(cell)
+    take((name, cell) for _, name, cell in sorted(by_name, key=lambda pair: pair[0], reverse=True))
+    empty = {cell for cell, state in free.items() if not state.tables}
+    own = {name for name, index in schema.indexes.items() if {name, index.was} & empty}
     ambiguous: list[str] = []
-    wanting = [index for name, index in schema.indexes.items() if name not in states]
-    for index in wanting:
-        alike = [state for state in free.values() if state.state != ABSENT and same_entries(index, state)]
-        others = [other for other in wanting if canonical_json(other.stored_spec) == canonical_json(index.stored_spec)]
-        if len(alike) == len(others) == 1:
-            states[index.name] = free.pop(alike[0].cell)
-        elif alike:
-            ambiguous.append(index.name)
-    taken = {name: found.indexes[name] for name in schema.indexes if name not in states and name in found.indexes}
-    return MatchedIndexes(states, list(free.values()), ambiguous, taken)
+    for wanting in (
+        [index for name, index in schema.indexes.items() if name not in states and (name in own) == late] for late in (False, True)
+    ):
+        for index in wanting:
+            alike = [state for state in free.values() if state.state != ABSENT and same_entries(index, state)]
+            others = [other for other in wanting if canonical_json(other.stored_spec) == canonical_json(index.stored_spec)]
+            if len(alike) == len(others) == 1:
+                take([(index.name, alike[0].cell)])
+            elif alike:
+                ambiguous.append(index.name)
+    take((name, cell) for name in schema.indexes for cell in empty if cell == name)
+    take((name, cell) for name, index in schema.indexes.items() for cell in empty if cell == index.was)
+    taken = dict(_taken(schema, found, states))
+    for name in taken:
+        if name in states:
+            state = states.pop(name)
+            free[state.cell] = state
+    return MatchedIndexes(states, list(free.values()), [name for name in ambiguous if name not in states], taken)
+
+
+def _taken(schema: TableSchema, found: Registration, states: Mapping[str, IndexState]) -> Iterator[tuple[str, IndexState]]:
+    """Declared names under which programs would mean two indexes: each with the other one."""
+    names = {state.cell: {state.name, *state.was} for state in found.indexes.values() if state.tables}
+    for name, state in states.items():
+        if renamed_index(schema.indexes[name], state) is not None:
+            names[state.cell] = {name}  # those that exchange their names do so together
+    for name, index in schema.indexes.items():
+        own = states.get(name)
+        if own is None or not own.tables or renamed_index(index, own) is not None:
+            for cell, held in names.items():
+                if (own is None or cell != own.cell) and name in {*held, *([cell] if own is None else [])}:
+                    yield name, found.indexes[cell]
+                    break
 
 
 def _likeness(index: Index, state: IndexState) -> tuple[bool, ...]:
@@ -228,10 +261,27 @@ def state_of_index(schema: TableSchema, found: Registration, name: str) -> Index
 
 
 def renamed_index(index: Index, state: IndexState) -> Mapping[str, Any] | None:
-    """What changes in the registry's entry of an index that has got another name; None where it knows the name."""
-    if index.name in {state.name, *state.was}:
+    """What changes in the registry's entry of an index that has got another name; None where it knows the name, or has no table."""
+    if not state.tables or index.name in {state.name, *state.was}:
         return None
     return {"name": index.name, "was": sorted({state.name, *state.was})}
+
+
+def named_anew(index: Index, state: IndexState | None) -> dict[str, Any]:
+    """The names in the registry's entry of an index that gets a table."""
+    if state is None:
+        return {}
+    if state.tables:
+        return dict(renamed_index(index, state) or {})
+    former = sorted({*state.former} - {index.name})
+    was = [] if index.name == state.cell else [state.cell]
+    return {"name": index.name, "was": was, **({"former": former} if former else {})}
+
+
+def generation_of(index: Index, state: IndexState | None, found: Registration) -> int:
+    """How many tables an index of a name may have had, also as another index of the registry that is dropped by now."""
+    before = [state.generation for state in found.indexes.values() if index.name in state.former]
+    return max([0 if state is None else state.generation, *before])
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

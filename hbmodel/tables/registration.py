@@ -62,6 +62,7 @@ class IndexState:
         name: that it has.
         cell: the name that it was first registered with, by which the registry keeps it.
         was: the names that it has had.
+        former: other names under which it has been dropped; they are free for other indexes.
         entry: all that the registry holds of it, in JSON; a newer version of this library may have added to it.
     """
 
@@ -74,6 +75,7 @@ class IndexState:
     cell: str = ""
     was: Sequence[str] = ()
     entry: Mapping[str, Any] = field(factory=dict, repr=False)
+    former: Sequence[str] = ()
 
     @property
     def filled(self) -> Sequence[str]:
@@ -130,6 +132,10 @@ class Registration:
         """The index that has a name, else the one that has had it."""
         states = self.indexes.values()
         return next((state for state in states if state.name == name), None) or next((s for s in states if name in s.was), None)
+
+    def dropped(self, name: str) -> IndexState | None:
+        """An index that had a name when it was dropped."""
+        return next((state for state in self.indexes.values() if name in state.former and not state.tables), None)
 
 
 @frozen(eq=False)

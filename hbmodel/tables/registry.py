@@ -34,7 +34,17 @@ from hbmodel.tables.matching import (
 from hbmodel.tables.members import with_members, with_members_alone
 from hbmodel.tables.moves import FROM, MOVE, check_moves, read_move
 from hbmodel.tables.registration import ABSENT, READABLE, Binding, IndexState, Registration, RowState, as_live
-from hbmodel.tables.registry_cells import begun, cells_of, check_rows, first_rows, index_state, matched_states, row_state, written_columns
+from hbmodel.tables.registry_cells import (
+    begun,
+    cells_of,
+    check_rows,
+    first_rows,
+    index_state,
+    matched_states,
+    row_state,
+    shown,
+    written_columns,
+)
 from hbmodel.tables.roll_lines import FROM_THE_START, LISTED, MARKED, listed_since, next_revision
 
 REGISTRY_TABLE = "hbmodel"
@@ -117,7 +127,7 @@ class Registry:
             rows = row_state(None if state is None else state.value, indexes)
             if isinstance(layout, dict) and rows is not None:
                 since, move = 0 if state is None else state.timestamp, read_move(schema.table, row.columns)
-                return Registration(layout, indexes, rows, cells_of(row), since, move, listed_since(row))
+                return Registration(layout, shown(indexes), rows, cells_of(row), since, move, listed_since(row))
         except (ValueError, TypeError, KeyError):
             pass  # reported below, as for JSON of another shape
         raise StoreError(
@@ -300,7 +310,7 @@ class Registry:
         """Changes how rows are live, unless another program has changed that since it was read; returns whether it was changed."""
         return self._change_state(schema, ROWS, found, {"state": rows})
 
-    def change_index(self, schema: TableSchema | Place, name: str, found: Registration, **changes: Any) -> bool:
+    def change_index(self, schema: TableSchema | Place, name: str, found: Registration, /, **changes: Any) -> bool:
         """Changes the entry of an index, by the name of its cell, unless it changed since it was read; returns whether it did."""
         entry = dict(found.indexes[name].entry) if name in found.indexes else {}
         return self._change_state(schema, index_cell(name), found, {**entry, **changes})

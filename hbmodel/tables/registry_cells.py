@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from attrs import evolve
+
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Cell, Row
-from hbmodel.tables.matching import match_indexes, same_entries
+from hbmodel.tables.matching import match_indexes, named_anew, same_entries
 from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, IndexState, Registration, RowState
 
 
@@ -35,6 +37,9 @@ def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, A
     If a build has created it, the table that the build named is the one to build. With a new primary table it is the declared one.
     """
     entry = {} if state is None else dict(state.entry)
+    if state is not None and not state.tables:
+        entry = {name: value for name, value in entry.items() if name not in {"name", "was", "former"}}
+        entry |= named_anew(index, state) if new_state == READABLE else {"former": list(state.former)} if state.former else {}
     if state is not None and entry.get("creating") and not same_entries(index, state):
         entry = {**entry, "creating": False, "strays": sorted({*entry.get("strays", ()), state.table})}
     if new_state == READABLE:
@@ -43,11 +48,22 @@ def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, A
 
 
 def index_state(name: str, cell: Cell) -> IndexState:
-    """One index's entry, by the name of its cell; what a newer version of this library has added to it is left alone."""
+    """One index's entry, by the name of its cell; what a newer version of this library has added to it is left alone.
+
+    The names that an index has had say whose tables programs mean. An index without a table gives them up: it is called as its cell.
+    """
     entry = json.loads(cell.value)
     state, table, spec = str(entry["state"]), str(entry["table"]), dict(entry["spec"])
     generation, current, was = int(entry.get("generation", 0)), str(entry.get("name", name)), tuple(map(str, entry.get("was", ())))
-    return IndexState(state, table, spec, cell.timestamp, generation, current, name, was, entry)
+    former = tuple(map(str, entry.get("former", ())))
+    found = IndexState(state, table, spec, cell.timestamp, generation, current, name, was, entry, former)
+    return found if found.tables else evolve(found, name=name, was=(), former=tuple(sorted({current, *was, *former} - {name})))
+
+
+def shown(indexes: Mapping[str, IndexState]) -> dict[str, IndexState]:
+    """The indexes of an entry, without those that have no table and whose name an index with a table has, or has had."""
+    taken = {name for state in indexes.values() if state.tables for name in (state.name, *state.was)}
+    return {cell: state for cell, state in indexes.items() if state.tables or state.name not in taken}
 
 
 def check_rows(schema: TableSchema, found: Registration) -> None:
