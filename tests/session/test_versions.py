@@ -309,7 +309,10 @@ def test_a_commit_of_many_rows_costs_one_call_per_table_and_phase(atomic_bed: Be
     session = atomic_bed.use(Account, Ticket)
     session.add_all(Account(name=f"a{n:04}", owner="ann") for n in range(1000))
     session.commit()
-    asked = ["get hbmodel", "get accounts", "put hbmodel", "get hbmodel"]
+    # In HBase the first write of a model puts a line on the writers' roll, which tells the server's time too.
+    roll = ["check_and_put hbmodel"] if atomic_bed.real else []
+    clock = [] if atomic_bed.real else ["put hbmodel", "get hbmodel"]
+    asked = [*roll, "get hbmodel", "get accounts", *clock]
     entries = "put accounts.by_owner"  # put before the rows, verified after them
     assert atomic_bed.store.told() == [*asked, entries, "check_and_mutate_many accounts", entries]
     held = session.query(Account).where(Account.owner == "ann").all()
@@ -321,7 +324,7 @@ def test_a_commit_of_many_rows_costs_one_call_per_table_and_phase(atomic_bed: Be
     assert atomic_bed.store.told() == ["get accounts", *writes]
     session.add_all(Ticket(name=f"t{n:04}", state="open") for n in range(1000))
     session.commit()
-    assert atomic_bed.store.told() == ["get hbmodel", "get tickets", "check_and_mutate_many tickets"]
+    assert atomic_bed.store.told() == [*roll, "get hbmodel", "get tickets", "check_and_mutate_many tickets"]
 
 
 def test_load_overwrites_and_the_last_of_a_repeated_key_wins(atomic_bed: Bed) -> None:
