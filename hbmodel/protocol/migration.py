@@ -20,6 +20,7 @@ from hbmodel.protocol.expiry import end_of_adopted, end_of_live, end_of_unindexe
 from hbmodel.protocol.index_build import ADOPTED, RowIndexer
 from hbmodel.protocol.indexed_batch import by_table
 from hbmodel.protocol.operations import CheckLease, Protocol, PutRows, Together
+from hbmodel.protocol.undeclared_cells import undeclared_cells
 from hbmodel.protocol.unindexed_plan import nothing_to_store
 from hbmodel.protocol.writes import without_nulls
 from hbmodel.store.values import Put, Row
@@ -177,6 +178,7 @@ class RowMover:
             cells[target.expiry_column] = end_value(end)
         if not cells:
             raise nothing_to_store(target, key)
+        cells |= undeclared_cells(self.reader.schema, target, row)
         entries: Sequence[tuple[str, Put]] = ()
         if self.indexes:
             made = self._indexer.of(_CopiedRow(key, {column: _CopiedCell(value, timestamp) for column, value in cells.items()}))

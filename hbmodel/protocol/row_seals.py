@@ -20,6 +20,7 @@ from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.indexed_plan import DEAD, OldRow, RowPlan
 from hbmodel.protocol.move_marks import mark_of
+from hbmodel.protocol.undeclared_cells import undeclared_cells
 from hbmodel.protocol.versioned_plan import Sent, VersionedRowPlanner
 from hbmodel.protocol.versioned_write import SentChanges
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, put_object
@@ -130,7 +131,9 @@ class Way:
                 "A program that crashed was moving the object to another key: finish the move with rekey() first.",
                 table=self.source.schema.table, key=row.row, other=mark.other,
             )  # fmt: skip
-        return evolve(put_object(self.target.schema, self.reader.make(self.reader.values(row))), version=0)
+        write = put_object(self.target.schema, self.reader.make(self.reader.values(row)))
+        others = undeclared_cells(self.source.schema, self.target.schema, row)
+        return evolve(write, version=0, cells={**write.cells, **others} if others else write.cells)
 
     def close(self, row: bytes, old: OldRow, now: int) -> tuple[RowPlan, ConditionalChange]:
         """Deletes a sealed row whose copy exists; its dead marker is sealed too."""

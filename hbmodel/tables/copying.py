@@ -13,6 +13,7 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.migration import MovedRow, copy_rows
 from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.undeclared_cells import undeclared_cells
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
@@ -188,7 +189,7 @@ class Copying:
             if other is None or not target.exists(other):
                 missing.append(row)
             else:
-                differing += reader.values(own[row.source]) != target.values(other)
+                differing += reader.values(own[row.source]) != target.values(other) or self._lacks(own[row.source], other)
         if mend and missing:
             # A row that is absent then was deleted, by a program that was suspended until the deletes ended, or it has expired.
             self._carry_all([own[row.source] for row in missing], missing, since)
@@ -196,6 +197,11 @@ class Copying:
         return Compared(
             found.rows + len(moved), found.missing + len(missing), found.differing + differing, found.refused + len(refused), samples[:20]
         )
+
+    def _lacks(self, row: Row, other: Row) -> bool:
+        """Whether a cell that the models do not declare is not the same in the other table."""
+        there = {column: cell.value for column, cell in other.columns.items()}
+        return any(there.get(column) != value for column, value in undeclared_cells(self._source, self._target, row).items())
 
     def _carry_all(self, rows: Sequence[Row], moved: Sequence[MovedRow], since: int) -> None:
         """Brings rows into the other table, by as many plans as that takes."""

@@ -1,0 +1,37 @@
+"""Cells of a row that its model does not declare, and where they go when the row moves to another table."""
+
+from __future__ import annotations
+
+from hbmodel.errors import MigrationError
+from hbmodel.mapping.schema import SPARE_FLAG_QUALIFIER, TableSchema
+from hbmodel.store.values import Row
+
+
+def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict[bytes, bytes]:
+    """The cells of a row that its layout does not declare, such as those of a newer program's column, by their columns in the other table.
+
+    Raises:
+        MigrationError: the other table has no place for one.
+    """
+    found: dict[bytes, bytes] = {}
+    own, theirs = _columns_of(source), _columns_of(target)
+    for column, cell in row.columns.items():
+        if column in own or source.is_system(column):
+            continue
+        family, _, qualifier = column.partition(b":")
+        place = target.family + b":" + qualifier if family == source.family else column
+        known = place in theirs or target.is_system(place)
+        if known or place.partition(b":")[0] not in target.family_names:
+            raise MigrationError(
+                "The row has a cell that the model does not declare, and the other table has no place for it: declare a column for it in "
+                "both models, or delete the cell.",
+                table=source.table, key=row.row, column=column.decode("latin-1"),
+            )  # fmt: skip
+        found[place] = cell.value
+    return found
+
+
+def _columns_of(schema: TableSchema) -> frozenset[bytes]:
+    """What a model without map columns may write in a row, except system cells: its fields, existence flags and the mark of a move."""
+    declared = () if schema.exists_column is None else (schema.exists_column,)
+    return frozenset((schema.family + b":" + SPARE_FLAG_QUALIFIER, schema.move_column, *declared, *(of.column for of in schema.columns)))
