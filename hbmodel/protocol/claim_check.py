@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hbmodel.errors import UniqueViolation
-from hbmodel.mapping.schema import Index
+from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol, ReadClock
 from hbmodel.protocol.unique_claim import (
     RELEASED,
@@ -21,6 +21,7 @@ from hbmodel.protocol.unique_claim import (
     fence,
     held_claims,
     owner_of,
+    put_fences,
     read_claims,
 )
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
@@ -43,6 +44,20 @@ def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
     held = {row.row: held_claims(planner, planner.old(row)) for row in rows}
     found = yield from read_claims(planner, [claim for claims in held.values() for claim in claims])
     return [row for row in rows if any((cell := found.get(c)) is None or owner_of(cell.value) != row.row for c in held[row.row])]
+
+
+def claiming(schema: TableSchema, index: Index, written: Sequence[Index]) -> Sequence[Index]:
+    """The indexes of a planner that claims the values of one unique index alone.
+
+    Those whose entries answer for rows come along: what fences a row puts them again.
+
+    Args:
+        schema: the schema of the model.
+        index: the unique index.
+        written: all indexes that writes keep, each with its live table.
+    """
+    others = (other for other in written if other.name != index.name and other.name in schema.covering)
+    return (index, *(evolve(other, unique=False) for other in others))
 
 
 def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[UniqueViolation]]:
@@ -154,11 +169,11 @@ def release_unheld(planner: VersionedRowPlanner, index: Index, claims: Sequence[
             timestamp, error = planner.time_of_fence(owner, old, now)
             if error is not None:
                 continue
-            fences.append(fence(planner, owner, old, timestamp))
+            fences.append((old, fence(planner, owner, old, timestamp)))
         fenced.setdefault(owner, []).append(claim)
     if not fences:
         return []
-    through = yield CheckAndMutateRows(planner.schema.table, fences, fences=True)
+    through = yield from put_fences(planner, fences, now)
     freed = [claim for applied, of_owner in zip(through, fenced.values(), strict=True) if applied for claim in of_owner]
     if not freed:
         return []

@@ -222,6 +222,8 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
         plan = yield from self._counted_on(old, version)
         assert plan.put is not None
         marked = evolve(plan.put, cells={**plan.put.cells, self.schema.move_column: mark.value})
+        if plan.entries:
+            yield put_entries(plan.entries)  # they stay unverified: the object leaves
         return (yield from self._changed(evolve(plan, put=marked), old))
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
@@ -229,7 +231,12 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
         old = self.planner.old(row)
         plan = yield from self._counted_on(old, UNKNOWN)
         taken = Delete(row.row, columns=(self.schema.move_column,), timestamp=mark.timestamp)
-        yield from self._changed(evolve(plan, row_delete=taken), old)
+        since = yield ReadClock()
+        if plan.entries:
+            yield put_entries(plan.entries)
+        applied = yield from self._changed(evolve(plan, row_delete=taken), old)
+        if applied and plan.entries and (yield CheckLease(since)):
+            yield from finish(self.planner.verifications(plan.entries), ())
 
     def _counted_on(self, old: OldRow, version: int) -> Protocol[RowPlan]:
         assert old.row is not None

@@ -18,7 +18,8 @@ from hbmodel.errors import DecodingError, EncodingError, HbmodelError, Incomplet
 from hbmodel.mapping.schema import Index
 from hbmodel.protocol.indexed_batch import by_table
 from hbmodel.protocol.indexed_plan import DEAD, OldRow, RowPlan
-from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol
+from hbmodel.protocol.indexed_write import finish
+from hbmodel.protocol.operations import CheckAndMutateRows, CheckLease, GetRows, Protocol, PutRows, Together
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.values import Cell, ConditionalChange, Put, Row
 
@@ -224,11 +225,36 @@ def _fence(
             free.append((row, claim, owner))
     wanted = [(owner, change) for owner, change in fences.items() if any(claimed[row].ready for row, _, by in free if by == owner)]
     if wanted:
-        applied = yield CheckAndMutateRows(planner.schema.table, [change for _, change in wanted], fences=True)
+        applied = yield from put_fences(planner, [(olds[owner], change) for owner, change in wanted], now)
         through = {owner for (owner, _), went_through in zip(wanted, applied, strict=True) if went_through}
         for row, _, owner in free:
             claimed[row].refused |= owner not in through
     return [(row, claim) for row, claim, _ in free]
+
+
+def put_fences(planner: VersionedRowPlanner, fences: Sequence[tuple[OldRow, ConditionalChange]], now: int) -> Protocol[Sequence[bool]]:
+    """Carries out fences, each with the row as it was read; entries that answer for these rows get their new versions before.
+
+    Returns:
+        Of each fence, whether it was carried out.
+    """
+    again = [_entries_again(planner, old, change) for old, change in fences]
+    if any(again):
+        yield Together([PutRows(name, puts) for name, puts in by_table(entry for each in again for entry in each).items()])
+    applied: Sequence[bool] = yield CheckAndMutateRows(planner.schema.table, [change for _, change in fences], fences=True)
+    verified = [put for each, through in zip(again, applied, strict=True) if through for put in planner.verifications(each)]
+    if verified and (yield CheckLease(now)):
+        yield from finish(verified, ())
+    return applied
+
+
+def _entries_again(planner: VersionedRowPlanner, old: OldRow, change: ConditionalChange) -> list[tuple[str, Put]]:
+    """The entries of a fenced row; none where objects share rows, whose versions stay as they are."""
+    (put,) = change.mutations
+    assert isinstance(put, Put), "a fence puts a version"
+    assert put.timestamp is not None, "above what was read"
+    version = put.cells.get(planner.schema.version_column)
+    return [] if version is None else planner.entries_again(old, version, put.timestamp)
 
 
 def fence(planner: VersionedRowPlanner, row: bytes, old: OldRow, timestamp: int) -> ConditionalChange:

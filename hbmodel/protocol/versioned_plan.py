@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import ClockError, ConditionFailed, ConflictError, RowMoved
-from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.errors import (
+    ClockError,
+    ComputedFieldError,
+    ConditionFailed,
+    ConflictError,
+    DecodingError,
+    EncodingError,
+    IncompleteRow,
+    KeyTooLong,
+    RowMoved,
+)
+from hbmodel.mapping.mapper import RowDecoder, encode_cell
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCell, entry_version
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.future_cells import newest_beside_counters
@@ -121,6 +132,22 @@ class VersionedRowPlanner(IndexedRowPlanner):
         cells = {column: cell.value for column, cell in old.row.columns.items()}
         return self._puts(self._entries(self.reader.values(old.row), old.row.row), cells, stored, self.version_time(old))
 
+    def entries_again(self, old: OldRow, version: bytes, timestamp: int) -> list[tuple[str, Put]]:
+        """The entries that a change puts again, before it raises the version of a row and changes nothing that an index has.
+
+        A verified entry answers for its row, and for the version too where it has every column. So it must not stay verified with the
+        version before. The claims of unique values go by the entries of a write, so these come along. Entries that expire are never
+        verified.
+        """
+        if not self.covering or not old.live or old.row is None or self.end_of(old.row) is not None:
+            return []
+        with suppress(IncompleteRow, DecodingError, KeyTooLong, EncodingError, ComputedFieldError):  # it has no entry that could answer
+            values = self.reader.values(old.row)
+            cells = {of.column: encode_cell(self.schema, of, values[of.name]) for of in map(self.schema.by_name.__getitem__, self.group)}
+            places = [place for place in self._entries(values, old.row.row) if place[0].table in self.covering or place[0].unique]
+            return self._puts(places, cells, version, timestamp)
+        return []
+
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
         self._check_version(write, old)
         if not isinstance(write, PutObject) and write.condition is not None and old.live and old.row is not None:
@@ -174,7 +201,9 @@ class VersionedRowPlanner(IndexedRowPlanner):
         if plan.put is None or self.schema.version_column in plan.put.cells:
             return plan
         version = self.version(self.nonce(), old, timestamp)
-        return evolve(plan, put=evolve(plan.put, cells={**plan.put.cells, self.schema.version_column: version}))
+        put = evolve(plan.put, cells={**plan.put.cells, self.schema.version_column: version})
+        alone = write.changes.keys() <= self.schema.maps_by_name.keys()  # a column that an entry lacks keeps it from having the version
+        return evolve(plan, put=put, entries=self.entries_again(old, version, timestamp) if alone else plan.entries)
 
 
 Verdict = Literal["applied", "lost", "unknown"]

@@ -36,6 +36,7 @@ from tests.checker import protocol_shared_mutants as shared
 from tests.checker import protocol_shared_unique as shared_unique
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
+from tests.checker import protocol_unique_versions as unique_versions
 from tests.checker import protocol_version_mutants as versions
 from tests.checker import protocol_wide as wide
 from tests.checker.protocol_joint import SHIPPED as JOINT
@@ -101,6 +102,8 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken({f"maps: {name}": mutant for name, mutant in mapped.MUTANTS.items()}, lambda rules: SHIPPED),
         _broken({f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["tall"].items()}, lambda rules: VERSIONED),
         _broken({f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["wide"].items()}, lambda rules: SHARED),
+        _broken({f"maps: {name}": mutant for name, mutant in mapped.COVERED_MUTANTS.items()}, lambda rules: VERSIONED),
+        _broken({f"unique: {name}": mutant for name, mutant in unique_versions.MUTANTS.items()}, lambda rules: VERSIONED),
         _broken(
             {f"several kinds: {name}": mutant for name, mutant in {**joint.MUTANTS, **joint_unique.MUTANTS}.items()}, lambda rules: JOINT
         ),

@@ -20,6 +20,7 @@ from tests.checker.protocol_maps import TWICE_DELETED, Reading, careless, maps
 from tests.checker.protocol_mutants import Mutant
 from tests.checker.protocol_processes import Rules
 from tests.checker.protocol_sweeps import Configuration
+from tests.checker.protocol_version_mutants import VersionsAlone
 
 PREFIX = b"d:lk\x00\x01"
 """What the columns of the first object of the one row begin with."""
@@ -145,7 +146,7 @@ BROKEN_READER = Rules()
 
 
 def _of(planner: type[VersionedRowPlanner], model: str) -> Any:
-    return (protocol_versions if model == "tall" else protocol_shared).Rules(planner=planner)
+    return (protocol_shared if model == "wide" else protocol_versions).Rules(planner=planner)
 
 
 LEFT: Mapping[str, Any] = {"stores": ("entries of a dead object",)}
@@ -178,5 +179,9 @@ VERSION_MUTANTS: Mapping[str, Mapping[str, Mutant]] = {
             _of(Unlisted, model), versioned("delete, put", "entry", model), "SERIAL"
         ),
     }
-    for model in of_versions.MODELS
+    for model in ("tall", "wide")
+}
+
+COVERED_MUTANTS: Mapping[str, Mutant] = {
+    "entries that keep the version before": Mutant(_of(VersionsAlone, "covered"), versioned("entry", "remove", "covered"), "VERIFIED"),
 }

@@ -45,8 +45,21 @@ class Folio:
     by_tag = hb.index("tag")
 
 
-MODELS: Mapping[str, Any] = {"tall": Ledger, "wide": Folio}
-OF: Mapping[str, Any] = {"tall": versions, "wide": shared}
+@hb.model(table="tallies", family="d")
+class Tally:
+    """The same in a row of its own, and an index whose entries answer for the version too."""
+
+    name: hb.Key[str] = hb.key()
+    tag: hb.Column[str] = hb.column("t")
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    lines: hb.Columns[str, str] = hb.columns("l", factory=dict)
+    version: hb.Column[int] = hb.version()
+
+    by_tag = hb.index("tag", covers=("note",))
+
+
+MODELS: Mapping[str, Any] = {"tall": Ledger, "wide": Folio, "covered": Tally}
+OF: Mapping[str, Any] = {"tall": versions, "wide": shared, "covered": versions}
 """The module whose writers run a model."""
 
 Action = Any

@@ -10,7 +10,7 @@ from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.errors import HbmodelError
-from hbmodel.mapping.covering import EntryDecoder, fields_held
+from hbmodel.mapping.covering import EntryDecoder, fields_held, verification
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
@@ -286,9 +286,21 @@ def marked(kind: str) -> dict[Any, Any]:
     steps, answer = mover(kind, 9, "m", SHIPPED)(), None
     while True:
         step = steps.send(answer)
-        answer = mc.apply_op(store, step)
-        if not isinstance(step[1], GetRows):
+        answers = [mc.apply_op(store, part) for part in (step[1] if step[0] == "par" else (step,))]
+        answer = answers[0] if len(answers) == 1 else None
+        if step[0] != "par" and isinstance(step[1], CheckAndMutate):
             return store
+
+
+def repaired(kind: str) -> dict[Any, Any]:
+    """The same, and a repair has verified the entries of the marked row."""
+    store, schema = marked(kind), hb.schema_of(MODELS[kind])
+    planner, row = planner_of(schema, 91, moving=True), place_of(MODELS[kind], "k")
+    cells = mc.apply_op(store, Told(("moving", GetRows(schema.table, (row,), ()))))
+    puts = [(table, verification(schema, put)) for table, put in planner.current_entries(planner.old(row_of(row, cells)))]
+    for table, put in puts:
+        mc.apply_op(store, Told(("moving", PutRows(table, [put]))))
+    return store
 
 
 BESIDE: Mapping[str, Sequence[tuple[str, str]]] = {
@@ -332,6 +344,12 @@ def renewals(kind: str, rules: Rules = SHIPPED, crashes: int = 0) -> Iterator[tu
     running: list[Any] = [(f"W{n}", mover(kind, n, "m", rules), 12) for n in (1, 2)]
     running.append(("W5", change(kind), 12))
     yield f"{kind}, a move that is ended twice", RekeyModel(Watch(kind, kind in EXACT), {**marked(kind), SAME: 1}, running, crashes)
+
+
+def refusals(kind: str, rules: Rules = SHIPPED, crashes: int = 1) -> Iterator[tuple[str, RekeyModel]]:
+    """A call that ends a move of a row whose entries were verified since, beside an insert of the new key, which takes the mark away."""
+    running: list[Any] = [("W1", mover(kind, 1, "m", rules), 12), ("W5", writer(kind, 5, "insert", "m", rules), 12)]
+    yield f"{kind}, a move that is ended and refused", RekeyModel(Watch(kind, kind in EXACT), repaired(kind), running, crashes)
 
 
 def values(rules: Rules = SHIPPED, crashes: int = 1, calls: Sequence[str] = ("take", "tag k", "tag m")) -> Iterator[tuple[str, RekeyModel]]:

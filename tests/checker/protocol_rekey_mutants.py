@@ -29,8 +29,9 @@ from hbmodel.protocol.server_time import OWN
 from hbmodel.protocol.unique_claim import CLAIMED, change_claim, claim_of, read_claims
 from hbmodel.protocol.writes import PutObject
 from hbmodel.store import ConditionalChange, Delete, Put, Row
-from tests.checker.protocol_rekey import Rules, moves, renewals, values
+from tests.checker.protocol_rekey import Rules, moves, refusals, renewals, values
 from tests.checker.protocol_rekey_inserts import inserts
+from tests.checker.protocol_version_mutants import VersionsAlone
 
 
 @frozen
@@ -196,6 +197,31 @@ class UnmarkedVersions(VersionedMover):
         return evolve(super()._gone(old, now), marks=[])
 
 
+class MarkedVersions(VersionedMover):
+    """A mark raises the version alone: the entries that answer for it stay verified."""
+
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
+        """Marks without the entries."""
+        return (yield from _without_entries(self, super().mark(row, mark, version, over)))
+
+
+class UnmarkedAlone(VersionedMover):
+    """The same where a mark is taken away."""
+
+    def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
+        """Takes the mark away without the entries."""
+        yield from _without_entries(self, super().unmark(row, mark))
+
+
+def _without_entries(mover: VersionedMover, protocol: Protocol[Any]) -> Protocol[Any]:
+    planner = mover.planner
+    mover.planner = VersionsAlone(planner.schema, planner.indexes, planner.bound, planner.nonce, planner.adopting, moving=True)
+    try:
+        return (yield from protocol)
+    finally:
+        mover.planner = planner
+
+
 def _verified_at_once(protocol: Protocol[Any]) -> Protocol[Any]:
     """New entries are verified before their row is there."""
     return carried_out(protocol, lambda operation: _as_it_is(_verified_entries(operation)))
@@ -300,6 +326,10 @@ MUTANTS: Mapping[str, Mutant] = {
     "old entries without a mark, rows that never change": Mutant(Rules(indexed=Unmarked), _where("covered fact"), "LIES"),
     "old entries without a mark, in one row": Mutant(Rules(versioned=UnmarkedVersions), _where("wide covered"), "LIES"),
     "new entries that are verified before the row": Mutant(Rules(around=_verified_at_once), _where("covered"), "LIES"),
+    "a mark that leaves the version of an entry": Mutant(Rules(versioned=MarkedVersions), _where("covered"), "LIES"),
+    "a mark that is taken away, and leaves the version": Mutant(
+        Rules(versioned=UnmarkedAlone), lambda rules: refusals("covered", rules), "LIES"
+    ),
     "a dead row that does not say what has moved": Mutant(Rules(indexed=Nameless), _inserts("indexed", repeat=1), "DOUBLED"),
     "a refused insert that begins again over a live row": Mutant(
         Rules(inserts=_refused_without(True)), _inserts("indexed", "an update", 1), "DOUBLED"

@@ -99,7 +99,7 @@ class UniqueWatch(VersionWatch):
         seen: dict[Claim, bytes] = {}
         for row in self.rows(store):
             for index, entry in self.view(store, row).entries:
-                claim = claim_of(index, entry)
+                claim = claim_of(index, entry) if index.unique else None
                 if claim is None:
                     continue
                 if claim in seen:

@@ -22,7 +22,7 @@ from hbmodel.protocol.operations import (
 )
 from hbmodel.protocol.versioned_plan import Sent, Verdict, VersionedRowPlanner
 from hbmodel.protocol.writes import DeleteRow, RowWrite, UpdateFields
-from hbmodel.store import Delete
+from hbmodel.store import Delete, Put
 from tests.checker.protocol_mutants import Patient
 from tests.checker.protocol_processes import Rules as Around
 from tests.checker.protocol_sweeps import Configuration
@@ -38,6 +38,14 @@ class Mutant:
     rules: Rules
     where: Callable[[Rules], Iterable[Configuration]]
     violation: str
+
+
+class VersionsAlone(VersionedRowPlanner):
+    """A version that is raised alone leaves the entries of its row as they are."""
+
+    def entries_again(self, old: OldRow, version: bytes, timestamp: int) -> list[tuple[str, Put]]:
+        """None."""
+        return []
 
 
 def changed(change: Callable[[Operation], Protocol[Any]]) -> Rules:

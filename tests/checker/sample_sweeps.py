@@ -33,6 +33,7 @@ from tests.checker import protocol_shared_sweeps as shared
 from tests.checker import protocol_shared_unique as shared_unique
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
+from tests.checker import protocol_unique_versions as unique_versions
 from tests.checker import protocol_versions as versions
 from tests.checker import protocol_wide as wide
 from tests.checker.protocol_facts import DELETED, REPEATED, facts
@@ -141,6 +142,7 @@ UNIQUE: Mapping[str, Sweep] = {
     "two rows, one value": lambda: unique.members(("k x", "m x", "m insert x")),
     "a value that moves": lambda: unique.members(("k y", "k gone", "m x"), stores=("owned",), clocks=(5, 12)),
     "a value and back": lambda: islice(unique.members(("k y, k x", "m x"), stores=("owned",), crashes=0), 1, None),
+    "entries that answer for versions": unique_versions.holders,
     "a crashed claim": lambda: unique.members(("k note", "m x", "m y", "k none"), stores=("a claim of nobody", "a claim beside")),
     "a lost answer": lambda: chain.from_iterable(
         unique.members(("k y", "m x"), stores=("owned", "empty"), crashes=0, ordered=True, repeat=at) for at in range(3)
@@ -270,7 +272,11 @@ MAPS: Mapping[str, Sweep] = dict(
         )
         for model in mapped.MODELS
     )
-)
+) | {
+    "versions, entries that answer for them": partial(
+        mapped_versions.maps, mapped_versions.FEW, mapped_versions.FEW, (12,), model="covered"
+    )
+}
 
 JOINT: Mapping[str, Sweep] = {
     "no index": partial(joint.joint, "no index", clocks=(12,)),
@@ -317,6 +323,7 @@ SEALING: Mapping[str, Sweep] = {
 }
 
 REKEY: Mapping[str, Sweep] = {
+    "a move that is ended and refused": lambda: moved.refusals("covered"),
     "one program": lambda: moved.moves(also=("one",)),
     "two keys": lambda: moved.moves(
         ("indexed", "versioned", "wide", "wide versioned"), ("nobody", "a delete of the old key"), ("two ways",)

@@ -48,6 +48,7 @@ def _rekey() -> Iterator[tuple[str, Sweep]]:
     yield "rekey, two crashes", partial(moved.moves, beside=("nobody",), also=("twice", "two ways"), crashes=2)
     yield "rekey, a unique value", moved.values
     yield "rekey, a move that is ended twice", partial(moved.renewals, "bare", crashes=1)
+    yield "rekey, a move that is ended and refused", partial(moved.refusals, "covered", crashes=2)
     yield "rekey, an index that is built", rebuilt.moves
     yield "rekey, an index that is built, twice", partial(rebuilt.moves, twice=True, beside=("nobody",))
     yield "rekey, an index that is built, two crashes", partial(rebuilt.moves, crashes=2)

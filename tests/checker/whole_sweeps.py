@@ -28,6 +28,7 @@ from tests.checker import protocol_shared_sweeps as shared
 from tests.checker import protocol_shared_unique as shared_unique
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
+from tests.checker import protocol_unique_versions as unique_versions
 from tests.checker import protocol_versions as versions
 from tests.checker import protocol_wide as wide
 from tests.checker.protocol_processes import Rules
@@ -398,6 +399,18 @@ def _maps() -> Iterator[tuple[str, Sweep]]:
             yield f"maps, versions, a lost answer: {name}", _each("repeat", partial(of, mapped_versions.FEW))
 
 
+def _versions_of_entries() -> Iterator[tuple[str, Sweep]]:
+    """Versions that are raised alone, beside entries that answer for them."""
+    covered = partial(mapped_versions.maps, model="covered", clocks=(12,))
+    for row in mapped_versions.EVERY_STORE:
+        yield f"maps, versions, entries that answer for them: {row}", partial(covered, stores=(row,))
+        yield (
+            f"maps, versions, entries that answer for them, two crashes: {row}",
+            partial(covered, mapped_versions.FEW, mapped_versions.FEW, stores=(row,), crashes=2, compaction="grace"),
+        )
+    yield "unique values, entries that answer for versions", partial(unique_versions.holders, crashes=2)
+
+
 def _joint() -> Iterator[tuple[str, Sweep]]:
     """Commits of several kinds into one row."""
     for kind in joint.MODELS:
@@ -433,6 +446,7 @@ FAMILIES = (
     _wide,
     _shared,
     _maps,
+    _versions_of_entries,
     _joint,
     roll.whole,
     *KEYS,
