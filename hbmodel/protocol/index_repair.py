@@ -15,8 +15,8 @@ from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.index_verify import Entry, differing, expires, newest_time
 from hbmodel.protocol.indexed_plan import DEAD
-from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, Protocol, PutRows, ReadClock
-from hbmodel.store.values import Cell, Delete, Put, Row
+from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, DeleteRows, GetRows, Protocol, PutRows, ReadClock
+from hbmodel.store.values import Cell, ConditionalChange, Delete, Put, Row
 
 
 def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
@@ -83,7 +83,9 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
     return [entry for entry in entries if entry.key in puts]
 
 
-def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: bool = True) -> Protocol[list[bytes]]:
+def purge_markers(
+    schema: TableSchema, rows: Sequence[Row], grace: int, delete: bool = True, *, checks: bool = False
+) -> Protocol[list[bytes]]:
     """Deletes the markers of deleted rows that are older than the grace time, each at exactly its own time; returns their row keys.
 
     Args:
@@ -92,6 +94,8 @@ def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: 
         rows: the rows, just read, with their liveness cell at least.
         grace: G in ms.
         delete: False only returns what would be deleted.
+        checks: whether the store can delete a row under the condition that it has its marker still. A put with the time of the marker,
+            by a program that stood still for longer than the grace time, may arrive at any moment, and a delete would take it along.
     """
     markers = {row.row: cell for row in rows if (cell := marker_of(schema, row)) is not None}
     if not markers:
@@ -103,14 +107,20 @@ def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: 
     again: Sequence[Row | None] = yield GetRows(schema.table, list(old), (schema.liveness_column,))
     kept = () if schema.wide is None else schema.kept_columns
     still = {row: old[row] for row, found in zip(old, again, strict=True) if _is_still(schema, old[row], found)}
-    if still and delete and schema.versioned:  # a write may depend on the marker that it has read
-        for row, cell in still.items():
-            gone = [Delete(row, families=schema.family_names, columns=kept, timestamp=cell.timestamp)]
-            yield CheckAndMutate(schema.table, row, schema.liveness_column, cell.value, gone)
-    elif still and delete:
-        deletes = [Delete(row, families=schema.family_names, columns=kept, timestamp=cell.timestamp) for row, cell in still.items()]
+    if not still or not delete:
+        return list(still)
+    deletes = [Delete(row, families=schema.family_names, columns=kept, timestamp=cell.timestamp) for row, cell in still.items()]
+    if not checks and not schema.versioned:  # of versioned rows a write may depend on the marker that it has read
         yield DeleteRows(schema.table, deletes)
-    return list(still)
+        return list(still)
+    changes = [ConditionalChange(gone.row, schema.liveness_column, still[gone.row].value, [gone]) for gone in deletes]
+    applied: Sequence[bool | None]
+    if len(changes) == 1:
+        (one,) = changes
+        applied = [(yield CheckAndMutate(schema.table, one.row, one.column, one.expected, one.mutations))]
+    else:
+        applied = yield CheckAndMutateRows(schema.table, changes)
+    return [change.row for change, went_through in zip(changes, applied, strict=True) if went_through]
 
 
 def marker_of(schema: TableSchema, row: Row | None) -> Cell | None:

@@ -11,6 +11,7 @@ from typing import cast
 from attrs import evolve
 
 from hbmodel.errors import RowExists, UnknownOutcome
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.expiry import family_life
 from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.indexed_batch import BatchPlan, by_table, plan_unread
@@ -97,6 +98,8 @@ def write_indexed_batch(
         outcomes |= {outcome.key: outcome for outcome in plan.outcomes}
         stale += plan.stale
         late = yield from _keep_entries(plan, now)
+        if late and not planner.checks:
+            outcomes |= yield from _not_there(planner.schema, plan.outcomes)
         if not late:
             verifications += planner.verifications([(name, put) for name, puts in plan.entries.items() for put in puts])
         remaining = [write for write in remaining if write.row in refused] if refused else ()
@@ -151,6 +154,22 @@ def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
                 [PutRows(name, [at_time(put, max(since, (put.timestamp or 0) + 1)) for put in puts]) for name, puts in plan.entries.items()]
             )
     return late
+
+
+def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dict[bytes, Outcome]]:
+    """Of puts that took too long, the outcomes of those that cannot be known: the row is not there, not even as a deleted one.
+
+    It may have been deleted, and its marker purged. Or the put had the time of an earlier marker, and came in the moment of its purge,
+    which deletes without a condition in a store that has none.
+    """
+    rows = [outcome.key for outcome in outcomes if outcome.action == "put"]
+    found: Sequence[Row | None] = (yield GetRows(schema.table, rows, [schema.version_column])) if rows else ()
+    error = "The write took longer than half the grace time, and its row is not there: read the row, and write it again if it is missing."
+    return {
+        key: Outcome("failed", key, error=UnknownOutcome(error, table=schema.table, key=key))
+        for key, row in zip(rows, found, strict=True)
+        if row is None
+    }
 
 
 def _planned(

@@ -282,7 +282,7 @@ def purge_rows(
     view = folded(store, schema.wide_rows)
     (batches,) = view.scan(schema.table, [Scan(columns=(schema.liveness_column,), batch_size=batch_size)])
     for rows in batches:
-        purged += len(drive(view, purge_markers(schema, rows, grace, not dry_run), clock))
+        purged += len(drive(view, purge_markers(schema, rows, grace, not dry_run, checks=view.capabilities.check_and_mutate), clock))
         throttle.passed(rows)
     return purged
 

@@ -72,7 +72,7 @@ def _of(where: Callable[[Any], Iterable[Any]], rules: Any) -> Sweep:
 
 def _rows(rules: Rules) -> Rules:
     """Where a mutant's repairer goes by its clock alone, the shipped one does too: the writers' own check is what is broken."""
-    return Rules(grace="clock" if rules.grace == "clock" else "wait")
+    return Rules(grace="clock", checks=True) if rules.grace == "clock" else Rules()
 
 
 def _versioned(rules: protocol_versions.Rules) -> protocol_versions.Rules:

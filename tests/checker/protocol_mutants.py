@@ -404,6 +404,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "a build leaves out rows that something has changed": Mutant(
         Rules(indexer=LeavesOutChanged), lambda rules: built(("increment", "insert"), (12,), rules), "MISS: the query"
     ),
+    "a purge without a condition": Mutant(Rules(grace="clock"), pair("put b", "delete", **LATE), "after repair: PURGED"),
     "repair without grace": Mutant(Rules(grace="never"), pair("put b", "put b", others=repairers), "MISSING"),
     "repair at now": Mutant(Rules(repair_at=lambda timestamp: 99), pair("put b", "tag a", others=repairers), "MISSING"),
     "purge without grace": Mutant(Rules(grace="never"), pair("delete", "put b", others=purgers), "PURGED"),

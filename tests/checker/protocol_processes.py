@@ -72,6 +72,7 @@ class Rules:
         tombstones: of the objects that share a row: what becomes of a delete, which the folded view has made, before it is sent.
         indexer: makes the entries of builds.
         built: whether a query of an index waits for its build.
+        checks: whether a purge deletes under the condition that the marker is there still.
     """
 
     writer: type[IndexedRowPlanner] = IndexedRowPlanner
@@ -86,6 +87,7 @@ class Rules:
     tombstones: Tombstones = as_they_are
     indexer: type[RowIndexer] = RowIndexer
     built: bool = True
+    checks: bool = False
 
 
 SHIPPED = Rules()
@@ -335,7 +337,7 @@ def repairer(
         cells = yield Told(("read", schema.table, purge, (schema.liveness_column,)))
         row = found_row(purge, cells)
         if row is not None and (marker := marker_of(schema, row)) is not None:  # type: ignore[arg-type]
-            yield from _repairing(schema, purge_markers(schema, [row], 0), rules, marker.timestamp, [row])  # type: ignore[list-item]
+            yield from _repairing(schema, purge_markers(schema, [row], 0, checks=rules.checks), rules, marker.timestamp, [row])  # type: ignore[list-item]
 
     return run
 

@@ -129,8 +129,8 @@ def _increments() -> Iterator[Any]:
 def _standing_still(row: str) -> Iterator[Any]:
     """A writer's row may be unindexed until the check before the acknowledgement; the end must be right."""
     options: dict[str, Any] = {"others": repairers, "stores": (row,), "crashes": 0, "paused": True, "always": False}
-    yield from two(UNCOUNTED, CLOCKS, Rules(grace="clock"), count=1, **options)
-    yield from two(("put b", "tag b", "delete", "insert"), (5,), Rules(grace="clock"), **options)
+    yield from two(UNCOUNTED, CLOCKS, Rules(grace="clock", checks=True), count=1, **options)
+    yield from two(("put b", "tag b", "delete", "insert"), (5,), Rules(grace="clock", checks=True), **options)
 
 
 def group_and_own(writer: IndexedRowPlanner, write: UpdateFields) -> Sequence[bytes]:

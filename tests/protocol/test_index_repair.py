@@ -1,0 +1,118 @@
+"""Purges beside a put that was planned long ago, and arrives with the time of the marker that is purged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed_write import write_indexed_batch
+from hbmodel.protocol.operations import Acknowledge, CheckLease, GetRows, ReadClock
+from hbmodel.protocol.writes import put_object
+from hbmodel.store import Put
+from hbmodel.store.gate import gated
+from tests.support.beds import HBASE, drop_left
+from tests.support.faulty import Call, RecordingStore
+
+TIMES = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=0.25, clock_bound=0.01)
+
+
+@hb.model(table="purged", family="d")
+class Thing:
+    name: hb.Key[str] = hb.key()
+    tag: hb.Column[str] = hb.column("t")
+
+    by_tag = hb.index("tag")
+
+
+SCHEMA = hb.schema_of(Thing)
+
+
+class Meanwhile(RecordingStore):
+    """A put arrives just before the first call that deletes rows of the table."""
+
+    late: Put | None = None
+
+    def _do(self, call: Call, apply: Any) -> Any:
+        if self.late is not None and call.table == "purged" and call.writes:
+            late, self.late = self.late, None
+            with gated(None):
+                self.inner.put("purged", [late])
+        return super()._do(call, apply)
+
+
+@pytest.fixture(params=["memory", "file", HBASE[1]])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
+    kind = request.param
+    if kind.startswith("thrift"):
+        url = f"{request.getfixturevalue('local_hbase').thrift2_url}?table_prefix=purging"
+    else:
+        url = "memory:" if kind == "memory" else f"embedded:{tmp_path / 'store.db'}"
+    with hb.connect(url) as made:
+        yield made
+        drop_left(made)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_purge_spares_a_row_that_is_put_again_at_the_time_of_its_marker(store: hb.Store, count: int) -> None:
+    hb.create_tables(store, Thing)
+    names = [f"{number}" for number in range(count)]
+    with hb.Session(store) as session:
+        session.add_all(Thing(name=name, tag="a") for name in names)
+        session.commit()
+        for name in names:
+            session.delete_key(Thing, name=name)
+    row = hb.row_key(Thing, name="0")
+    (marker,) = store.get("purged", [row], [SCHEMA.liveness_column])
+    assert marker is not None
+    at = marker.columns[SCHEMA.liveness_column].timestamp
+    planner = IndexedRowPlanner(SCHEMA, (), 1000)
+    put = planner.plan(put_object(SCHEMA, Thing(name="0", tag="b")), planner.old(None), at).put
+    assert put is not None
+    between = Meanwhile(store)
+    between.late = put
+    time.sleep(TIMES.grace + 0.05)
+    assert hb.purge_rows(between, Thing, times=TIMES) == count - 1
+    assert between.late is None
+    session = hb.Session(store)
+    assert session.get(Thing, name="0") == Thing(name="0", tag="b")
+    assert session.get_many(Thing, [(name,) for name in names[1:]]) == [None] * (count - 1)
+
+
+def answers(there: bool) -> hb.HbmodelError | None:
+    """The error of a put that took longer than half the grace time, in a store without conditions; whether its row is there after it."""
+    put = put_object(SCHEMA, Thing(name="k", tag="a"))
+    protocol = write_indexed_batch(IndexedRowPlanner(SCHEMA, tuple(SCHEMA.indexes.values()), 1000, checks=False), [put], False)
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Thing)
+        with hb.Session(store) as session:
+            session.add(Thing(name="k", tag="a"))
+        stands = store.get("purged", [put.row])
+    answer: Any = None
+    now, fresh, reads = 10, iter((False, True)), 0
+    while True:
+        operation = protocol.send(answer)
+        answer = None
+        if isinstance(operation, Acknowledge):
+            (outcome,) = operation.outcomes
+            error: hb.HbmodelError | None = outcome.error
+            return error
+        if isinstance(operation, ReadClock):
+            answer, now = now, now + 100
+        elif isinstance(operation, CheckLease):
+            answer = next(fresh)
+        elif isinstance(operation, GetRows):
+            reads += 1
+            answer = list(stands) if there and reads == 2 else [None]
+
+
+def test_a_put_that_took_too_long_and_is_not_there_has_an_unknown_outcome() -> None:
+    assert answers(there=True) is None
+    error = answers(there=False)
+    assert isinstance(error, hb.UnknownOutcome)
+    assert error.message.startswith("The write took longer than half the grace time, and its row is not there")
