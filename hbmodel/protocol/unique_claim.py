@@ -211,7 +211,8 @@ def _fence(
     order = list(claimed)
     for row, claim, owner in foreign:
         state = claimed[row]
-        earlier = owner in claimed and claimed[owner].ready and order.index(owner) < order.index(row)
+        # One that waits itself may give the value up too, in a later round.
+        earlier = owner in claimed and claimed[owner].error is None and order.index(owner) < order.index(row)
         if earlier and not planner.change_together(owner, row):
             state.refused = True  # an earlier write of this batch may give it up
         elif claim in held_claims(planner, olds[owner]):

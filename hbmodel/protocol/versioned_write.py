@@ -91,7 +91,8 @@ class WrittenRows:
         stale: deletes of old-key entries, each with its index table.
         verifications: the puts that verify new entries, each with its index table, by row.
         releases: the releases of unique values that rows have given up, each with its index table.
-        rounds: the number of rounds that each row that wants unique values has taken.
+        rounds: the number of rounds that each row that wants unique values has taken since another row was done.
+        done: how many rows were done then.
     """
 
     planner: VersionedRowPlanner
@@ -102,6 +103,7 @@ class WrittenRows:
     verifications: dict[bytes, Sequence[tuple[str, Put]]] = field(factory=dict)
     releases: list[Release] = field(factory=list)
     rounds: Counter[bytes] = field(factory=Counter)
+    done: int = 0
 
     def finish(self) -> Protocol[None]:
         """The steps that follow the acknowledgement."""
@@ -173,6 +175,9 @@ class WrittenRows:
     def _claimed(self, planned: Mapping[bytes, tuple[RowPlan, OldRow]], now: int) -> Protocol[dict[bytes, Sequence[Release]]]:
         """The rows that may be written, once their unique values are claimed, each with what it releases."""
         claims = {row: claims_of(self.planner, plan, old) for row, (plan, old) in planned.items()}
+        if len(self.outcomes) > self.done:  # in a chain of values each row waits for the one before
+            self.rounds.clear()
+            self.done = len(self.outcomes)
         tried = max((self.rounds[row] for row in planned), default=0)
         for row in [row for row, each in claims.items() if each.wanted]:
             self.rounds[row] += 1

@@ -14,7 +14,7 @@ from hbmodel.protocol.driver import Resumable
 from hbmodel.protocol.migration import Phase
 from hbmodel.protocol.placed_rows import PlacedRows
 from hbmodel.protocol.versioned_write import SentChanges
-from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
+from hbmodel.protocol.writes import Outcome, PutObject, RowWrite, UpdateFields
 from hbmodel.tables.registration import Binding
 
 BATCH_ROWS = 5_000
@@ -115,8 +115,20 @@ class Batch:
         return self.placed
 
 
+def _unique_fields(schema: TableSchema) -> frozenset[str]:
+    """The stored fields that unique indexes read."""
+    return frozenset[str]().union(*(index.reads for index in schema.indexes.values() if index.unique))
+
+
+def _changes_one_of(fields: frozenset[str], write: RowWrite) -> bool:
+    return bool(fields) and (not isinstance(write, UpdateFields) or not fields.isdisjoint(write.changes))
+
+
 def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Batch]:
     """Splits writes into batches. The order of writes to one row is kept, and a put followed by a put of the same row is dropped.
+
+    Unique values are claimed and released in the order of the calls: what follows a second change of a row's values is not written before
+    it, and both are written.
 
     Sets how many outcomes each pending call waits for.
 
@@ -131,10 +143,14 @@ def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Ba
     of_model: dict[int, list[Batch]] = {}
     first_open: dict[int, int] = {}
     latest: dict[tuple[int, bytes], tuple[int, int]] = {}  # row -> batch of its model, place in it
+    uniques: dict[int, frozenset[str]] = {}
     drawn: dict[tuple[int, bytes], bytes] = {}  # key without a random salt -> row of its last put
     for call in pending:
         model = id(call.schema)
         own = of_model.setdefault(model, [])
+        if model not in uniques:
+            uniques[model] = _unique_fields(call.schema)
+        unique = uniques[model]
         call.remaining = len(call.writes)
         for asked in call.writes:
             write = asked
@@ -150,7 +166,7 @@ def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Ba
             if before is not None and isinstance(write, PutObject):
                 holder, place = own[before[0]], before[1]
                 earlier_write = holder.writes[place]
-                if isinstance(earlier_write, PutObject) and earlier_write.version == write.version:
+                if isinstance(earlier_write, PutObject) and earlier_write.version == write.version and not unique:
                     if call.schema.maps:
                         write = write.over(earlier_write)
                     call.superseded = holder.owners[place]
@@ -161,6 +177,8 @@ def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Ba
                 at += 1
                 if before is None:
                     first_open[model] = at
+            if before is not None and _changes_one_of(unique, write):
+                first_open[model] = max(at, first_open.get(model, 0))
             if at == len(own):
                 own.append(Batch(call.schema, [], []))
                 batches.append(own[-1])

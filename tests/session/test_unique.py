@@ -9,15 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.protocol.claim_check import claim_existing
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.unique_claim import CLAIMED
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.session.sizes import SessionSizes
 from hbmodel.store import ConditionalChange, Put
 from hbmodel.tables.registration import ABSENT
 from tests.support.beds import HBASE, Bed, cells_of, fresh, set_state
+from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore, RecordingStore, failures_of, is_repetition
 
 
@@ -425,3 +429,62 @@ def test_a_fence_leaves_the_objects_of_a_wide_row_as_they_are(atomic_bed: Bed) -
     session.update(held, price=2)
     session.commit()
     assert [seat.price for seat in session.query(Seat).where(Seat.hall == "old")] == [2, 1]
+
+
+@hb.model(table="holders", family="d")
+class Holder:
+    number: hb.Key[int] = hb.key(hb.UInt8)
+    tag: hb.Column[str | None] = hb.column("t", default=None)
+    note: hb.Column[str] = hb.column("n", default="")
+    version: hb.Column[int] = hb.version()
+
+    by_tag = hb.index("tag", unique=True)
+
+
+VALUES = st.sampled_from([None, "a", "b", "c", "d"])
+CALLS = st.lists(st.tuples(st.sampled_from(["add", "update", "note", "delete"]), st.integers(0, 4), VALUES), max_size=9)
+
+
+@given(st.dictionaries(st.integers(0, 4), VALUES, max_size=5), CALLS, st.sampled_from([1, 2, 5_000]))
+@settings(max_examples=examples(300))
+def test_values_are_claimed_and_released_in_the_order_of_the_calls(begin: dict[int, str | None], calls: Any, most: int) -> None:
+    """Calls that succeed one by one succeed in one commit."""
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Holder)
+        rows: dict[int, str | None] = {}
+        with hb.Session(store) as session:
+            for number, tag in begin.items():
+                if tag is None or tag not in rows.values():
+                    rows[number] = tag
+                    session.add(Holder(number=number, tag=tag))
+        session = hb.Session(store, sizes=SessionSizes(batch_rows=most))
+        for call, number, tag in calls:
+            free = tag is None or all(held != tag or other == number for other, held in rows.items())
+            if call == "add" and free:
+                session.add(Holder(number=number, tag=tag))
+                rows[number] = tag
+            elif call == "update" and free and number in rows:
+                session.update_key(Holder, number=number, tag=tag)
+                rows[number] = tag
+            elif call == "note" and number in rows:
+                session.update_key(Holder, number=number, note="n")
+            elif call == "delete" and number in rows:
+                session.delete_key(Holder, number=number)
+                del rows[number]
+        session.commit()
+        found = hb.Session(store).query(Holder).use_index("primary").allow_full_scan().all()
+        assert {one.number: one.tag for one in found} == rows
+        assert hb.verify_index(store, Holder, "by_tag").sound
+
+
+def test_a_chain_of_values_may_be_longer_than_a_write_waits_for_others() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Holder)
+        with hb.Session(store) as session:
+            session.add_all(Holder(number=number, tag=f"{number}") for number in range(80))
+        session = hb.Session(store)
+        for number in reversed(range(80)):
+            session.update_key(Holder, number=number, tag=f"{number + 1}")
+        session.commit()
+        found = hb.Session(store).query(Holder).use_index("primary").allow_full_scan().all()
+        assert [one.tag for one in found] == [f"{number + 1}" for number in range(80)]
