@@ -60,7 +60,7 @@ def check_moves(schema: TableSchema, move: Move | None, cells: Mapping[bytes, by
         raise SchemaMismatch(
             "Objects are being moved into this table: until that is over, its model must name the table that it replaces, "
             "@hb.model(replaces=...).",
-            table=schema.table, replaces=cells[FROM].decode(),
+            table=schema.table, replaces=cells[FROM].decode(errors="replace"),
         )  # fmt: skip
     if move is None or move.phase == BEFORE:
         return BEFORE

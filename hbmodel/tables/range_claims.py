@@ -23,6 +23,7 @@ from hbmodel.errors import TableNotFound, UnknownOutcome
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Delete, Put
+from hbmodel.tables.entry_shape import check_plan_shape, check_state_shape, work_of
 from hbmodel.tables.layout_text import canonical_json
 
 FAMILY = b"m"
@@ -172,7 +173,7 @@ class RangeClaims:
 
     def begin_again(self, progress: Progress, ranges: Sequence[KeyRange]) -> None:
         """Sets down the ranges of another attempt after the one that was read, unless another program has."""
-        self._plan(progress.plan, ranges, _attempt(json.loads(progress.plan)) + 1)
+        self._plan(progress.plan, ranges, self._planned({RANGES: progress.plan})[1] + 1)
 
     def _plan(self, held: bytes | None, ranges: Sequence[KeyRange], attempt: int) -> None:
         spans = [[r.start.hex(), None if r.stop is None else r.stop.hex()] for r in ranges]
@@ -189,9 +190,8 @@ class RangeClaims:
         cells = self._cells()
         if RANGES not in cells:
             return None
-        plan = json.loads(cells[RANGES])
-        ranges, attempt = plan["ranges"], _attempt(plan)
-        states = [_state(cells.get(_column(number, attempt))) for number in range(len(ranges))]
+        ranges, attempt = self._planned(cells)
+        states = [self._state(cells.get(_column(number, attempt))) for number in range(len(ranges))]
         total = Counts()
         for state in states:
             total += Counts.of_json(state)
@@ -203,23 +203,22 @@ class RangeClaims:
     def take(self) -> Claim | None:
         """A range that no program works on, or None; starts at a random one, so that programs seldom choose the same."""
         cells = self._cells()
-        plan = json.loads(cells[RANGES]) if RANGES in cells else {"ranges": []}
-        ranges, attempt = plan["ranges"], _attempt(plan)
+        ranges, attempt = self._planned(cells)
         now = self.now()
         first = random.randrange(len(ranges)) if ranges else 0
         for number in (*range(first, len(ranges)), *range(first)):
             column = _column(number, attempt)
             held = cells.get(column)
-            state = _state(held)
+            state = self._state(held)
             if state.get("done") or int(state.get("until", 0)) > now:
                 continue
-            start, stop = ranges[number]
-            at, counts = bytes.fromhex(state.get("at", start)), Counts.of_json(state)
+            span = ranges[number]
+            at, counts = bytes.fromhex(state["at"]) if "at" in state else span.start, Counts.of_json(state)
             try:
                 taken = self.write(column, held, at, counts, False)
             except ClaimLost:
                 continue
-            return Claim(KeyRange(at, None if stop is None else bytes.fromhex(stop)), counts, self, column, taken)
+            return Claim(KeyRange(at, span.stop), counts, self, column, taken)
         return None
 
     def write(self, column: bytes, held: bytes | None, at: bytes, counts: Counts, done: bool) -> bytes:
@@ -232,6 +231,21 @@ class RangeClaims:
         if self._cells().get(column) == value:
             return value
         raise ClaimLost
+
+    def _planned(self, cells: Mapping[bytes, bytes]) -> tuple[list[KeyRange], int]:
+        """The ranges, and how often the work was begun once more."""
+        if RANGES not in cells:
+            return [], 0
+        with work_of(self.row, self.registry):
+            check_plan_shape(plan := json.loads(cells[RANGES]))
+            spans = [(bytes.fromhex(start), None if stop is None else bytes.fromhex(stop)) for start, stop in plan["ranges"]]
+            return [KeyRange(start, stop) for start, stop in spans], plan.get("attempt", 0)
+
+    def _state(self, cell: bytes | None) -> Mapping[str, Any]:
+        with work_of(self.row, self.registry):
+            found: Mapping[str, Any] = json.loads(cell) if cell else {}
+            check_state_shape(found)
+            return found
 
     def _cells(self) -> Mapping[bytes, bytes]:
         try:
@@ -250,15 +264,5 @@ def work_row(registry_row: bytes, index: str, work: str) -> bytes:
     return b"\x01" + registry_row + b"\x00" + index.encode() + b"\x00" + work.encode()
 
 
-def _attempt(plan: Mapping[str, Any]) -> int:
-    """How often the work was begun once more."""
-    return int(plan.get("attempt", 0))
-
-
 def _column(number: int, attempt: int) -> bytes:
     return b"m:r%d.%d" % (number, attempt) if attempt else b"m:r%d" % number
-
-
-def _state(cell: bytes | None) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(cell) if cell else {}
-    return found

@@ -20,6 +20,7 @@ from hbmodel.mapping.model_field import REQUIRED, Field
 from hbmodel.mapping.model_options import ModelOptions
 from hbmodel.mapping.schema import VERSION_QUALIFIER, TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
+from hbmodel.tables.entry_shape import entry_of
 from hbmodel.tables.layout_text import same_spec
 from hbmodel.tables.registration import ABSENT, IndexState, Registration
 from hbmodel.tables.registry import Place
@@ -44,7 +45,13 @@ def registered_model(place: Place, found: Registration) -> type[Any]:
 
     Raises:
         SchemaMismatch: a codec or salt is of a program's own, so keys cannot be read without the program.
+        StoreError: the entry has another shape than this version knows.
     """
+    with entry_of(place.table):
+        return _model(place, found)
+
+
+def _model(place: Place, found: Registration) -> type[Any]:
     states = [state for state in found.indexes.values() if state.state != ABSENT]
     declared = {state.name: spec for state in states if (spec := _index(state.spec)) is not None}
     schema = _schema(place, found, declared)
@@ -64,7 +71,13 @@ def registered_index(place: Place, found: Registration, state: IndexState) -> ty
 
     Raises:
         SchemaMismatch: a codec or salt is of a program's own.
+        StoreError: the entry has another shape than this version knows.
     """
+    with entry_of(place.table):
+        return _index_model(place, found, state)
+
+
+def _index_model(place: Place, found: Registration, state: IndexState) -> type[Any]:
     fields = [_key(state.table, spec) for spec in state.spec["fields"]]
     columns = {spec["name"]: (column, spec) for column, spec in found.layout["columns"].items()}
     fields += [_column(*columns[name]) for name in state.spec["covers"] if name in columns]

@@ -21,6 +21,7 @@ from hbmodel.protocol.migration import DONE
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Family, Put, Row, Scan
+from hbmodel.tables.entry_shape import check_layout_shape, entry_of
 from hbmodel.tables.layout_text import canonical_json
 from hbmodel.tables.matching import (
     ALL_VERSIONED,
@@ -116,8 +117,8 @@ class Registry:
     def _parse(self, schema: TableSchema | Place, row: Row | None) -> Registration | None:
         if row is None or LAYOUT not in row.columns or not row.columns[LAYOUT].value:
             return None
-        try:
-            layout = json.loads(row.columns[LAYOUT].value)
+        with entry_of(schema.table, self.table):
+            check_layout_shape(layout := json.loads(row.columns[LAYOUT].value))
             indexes = {
                 (name := column[len(INDEX_PREFIX) :].decode()): index_state(name, cell)
                 for column, cell in row.columns.items()
@@ -125,15 +126,10 @@ class Registry:
             }
             state = row.columns.get(ROWS)
             rows = row_state(None if state is None else state.value, indexes)
-            if isinstance(layout, dict) and rows is not None:
-                since, move = 0 if state is None else state.timestamp, read_move(schema.table, row.columns)
-                return Registration(layout, shown(indexes), rows, cells_of(row), since, move, listed_since(row))
-        except (ValueError, TypeError, KeyError):
-            pass  # reported below, as for JSON of another shape
-        raise StoreError(
-            "The registry entry of the table cannot be read: another version of hbmodel may have written it.",
-            table=schema.table, registry=self.table,
-        )  # fmt: skip
+            if rows is None:
+                raise ValueError("a state that this version does not know")
+            since, move = 0 if state is None else state.timestamp, read_move(schema.table, row.columns)
+            return Registration(layout, shown(indexes), rows, cells_of(row), since, move, listed_since(row))
 
     def bind(self, schema: TableSchema) -> Binding:
         """Holds a model against its registration; raises as `bound`."""
@@ -357,8 +353,10 @@ class Registry:
         """The column families of all models of a table."""
         found: set[bytes] = set()
         for row in self._rows_of(table):
-            layout = json.loads(row.columns[LAYOUT].value) if LAYOUT in row.columns else {}
-            found |= {Place.of_row(table, row.row).family, *(c.encode("latin-1").partition(b":")[0] for c in layout.get("columns", ()))}
+            place = Place.of_row(table, row.row)
+            other = self._parse(place, row)
+            columns = () if other is None else other.layout["columns"]
+            found |= {place.family, *(column.encode("latin-1").partition(b":")[0] for column in columns)}
         return found
 
     def _rows_of(self, table: str) -> Iterator[Row]:

@@ -11,6 +11,7 @@ from attrs import evolve
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Cell, Row
+from hbmodel.tables.entry_shape import check_index_shape
 from hbmodel.tables.matching import match_indexes, named_anew, same_entries
 from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, IndexState, Registration, RowState
 
@@ -52,7 +53,7 @@ def index_state(name: str, cell: Cell) -> IndexState:
 
     The names that an index has had say whose tables programs mean. An index without a table gives them up: it is called as its cell.
     """
-    entry = json.loads(cell.value)
+    check_index_shape(entry := json.loads(cell.value))
     state, table, spec = str(entry["state"]), str(entry["table"]), dict(entry["spec"])
     generation, current, was = int(entry.get("generation", 0)), str(entry.get("name", name)), tuple(map(str, entry.get("was", ())))
     former = tuple(map(str, entry.get("former", ())))

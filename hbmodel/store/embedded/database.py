@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from hbmodel.errors import HbmodelError, StoreError, StoreUnavailable, StoreURLError
 from hbmodel.store.closing import store_closed
+from hbmodel.store.embedded.damage import DAMAGED, UNREADABLE, check_undamaged
 
 APPLICATION_ID = 0x68626D64
 """What SQLite's `application_id` says in a file of ours: "hbmd"."""
@@ -141,6 +142,9 @@ class Database:
                         connection.execute("ROLLBACK")
             except sqlite3.Error as error:
                 raise translated(error, self._path) from error
+            except UNREADABLE as error:
+                check_undamaged(link.connection, self._path, error)
+                raise
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
@@ -166,6 +170,9 @@ class Database:
                     process.writer = None
             except sqlite3.Error as error:
                 raise translated(error, self._path) from error
+            except UNREADABLE as error:
+                check_undamaged(link.connection, self._path, error)
+                raise
 
     def close(self) -> None:
         """Closes every connection of this process, each as soon as it is idle; further transactions raise `StoreClosed`."""
@@ -358,7 +365,7 @@ def translated(error: sqlite3.Error, path: str | None) -> HbmodelError:
         case sqlite3.SQLITE_NOTADB:
             return StoreError("The file is not an embedded store: name another path.", path=path)
         case sqlite3.SQLITE_CORRUPT:
-            return StoreError("The embedded store's file is damaged: restore it from a copy, or remove it.", path=path)
+            return StoreError(DAMAGED, path=path)
         case sqlite3.SQLITE_FULL:
             return StoreError("The disk of the embedded store's file is full: free some space.", path=path)
         case sqlite3.SQLITE_CANTOPEN:

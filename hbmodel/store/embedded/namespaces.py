@@ -1,13 +1,25 @@
-"""The namespaces of an embedded store: `default`, those that were created, and those of tables from before they were kept."""
+"""The names in an embedded store: of its tables, and of its namespaces.
+
+These are `default`, those that were created, and those of tables from before they were kept.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 
-from hbmodel.errors import InvalidRequest, NamespaceExists, NamespaceNotFound
+from hbmodel.errors import InvalidRequest, NamespaceExists, NamespaceNotFound, StoreError
 from hbmodel.store.checks.tables import OWN_NAMESPACE, check_namespace
+from hbmodel.store.embedded.damage import DAMAGED
 
 _DEFAULT = "default"
+
+
+def table_names(connection: sqlite3.Connection) -> list[str]:
+    """The names of all tables, sorted; raises `StoreError` if one is no text."""
+    names = [name for (name,) in connection.execute("SELECT name FROM tables ORDER BY name")]
+    if not all(isinstance(name, str) for name in names):
+        raise StoreError(DAMAGED)
+    return names
 
 
 def namespaces(connection: sqlite3.Connection) -> set[str]:

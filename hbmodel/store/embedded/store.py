@@ -33,7 +33,7 @@ from hbmodel.store.embedded.cells import SEGMENT_SIZE, StoredCell, StoredRow, vi
 from hbmodel.store.embedded.compaction import compact_table
 from hbmodel.store.embedded.database import Connect, Database, open_connection
 from hbmodel.store.embedded.descriptor import TableDescriptor, new_layout
-from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces
+from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces, table_names
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.segments import RowSegments
 from hbmodel.store.embedded.versions import versions_of
@@ -277,7 +277,7 @@ class EmbeddedStore(ClosingStore):
     def tables(self) -> list[str]:
         """See `hbmodel.store.Store.tables`."""
         with self._database.read() as connection:
-            return [name for (name,) in connection.execute("SELECT name FROM tables ORDER BY name")]
+            return table_names(connection)
 
     def families(self, table: str) -> list[Family]:
         """See `hbmodel.store.Store.families`."""

@@ -1,0 +1,44 @@
+"""Damage of an embedded store's file that SQLite does not notice: it checks no bytes inside of values."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from hbmodel.errors import HbmodelError, StoreError
+
+DAMAGED = "The embedded store's file is damaged: restore it from a copy, or remove it."
+
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What using values of another type than the store writes ends with."""
+
+_CHECKS = (
+    "SELECT 1 FROM segments WHERE typeof(table_id) != 'integer' OR typeof(row) != 'blob' OR typeof(first) != 'blob'"
+    " OR typeof(cells) != 'blob' OR typeof(ends) NOT IN ('integer', 'null') LIMIT 1",
+    "SELECT 1 FROM tombstones WHERE typeof(row) != 'blob' OR typeof(target) != 'blob' OR typeof(timestamp) != 'integer' LIMIT 1",
+    "SELECT 1 FROM tables WHERE typeof(name) != 'text' OR typeof(layout) != 'blob' LIMIT 1",
+    "PRAGMA quick_check(1)",
+)
+
+_SOUND = (None, ("ok",))
+"""What these find in a file that is not damaged."""
+
+
+def check_undamaged(connection: sqlite3.Connection | None, path: str | None, error: Exception) -> None:
+    """Looks for damage of a file after an error that its contents may have caused.
+
+    Args:
+        connection: to the file; None if none could be opened.
+        path: of the file.
+        error: what using its contents ended with.
+
+    Raises:
+        StoreError: the file is damaged.
+    """
+    if isinstance(error, HbmodelError):
+        return
+    try:
+        damaged = connection is None or any(connection.execute(check).fetchone() not in _SOUND for check in _CHECKS)
+    except (sqlite3.Error, *UNREADABLE):
+        damaged = True
+    if damaged:
+        raise StoreError(DAMAGED, path=path) from error

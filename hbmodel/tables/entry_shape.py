@@ -1,0 +1,102 @@
+"""The shape of what the registry holds in JSON, checked once where it is read, so that the rest of the library may rely on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hbmodel.errors import HbmodelError, StoreError
+
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading JSON of another shape ends with."""
+
+
+_ENTRY = "The registry entry of the table cannot be read: another version of hbmodel may have written it."
+
+_WORK = (
+    "The registry cannot say how far the work on a table has come: another version of hbmodel may be doing it. If none does, delete the "
+    "row `key` of the registry table, and the work begins again."
+)
+
+
+@contextmanager
+def entry_of(table: str, registry: str | None = None) -> Iterator[None]:
+    """Reads an entry of the registry; raises `StoreError` if it has another shape than this version knows."""
+    try:
+        yield
+    except HbmodelError:
+        raise
+    except UNREADABLE as error:
+        raise StoreError(_ENTRY, table=table, registry=registry) from error
+
+
+@contextmanager
+def work_of(row: bytes, registry: str) -> Iterator[None]:
+    """The same for what the registry holds of a build, a check or a migration."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise StoreError(_WORK, key=row, registry=registry) from error
+
+
+def check_layout_shape(layout: Any) -> None:
+    """Raises `ValueError` if a layout has not the parts that every version has written."""
+    _need(isinstance(layout, dict))
+    key, columns, salt = layout["key"], layout["columns"], layout["salt"]
+    _need(isinstance(key, list) and bool(key) and all(_is_field(spec) for spec in key))
+    _need(isinstance(salt, dict) and _are_texts(salt["by"]))
+    _need(isinstance(columns, dict) and all(_is_column(name, spec) for name, spec in columns.items()))
+    _need(isinstance(layout.get("exists"), str | None))
+    _need(all(isinstance(layout.get(name, ""), str) for name in ("row", "kind")))
+    was, members = layout.get("was", {}), layout.get("members", {})
+    _need(isinstance(was, dict) and all(map(_are_texts, was.values())))
+    _need(isinstance(members, dict) and all(isinstance(named, dict) and _are_texts(list(named.values())) for named in members.values()))
+
+
+def check_plan_shape(plan: Any) -> None:
+    """The same for the ranges of a piece of work."""
+    _need(isinstance(plan, dict) and type(plan.get("attempt", 0)) is int and isinstance(plan["ranges"], list))
+    for start, stop in plan["ranges"]:
+        _need(isinstance(start, str) and isinstance(stop, str | None))
+
+
+def check_state_shape(state: Any) -> None:
+    """The same for the state of one range."""
+    _need(isinstance(state, dict) and isinstance(state.get("done", False), bool) and isinstance(state.get("at", ""), str))
+    bytes.fromhex(state.get("at", ""))
+    for name, value in state.items():
+        _need(name not in NUMBERS or (type(value) is int and value >= 0))
+        _need(name not in LISTS or (isinstance(value, list) and all(map(_are_texts, value))))
+
+
+NUMBERS = ("rows", "entries", "adopted", "missing", "refused", "duplicates", "until")
+LISTS = ("samples", "duplicated")
+"""The names of the counts of a range, and of what else its state holds."""
+
+
+def check_index_shape(entry: Any) -> None:
+    """The same for an entry of an index."""
+    _need(isinstance(entry, dict) and all(isinstance(entry[name], str) and entry[name] for name in ("state", "table")))
+    _need(type(entry.get("generation", 0)) is int and entry.get("generation", 0) >= 0)
+    _need(isinstance(entry.get("name", ""), str))
+    _need(all(_are_texts(entry.get(name, [])) for name in ("was", "former", "left", "strays")))
+    _need(isinstance(entry["spec"], dict) and isinstance(entry.get("stored", {}), dict | None))
+
+
+def _is_field(spec: Any) -> bool:
+    return isinstance(spec, dict) and isinstance(spec["name"], str) and isinstance(spec["codec"], dict)
+
+
+def _is_column(name: str, spec: Any) -> bool:
+    name.encode("latin-1")
+    return isinstance(spec, dict) and isinstance(spec["name"], str) and isinstance(spec["kind"], str)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _need(holds: bool) -> None:
+    if not holds:
+        raise ValueError("an entry of another shape")

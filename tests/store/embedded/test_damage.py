@@ -1,0 +1,131 @@
+"""Damaged files of an embedded store: every call ends well, or with an error that says so."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.store.embedded.damage import check_undamaged
+from tests.support.everything import Item, fill, unexpected, unexpected_commands
+from tests.support.examples import examples
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The bytes of a file that is not damaged."""
+    path = tmp_path_factory.mktemp("good") / "good.db"
+    with hb.connect(f"embedded:{path}") as store:
+        fill(store)
+        session = hb.Session(store)
+        session.add_all(Item(number=n, text=f"v{n % 5}" + "z" * 50, notes={str(k): "n" * 100 for k in range(n % 50)}) for n in range(300))
+        session.commit()
+    return path.read_bytes()
+
+
+def tell(path: Path) -> dict[str, Any]:
+    """What ends with anything but an error of this library."""
+    url = f"embedded:{path}"
+    found = unexpected_commands(url)
+    try:
+        with hb.connect(url) as store:
+            found |= unexpected(store)
+    except hb.HbmodelError:
+        pass
+    return found
+
+
+def overwritten(data: bytes, seed: int, times: int, length: int) -> bytes:
+    drawn, damaged = random.Random(seed), bytearray(data)
+    for _ in range(times):
+        at = drawn.randrange(len(damaged))
+        damaged[at : at + length] = drawn.randbytes(len(damaged[at : at + length]))
+    return bytes(damaged)
+
+
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None)
+@given(seed=st.integers(0, 2**32), times=st.sampled_from([1, 5, 30, 200]), length=st.sampled_from([1, 4, 100, 5000]))
+def test_bytes_that_are_overwritten(good: bytes, tmp_path_factory: pytest.TempPathFactory, seed: int, times: int, length: int) -> None:
+    path = tmp_path_factory.mktemp("overwritten") / "x.db"
+    path.write_bytes(overwritten(good, seed, times, length))
+    assert tell(path) == {}
+
+
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None)
+@given(share=st.floats(0, 1))
+def test_a_file_that_was_cut(good: bytes, tmp_path_factory: pytest.TempPathFactory, share: float) -> None:
+    path = tmp_path_factory.mktemp("cut") / "x.db"
+    path.write_bytes(good[: int(len(good) * share)])
+    assert tell(path) == {}
+
+
+OTHER_FILES: Mapping[str, Callable[[Path], object]] = {
+    "a directory": lambda path: path.mkdir(),
+    "a text": lambda path: path.write_text("A text.\n" * 100),
+    "zeros": lambda path: path.write_bytes(bytes(8192)),
+    "the head of a database": lambda path: path.write_bytes(b"SQLite format 3\x00"),
+    "a database of another program": lambda path: sqlite3.connect(path).executescript("CREATE TABLE tables (x); CREATE TABLE segments (y)"),
+    "a file in a directory that is none": lambda path: path.parent.joinpath("file").write_text("") and None,
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FILES)
+def test_a_file_that_is_something_else(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x.db"
+    OTHER_FILES[kind](path)
+    with pytest.raises(hb.StoreError), hb.connect(f"embedded:{path / 'y' if 'none' in kind else path}"):
+        pass
+    assert tell(path) == {}
+
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "segments": ("row", "first", "ends", "cells", "table_id"),
+    "tombstones": ("row", "target", "timestamp"),
+    "tables": ("name", "layout"),
+}
+
+
+@pytest.mark.parametrize("value", [7, 1.5, "text", b"", b"\xc1", b"\x80", b"\x81\xc4\x01a\x90"])
+@pytest.mark.parametrize(("table", "column"), [(table, column) for table, columns in COLUMNS.items() for column in columns])
+def test_values_of_another_type(good: bytes, tmp_path: Path, table: str, column: str, value: Any) -> None:
+    """SQLite stores values of any type in any column, and does not notice one that became another."""
+    if column == "first" and isinstance(value, bytes):
+        return  # such a bound is a value of the right type
+    path = tmp_path / "x.db"
+    for only in (0, 1):
+        path.write_bytes(good)
+        with sqlite3.connect(path) as connection:
+            (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+            which = f"WHERE {column} IN (SELECT {column} FROM {table} LIMIT 1 OFFSET {count // 2})" if only else ""
+            connection.execute(f"UPDATE OR REPLACE {table} SET {column} = ? {which}", (value,))
+        connection.close()
+        assert tell(path) == {}
+
+
+def test_damage_is_told_with_the_path(good: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_bytes(good)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE segments SET cells = 7")
+    connection.close()
+    with hb.connect(f"embedded:{path}") as store, pytest.raises(hb.StoreError, match="file is damaged") as caught:
+        hb.Session(store).get(Item, number=1)
+    assert caught.value.path == str(path)
+
+
+def test_an_error_of_an_undamaged_file_is_left_alone() -> None:
+    """A mistake in the library must not be taken for damage."""
+    with hb.connect("memory:") as store:
+        fill(store)
+        database = store._database  # type: ignore[attr-defined]
+        for opened in (database.read, database.write):
+            with pytest.raises(ZeroDivisionError), opened():
+                raise ZeroDivisionError
+        check_undamaged(None, None, hb.InvalidRequest("A request."))
