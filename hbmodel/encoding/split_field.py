@@ -11,7 +11,18 @@ from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Source, wrong_width
 from hbmodel.encoding.codecs.integers import Int64
-from hbmodel.encoding.codecs.times import MICROSECONDS, OFFSET, WORD, Datetime, from_epoch, microseconds, since_epoch, whole_units
+from hbmodel.encoding.codecs.times import (
+    HIGHEST,
+    LOWEST,
+    MICROSECONDS,
+    OFFSET,
+    WORD,
+    Datetime,
+    from_epoch,
+    microseconds,
+    since_epoch,
+    whole_units,
+)
 from hbmodel.encoding.key_field import KeyField
 from hbmodel.errors import DeclarationError, DecodingError
 
@@ -163,3 +174,10 @@ class SplitField:
         if bucket % codec.units or offset >= codec.units:
             raise DecodingError("The row or the offset of a split field does not match its buckets.", field=self.of.name)
         return from_epoch((bucket + offset) * codec.scale)
+
+    def ends(self, value: datetime) -> tuple[datetime, datetime]:
+        """The first and the last time of the bucket that a time lies in, as far as there are such times."""
+        codec: Any = self.bucket.codec
+        first = codec.decode(codec.encode(value))
+        lowest, highest = first * codec.scale, (first + codec.units - 1) * codec.scale
+        return from_epoch(max(lowest, LOWEST)), from_epoch(min(highest, HIGHEST - HIGHEST % codec.scale))

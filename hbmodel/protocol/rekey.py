@@ -125,7 +125,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
         if leaving is None:
             yield from _part_with_earlier(mover, old)
         progress.begun |= leaving is not None
-        if leaving is None and not (within and schema.versioned):  # the version of the row serves as the mark
+        if leaving is None and not (within and mover.moves_unmarked):
             progress.begun = True
             yield from mover.mark(old, MoveMark(LEAVING, mover.nonce(), move.new), move.version)
             continue

@@ -86,6 +86,11 @@ class RowMover:
         return True
 
     @property
+    def moves_unmarked(self) -> bool:
+        """Whether an object moves within its row without a mark: the version of the row serves as one."""
+        return self.schema.versioned
+
+    @property
     def copies_again(self) -> bool:
         """Whether the copy is made again if the old row has changed since."""
         return True
@@ -172,6 +177,19 @@ class UnindexedMover(RowMover):
             return self.schema.family_names
         return tuple(sorted({*self.planner.columns, self.schema.move_column}))
 
+    @property
+    def moves_unmarked(self) -> bool:
+        """True for an object that is one cell with nothing but its key in the qualifier: a mark would be another object.
+
+        It is put only if its new key is free, by the mutation that deletes it under the old one. As ever, the last write wins: what is
+        written to the old key in this moment is not moved.
+        """
+        return self._bare
+
+    @property
+    def _bare(self) -> bool:
+        return self.schema.wide_rows is not None and self.schema.wide_rows.bare
+
     def end_of(self, row: Row) -> int | None:
         """See `RowMover.end_of`."""
         return self.planner.end_of(row)
@@ -257,6 +275,8 @@ class UnindexedMover(RowMover):
 
     def _deletion(self, row: Row, masks: Sequence[Delete] = ()) -> list[Put | Delete]:
         whole = self.planner.deletion(row.row)
+        if self._bare:
+            return [whole, *masks]
         if not whole.families:
             whole = Delete(row.row, columns=(*whole.columns, self.schema.move_column))
         return [whole, *masks, *traces_of(self.schema, row)]

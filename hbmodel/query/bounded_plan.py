@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from hbmodel.errors import QueryError
+from hbmodel.mapping.index_kinds.part import IndexPart
 from hbmodel.query.merged_order import KeyPlace
 from hbmodel.query.plan import Plan
 from hbmodel.query.row_bounds import RowBound
@@ -38,7 +39,8 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
     parts: list[bytes] = []
     missing: list[str] = []
     for at, name in enumerate(layout.names):
-        asked = plan.match.values_at(layout, at)
+        part = _part(plan, at)
+        asked = plan.match.values_at(layout, at, consumed=part is None or part.has_one_value)
         if asked is not None and len(asked) == 1:  # every item has this value, so the object's own decides nothing
             parts.append(asked[0])
             continue
@@ -57,11 +59,16 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
     return b"".join(parts) if plan.order is None else plan.order.place(parts)
 
 
+def _part(plan: Plan, at: int) -> IndexPart | None:
+    """The part of an index at a position of a path's key; None in the key of its rows."""
+    index = plan.path.index
+    return None if index is None or at >= len(index.parts) else index.parts[at]
+
+
 def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | None:
     """The values of an object at a position of a path's key, several in an index of a collection; None if unknown."""
-    schema, index = plan.reader.schema, plan.path.index
+    schema, part = plan.reader.schema, _part(plan, at)
     name = plan.path.layout.names[at]
-    part = None if index is None or at >= len(index.parts) else index.parts[at]
     if part is not None and not part.is_field and part.reads <= given.keys():
         return part.values_of({name: schema.by_name[name].as_stored(given[name]) for name in part.reads})
     return [given[name]] if name in given else None

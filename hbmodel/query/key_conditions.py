@@ -82,11 +82,21 @@ class KeyConditions:
         """Whether the whole key is fixed."""
         return len(self.parts) == len(layout.names)
 
-    def values_at(self, layout: KeyLayout, at: int) -> Sequence[bytes] | None:
-        """The possible packed values of the field at any position of the key, in key order; None if no equality names them."""
+    def values_at(self, layout: KeyLayout, at: int, *, consumed: bool = True) -> Sequence[bytes] | None:
+        """The possible packed values of the field at any position of the key, in key order; None if no equality names them.
+
+        Args:
+            layout: of the key.
+            at: the position.
+            consumed: whether predicates count that are not tested on keys, as every row in the index satisfies them: of a row with several
+                entries they select none.
+        """
         if at < len(self.parts):
             return self.parts[at]
-        return _packed(layout, at, [c for c in self.conditions if c.on_entry.names() == {layout.names[at]}])
+        own = [c for c in self.conditions if c.on_entry.names() == {layout.names[at]}]
+        if not consumed:
+            own = [c for c in own if not any(c.asked is done for done in self.consumed)]
+        return _packed(layout, at, own)
 
     def all_pieces(self, layout: KeyLayout) -> Iterable[KeyPiece]:
         """The ranges of keys, one for each combination of parts if there are no pieces; some may be empty."""

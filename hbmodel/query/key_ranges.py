@@ -50,9 +50,9 @@ def buckets_and_rows(
 
 
 def _can_be(schema: TableSchema, key: bytes) -> bool:
-    """Whether HBase can store a row with this key; of objects that share rows, the row that holds this one."""
-    row = key if schema.wide is None else schema.wide.form.cut(key)[0]
-    return 0 < len(row) <= MAX_ROW_LENGTH
+    """Whether an object can have this key: of objects that share rows, that of the row, and the key fields in the qualifier."""
+    parts = (key,) if schema.wide is None else schema.wide.form.cut(key)
+    return all(0 < len(part) <= MAX_ROW_LENGTH for part in parts)
 
 
 def only_range(

@@ -260,6 +260,12 @@ def never_empty_column(schema: TableSchema, call: str) -> bytes:
     column = schema.exists_column or next(
         (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
     )
+    if column is None and schema.wide_rows is not None and schema.wide_rows.bare:
+        raise CapabilityError(
+            f"{call}() needs a column that is never empty, and an object that is one cell has no room for a flag: put it with add(), or "
+            "declare a column that is required and never empty, such as a number.",
+            table=schema.table,
+        )
     if column is None:
         raise CapabilityError(f'{call}() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
     return column

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from hbmodel.encoding.place_layout import PlaceLayout
-from hbmodel.errors import CapabilityError, HbmodelError, IncompleteKey, PartialWrite, SessionError, StoreError, UnknownField
+from hbmodel.errors import CapabilityError, HbmodelError, IncompleteKey, PartialWrite, SessionError, StoreError, UnknownField, UnknownName
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema, schema_of
@@ -25,6 +25,9 @@ from hbmodel.store.wide_rows import ROW_VERSION
 
 T = TypeVar("T")
 R = TypeVar("R")
+Values = tuple[Any, ...]
+
+_OTHER_ROW = "A group accepts only objects of its own row: use a session for others."
 
 
 class Reader(Protocol):
@@ -90,10 +93,18 @@ class RowGroup:
 
         Args:
             model: the class of the object, which may differ from the group's.
-            **key: the key fields that follow those of the row key.
+            **key: the key fields that follow those of the row key; and a split time, if it is not the one that the group was given.
+
+        Raises:
+            SessionError: the key is that of an object in another row.
+            IncompleteKey: names the missing fields.
         """
+        fields = self._fields(model)
+        values = tuple(key.get(name, value) for name, value in zip(fields, self._values, strict=True))
+        if not key.keys().isdisjoint(fields):
+            self._check_values(schema_of(model), values)
         self._begun()
-        return self._session.get(model, **{**dict(zip(self._fields(model), self._values, strict=True)), **key})
+        return self._session.get(model, **{**dict(zip(fields, values, strict=True)), **key})
 
     @guarded
     def query(self, model: type[T]) -> Query[T]:
@@ -107,8 +118,8 @@ class RowGroup:
             if halves is None or halves.of.name != name:
                 conditions.append(field == value)
             else:
-                first = halves.joined(halves.bucket.codec.decode(halves.bucket.codec.encode(value)), 0)
-                conditions += [field >= first, field < first + halves.every]
+                first, last = halves.ends(value)
+                conditions += [field >= first, field <= last]
         return query.where(*conditions) if conditions else query.allow_full_scan()
 
     # --- writing --------------------------------------------------------------------------------------------------------
@@ -138,10 +149,17 @@ class RowGroup:
         work = self._begun()
         for write in call.writes:
             if call.schema.table != self._table or call.schema.family != self._family or row_of(call.schema, write.row) != self._row:
-                raise SessionError(
-                    "A group accepts only objects of its own row: use a session for others.", table=call.schema.table, key=write.row
-                )
+                raise SessionError(_OTHER_ROW, table=call.schema.table, key=write.row)
         work.add(call)
+
+    def _check_values(self, schema: TableSchema, values: Values) -> None:
+        """Raises `SessionError` for row key fields of another row."""
+        try:
+            own = _row(schema, values) == self._row
+        except UnknownName:  # the name has no id, so it is not that of this row
+            own = False
+        if not own:
+            raise SessionError(_OTHER_ROW, table=schema.table, key=values)
 
     # --- life -----------------------------------------------------------------------------------------------------------
 
@@ -230,9 +248,6 @@ class RowGroup:
 
     def __repr__(self) -> str:
         return f"RowGroup({self._table!r}, {self._row!r})"
-
-
-Values = tuple[Any, ...]
 
 
 def _row_values(schema: TableSchema, key: Mapping[str, Any]) -> Values:

@@ -310,3 +310,32 @@ def test_any_object_is_compared_by_the_fields_that_differ_among_the_items(data: 
             assert list(map(plain_of, query.before(mark))) == ahead
             assert list(map(plain_of, query.reversed().after(mark))) == ahead[::-1]
             assert list(map(plain_of, query.before(mark).reversed())) == ahead[::-1]
+
+
+@hb.model(table="compared_sets", family="d")
+class Marked:
+    number: hb.Key[int] = hb.key(hb.UInt8)
+    rank: hb.Column[int] = hb.column("r", hb.Int8)
+    marks: hb.Column[list[int]] = hb.column("m", hb.Json(list[int]))
+
+    nines = hb.index("rank", hb.each("marks"), where=lambda model: model.marks.contains(9))
+    nines_first = hb.index(hb.each("marks"), "rank", where=lambda model: model.marks.contains(9))
+    low = hb.index("rank", hb.each("marks"), where=lambda model: model.rank <= 1)
+
+
+MARKS = st.lists(st.sampled_from([0, 5, 9, 10]), max_size=3, unique=True)
+
+
+@given(st.lists(st.tuples(st.integers(-1, 2), MARKS), max_size=8), st.sampled_from(["nines", "nines_first", "low"]), st.data())
+@settings(max_examples=examples(100))
+def test_objects_of_a_partial_index_of_elements(rows: list[tuple[int, list[int]]], index: str, data: st.DataObject) -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Marked)
+        session = hb.Session(store)
+        session.add_all(Marked(number=number, rank=rank, marks=marks) for number, (rank, marks) in enumerate(rows))
+        session.commit()
+        asked = [Marked.rank <= data.draw(st.integers(0, 1)), Marked.marks.contains(9)]
+        if data.draw(st.booleans()):
+            asked.append(Marked.marks.contains(data.draw(st.sampled_from([5, 9, 10]))))
+        query = session.query(Marked).where(*asked).use_index(index).allow_full_scan()
+        check(query, 1)

@@ -18,9 +18,10 @@ import hbmodel as hb
 from hbmodel.errors import HbmodelError
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.store import Put
+from hbmodel.store.gate import gated
 from tests.support.beds import Bed, cells_of, fresh
 from tests.support.examples import examples
-from tests.support.faulty import Call, Crash, FaultyStore, failures_of, is_repetition
+from tests.support.faulty import Call, Crash, FaultyStore, RecordingStore, failures_of, is_repetition
 from tests.support.slow_machines import lives_for
 
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -507,3 +508,66 @@ def test_what_is_refused(bed: Bed) -> None:
         session.rekey(Short(name="a", size=1), name=7)
     with pytest.raises(hb.CapabilityError, match=r"rekey\(\) is not possible under RandomSalt"):
         session.rekey(Drawn(name="a"), name="b")
+
+
+@hb.model(table="rekeyed_cells", family="d")
+class Tag:
+    """An object is one cell, with nothing but its key in the qualifier."""
+
+    user: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    uses: hb.Column[int] = hb.column("", hb.UInt8)
+
+
+NAMES = ["rex", "re", "rex\x01", "tom"]
+
+
+@pytest.mark.parametrize("old", NAMES)
+@pytest.mark.parametrize("new", [*NAMES, "rex_pm"])
+def test_an_object_that_is_one_cell_moves_within_its_row(atomic_bed: Bed, old: str, new: str) -> None:
+    session = atomic_bed.use(Tag)
+    tags = {name: number for number, name in enumerate(NAMES)}
+    session.add_all(Tag(user="ann", name=name, uses=number) for name, number in tags.items())
+    session.add(Tag(user="bob", name=new, uses=9))
+    session.commit()
+    if new in tags:
+        error = hb.SessionError if new == old else hb.RowExists
+        with pytest.raises(error):
+            session.rekey(Tag(user="ann", name=old, uses=0), name=new)
+    else:
+        assert session.rekey(Tag(user="ann", name=old, uses=0), name=new) == Tag(user="ann", name=new, uses=tags[old])
+        tags[new] = tags.pop(old)
+    assert {tag.name: tag.uses for tag in session.query(Tag).where(Tag.user == "ann")} == tags
+    assert [tag.name for tag in session.query(Tag).where(Tag.user == "bob")] == [new]
+    with pytest.raises(hb.CapabilityError, match="can be moved only within its row"):
+        session.rekey(Tag(user="ann", name=new, uses=0), user="cid")
+    with pytest.raises(hb.RowNotFound):
+        session.rekey(Tag(user="ann", name="gone", uses=0), name="somewhere")
+
+
+def test_an_object_that_is_one_cell_is_put_under_a_key_that_is_free_then(atomic_bed: Bed) -> None:
+    """Another program inserts the new key just before the mutation."""
+    session = atomic_bed.use(Tag)
+    session.add(Tag(user="ann", name="rex", uses=1))
+    session.commit()
+
+    other = hb.Session(atomic_bed.store)
+    mine = hb.Session(_Before(atomic_bed.store, lambda: other.insert(Tag(user="ann", name="tom", uses=2))))
+    with pytest.raises(hb.RowExists):
+        mine.rekey(Tag(user="ann", name="rex", uses=1), name="tom")
+    assert {tag.name: tag.uses for tag in session.query(Tag).where(Tag.user == "ann")} == {"rex": 1, "tom": 2}
+
+
+class _Before(RecordingStore):
+    """Calls a function before its first conditional change."""
+
+    def __init__(self, store: hb.Store, first: Callable[[], object]) -> None:
+        super().__init__(store)
+        self.first: Callable[[], object] | None = first
+
+    def _do(self, call: Call, apply: Any) -> Any:
+        if call.name.startswith("check_and_mutate") and self.first is not None:
+            first, self.first = self.first, None
+            with gated(None):
+                first()
+        return super()._do(call, apply)

@@ -244,6 +244,79 @@ def test_split_fields_salts_and_constant_rows(bed: Bed) -> None:
         assert [pet.sort for pet in pets.query(InOneRow)] == ["dog"]
 
 
+@pytest.mark.parametrize("bed", ["memory", "embedded"], indirect=True)
+def test_a_group_gets_no_object_of_another_row(bed: Bed) -> None:
+    session = bed.use(Account, Bank, Hourly)
+    start = datetime(2026, 1, 1, 5, tzinfo=UTC)
+    times = [start, start + timedelta(minutes=59, seconds=59), start + timedelta(hours=1)]
+    session.add_all(Hourly(sensor=sensor, at=at, value=1) for sensor in "ab" for at in times)
+    session.add_all(Account(bank=bank, number=0, amount=1) for bank in "xy")
+    session.commit()
+    group = session.group(Hourly, sensor="a", at=start + timedelta(minutes=30))
+    assert [group.get(Hourly, at=at) is not None for at in times[:2]] == [True, True]
+    assert group.get(Hourly, sensor="a", at=start) is not None
+    assert group.get(Hourly, at=start + timedelta(minutes=1)) is None
+    for key in ({"at": times[2]}, {"at": start - timedelta(seconds=1)}, {"sensor": "b"}, {"sensor": "b", "at": start}):
+        with pytest.raises(hb.SessionError, match="A group accepts only objects of its own row"):
+            group.get(Hourly, **key)
+    accounts = session.group(Bank, name="x")
+    assert accounts.get(Account, bank="x", number=0) is not None
+    for model, other in ((Account, {"bank": "y", "number": 0}), (Bank, {"name": "y"})):
+        with pytest.raises(hb.SessionError, match="A group accepts only objects of its own row"):
+            accounts.get(model, **other)
+
+
+@hb.model(table="rg_words", family="d")
+class Named:
+    word: hb.Key[str] = hb.key(hb.dictionary("rg_names", hb.UInt16))
+    number: hb.Key[int] = hb.key(part="column")
+    value: hb.Column[int] = hb.column("v")
+    version: hb.Column[int] = hb.version()
+
+
+def test_a_name_without_an_id_is_that_of_another_row() -> None:
+    session = hb.Session(fresh(Named))
+    session.add(Named(word="known", number=1, value=1))
+    session.commit()
+    group = session.group(Named, word="known")
+    assert group.get(Named, word="known", number=1) is not None
+    with pytest.raises(hb.SessionError, match="A group accepts only objects of its own row"):
+        group.get(Named, word="unknown", number=1)
+
+
+def ends_of_time(unit: str, every: timedelta, desc: bool) -> type[Any]:
+    @hb.model(table=f"rg_ends_{unit}_{every.days}_{desc}", family="d")
+    class Price:
+        item: hb.Key[str] = hb.key()
+        until: hb.Key[datetime] = hb.key(hb.Datetime(unit), split=every, desc=desc)  # type: ignore[arg-type]
+        cents: hb.Column[int] = hb.column("c")
+        version: hb.Column[int] = hb.version()
+
+    return Price
+
+
+@pytest.mark.parametrize("desc", [False, True])
+@pytest.mark.parametrize("every", [timedelta(hours=1), timedelta(days=7), timedelta(days=5_000_000)])
+@pytest.mark.parametrize("unit", ["us", "ms", "s"])
+def test_a_group_at_the_ends_of_time(unit: str, every: timedelta, desc: bool) -> None:
+    model = ends_of_time(unit, every, desc)
+    codec = hb.Datetime(unit, round=True)  # type: ignore[arg-type]
+    session = hb.Session(fresh(model))
+    last, first = codec.floor(datetime.max.replace(tzinfo=UTC)), datetime.min.replace(tzinfo=UTC)
+    times = [first, first + timedelta(seconds=1), datetime(1970, 1, 1, tzinfo=UTC), last - timedelta(seconds=1), last]
+    session.add_all(model(item="a", until=at, cents=5) for at in times)
+    session.commit()
+    for at, beside in ((times[0], times[1]), (times[4], times[3])):
+        group = session.group(model, item="a", until=at)
+        found = [price.until for price in group.query(model)]
+        assert {at, beside} <= set(found)
+        assert found == [each for each in sorted(times, reverse=desc) if each in found]
+        assert all(group.get(model, until=each) is not None for each in found)
+        for each in set(times) - set(found):
+            with pytest.raises(hb.SessionError, match="A group accepts only objects of its own row"):
+                group.get(model, until=each)
+
+
 @hb.model(table="rg_bytes", family="d")
 class Small:
     """Its first object's qualifiers begin with that of the version of the row."""

@@ -66,9 +66,16 @@ def test_insert_needs_a_column_that_is_never_empty(atomic_bed: Bed) -> None:
         name: hb.Key[str] = hb.key()
         text: hb.Column[str] = hb.column()
 
-    session = atomic_bed.use(Loose, Logged, Hit)
-    with pytest.raises(hb.CapabilityError, match=r"\(\) needs a column that is never empty"):
+    @hb.model(table="coloured", family="d", row=b"r")
+    class Colour:
+        name: hb.Key[str] = hb.key(part="column")
+        colour: hb.Column[str] = hb.column("")
+
+    session = atomic_bed.use(Loose, Colour, Logged, Hit)
+    with pytest.raises(hb.CapabilityError, match=r"insert\(\) needs a column that is never empty: declare"):
         session.insert(Loose(name="a", text="b"))
+    with pytest.raises(hb.CapabilityError, match="an object that is one cell has no room for a flag"):
+        session.insert(Colour(name="a", colour="red"))
     with pytest.raises(hb.CapabilityError, match=r"insert\(\) is not possible under RandomSalt"):
         session.insert(Logged(serial=1, page="/"))
     with pytest.raises(hb.CapabilityError, match=r"insert\(\) is not possible under RandomSalt"):
