@@ -347,9 +347,10 @@ def renewals(kind: str, rules: Rules = SHIPPED, crashes: int = 0) -> Iterator[tu
 
 
 def refusals(kind: str, rules: Rules = SHIPPED, crashes: int = 1) -> Iterator[tuple[str, RekeyModel]]:
-    """A call that ends a move of a row whose entries were verified since, beside an insert of the new key, which takes the mark away."""
-    running: list[Any] = [("W1", mover(kind, 1, "m", rules), 12), ("W5", writer(kind, 5, "insert", "m", rules), 12)]
-    yield f"{kind}, a move that is ended and refused", RekeyModel(Watch(kind, kind in EXACT), repaired(kind), running, crashes)
+    """A call that ends a move of a row whose entries were verified since, and an insert of the new key, which takes the mark away."""
+    ends: list[Any] = [("W1", mover(kind, 1, "m", rules), 12)]
+    for name, beside in (("ended", []), ("refused", [("W5", writer(kind, 5, "insert", "m", rules), 12)])):
+        yield f"{kind}, a move that is {name}", RekeyModel(Watch(kind, kind in EXACT), repaired(kind), [*ends, *beside], crashes)
 
 
 def values(rules: Rules = SHIPPED, crashes: int = 1, calls: Sequence[str] = ("take", "tag k", "tag m")) -> Iterator[tuple[str, RekeyModel]]:
