@@ -247,15 +247,11 @@ def _position(made: Plan) -> Position:
         (found,) = keys.rows([values[name] for name in names])
         return found
 
-    def of_entry(values: Values) -> bytes | None:
-        first = scope.first(entries(values, row(values)))
+    def placed(values: Values) -> bytes | None:
+        first = row(values) if entries is None else scope.first(entries(values, row(values)))
         return None if first is None else path.position(first)
 
-    if path.index is None:
-        placed: Position = lambda values: path.position(row(values))  # noqa: E731
-    else:
-        entries, scope, placed = keys.entries_code(path.index), made.scope, of_entry
-    remains = KeyMapper(replaced)
+    entries, scope, remains = None if path.index is None else keys.entries_code(path.index), made.scope, KeyMapper(replaced)
 
     def position(values: Values) -> bytes | None:
         try:

@@ -35,6 +35,7 @@ from hbmodel.tables.index_work import TIMES, IndexTimes, check_times
 from hbmodel.tables.indexes import verify_index
 from hbmodel.tables.migration_report import MigrationProgressReport, MigrationReport
 from hbmodel.tables.move_writes import MovePlan, MoveWrites
+from hbmodel.tables.moves import Move
 from hbmodel.tables.other_programs import OtherPrograms
 from hbmodel.tables.phase_waits import is_over, wait_for
 from hbmodel.tables.range_claims import CLAIM_LIFE, Progress
@@ -355,13 +356,13 @@ class Migration:
     @contextmanager
     def _copying(self, *, back: bool = False, phase: str) -> Iterator[Copying]:
         """Copies what is in one of the tables; at the end this program leaves the writers' roll."""
-        plan = partial(self._plan, back, phase)
+        plan, move = partial(self._plan, back, phase), self._registered().move
         writes = MoveWrites(self.store, self.registry, self.old, self.new, phase, self.times.lease, self.times.longest_call)
         kind = Sealing if self.new.versioned else Copying
         try:
             yield kind(
                 self.store, self.registry, plan(), plan, writes, self.times.clock(self.registry), self.throttle, self.batch_size,
-                lambda: self._still(phase), self.progress, self.claim_life,
+                lambda: self._still(move), self.progress, self.claim_life,
             )  # fmt: skip
         finally:
             writes.leave()
@@ -379,12 +380,11 @@ class Migration:
         bound = round(1000 * self.times.clock_bound)
         return MovePlan.of(source, target, back=back, seals=phase in {MOVING, RETURNING}, bound=bound)
 
-    def _still(self, phase: str) -> None:
-        now = _phase(self._registered())
-        if now != phase:
-            raise MigrationError(
-                "Another program moved the migration to another phase in the meantime: call status().", table=self.old.table, phase=now
-            )
+    def _still(self, move: Move | None) -> None:
+        found = self._registered()
+        if found.move != move:  # the same phase is another one after a rollback
+            message = "Another program moved the migration to another phase in the meantime: call status()."
+            raise MigrationError(message, table=self.old.table, phase=_phase(found))
 
     def _report(self, phase: str, progress: Progress | None = None) -> MigrationReport:
         old, new = self.old.table, self.new.table

@@ -107,7 +107,9 @@ class MoveWrites:
         try:
             holds = self._bind(self._old).phase == self._phase
             for planned in (plan.source, plan.target):
-                holds = holds and self._bind(planned.schema).writes_like(planned)
+                now = self._bind(planned.schema)
+                # A phase that was begun again, after a rollback, is another one: what was read before may have been deleted.
+                holds = holds and now.writes_like(planned) and now.phase_since == planned.phase_since
         except SchemaMismatch as error:
             raise _Outdated(error.message, **error.details) from error
         if not holds:

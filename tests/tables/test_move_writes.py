@@ -24,7 +24,7 @@ migration = partial(hb.migrate, times=TIMES, batch_size=1, claim_life=0.2)
 
 
 class Interrupted(RecordingStore):
-    """Calls a function once, before its second change of a table."""
+    """Calls a function once, before a change of a table: the second one, unless `left` says otherwise."""
 
     def __init__(self, store: hb.Store, table: str, meanwhile: Callable[[], None], *, gated: bool = True) -> None:
         super().__init__(store, gated=gated)
@@ -178,3 +178,29 @@ def _until(before: str, after: str, kill: Callable[..., None]) -> Any:
         return change(self, old, new, found, phase, offline)
 
     return changed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_read_before_a_rollback_does_not_come_back(kind: str) -> None:
+    """A program stands still while the migration is rolled back, an object deleted, and the migration begun again."""
+    with fresh() as store:
+        new, made, _ = begun(store, kind)
+
+        def again() -> None:
+            moving = migration(store, new)
+            assert moving.roll_back().phase == BEFORE
+            with hb.Session(store, lease=0.2) as session:
+                session.delete(made(1)) if kind == "immutable" else session.delete_key(new, number=1, city=1)
+            hb.create_tables(store, new)
+            set_phase(store, new, PREPARED)
+            set_phase(store, new, MOVING)
+
+        standing = Interrupted(store, hb.schema_of(new).table, again)
+        standing.left = 1
+        with pytest.raises(hb.MigrationError, match="to another phase in the meantime"):
+            migration(standing, new, batch_size=10).start()
+        assert not standing.left
+        assert migration(store, new).start().copied
+        assert migration(store, new).cut_over().phase == DONE
+        found = hb.Session(store).query(new).use_index("primary").allow_full_scan().all()
+        assert sorted(one.number for one in found) == [0, 2, 3, 4, 5]
