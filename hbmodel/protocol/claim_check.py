@@ -46,18 +46,15 @@ def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
     return [row for row in rows if any((cell := found.get(c)) is None or owner_of(cell.value) != row.row for c in held[row.row])]
 
 
-def claiming(schema: TableSchema, index: Index, written: Sequence[Index]) -> Sequence[Index]:
-    """The indexes of a planner that claims the values of one unique index alone.
-
-    Those whose entries answer for rows come along: what fences a row puts them again.
+def answering(schema: TableSchema, index: Index, written: Sequence[Index]) -> Sequence[Index]:
+    """The indexes, beside a unique one, whose entries answer for rows: what fences a row puts them again.
 
     Args:
         schema: the schema of the model.
         index: the unique index.
         written: all indexes that writes keep, each with its live table.
     """
-    others = (other for other in written if other.name != index.name and other.name in schema.covering)
-    return (index, *(evolve(other, unique=False) for other in others))
+    return [evolve(other, unique=False) for other in written if other.name != index.name and other.name in schema.covering]
 
 
 def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[UniqueViolation]]:

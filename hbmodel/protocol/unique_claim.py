@@ -239,11 +239,12 @@ def put_fences(planner: VersionedRowPlanner, fences: Sequence[tuple[OldRow, Cond
     Returns:
         Of each fence, whether it was carried out.
     """
-    again = [_entries_again(planner, old, change) for old, change in fences]
+    whole = planner.whole
+    again = [_entries_again(whole, old, change) for old, change in fences]
     if any(again):
         yield Together([PutRows(name, puts) for name, puts in by_table(entry for each in again for entry in each).items()])
     applied: Sequence[bool] = yield CheckAndMutateRows(planner.schema.table, [change for _, change in fences], fences=True)
-    verified = [put for each, through in zip(again, applied, strict=True) if through for put in planner.verifications(each)]
+    verified = [put for each, through in zip(again, applied, strict=True) if through for put in whole.verifications(each)]
     if verified and (yield CheckLease(now)):
         yield from finish(verified, ())
     return applied

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Literal, Self
 
 from attrs import evolve, frozen
 
@@ -20,6 +20,7 @@ from hbmodel.errors import (
     RowMoved,
 )
 from hbmodel.mapping.mapper import RowDecoder, encode_cell
+from hbmodel.mapping.schema import Index
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCell, entry_version
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.future_cells import newest_beside_counters
@@ -60,6 +61,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         pinned: the version that the row of each object must have, or None. If given, the first write that fails ends the batch.
         moving: whether it plans a move to another key, which alone may write the rows that the move has marked.
         over_closed: whether rows that have moved to another table, and come back from there, are overwritten.
+        answering: further indexes, whose entries answer for rows, of a planner that goes by some indexes alone; see `whole`.
     """
 
     patience: int = 20
@@ -67,6 +69,12 @@ class VersionedRowPlanner(IndexedRowPlanner):
     pinned: RowVersion | None = None
     moving: bool = False
     over_closed: bool = False
+    answering: Sequence[Index] = ()
+
+    @property
+    def whole(self) -> Self:
+        """The same with all indexes, for rows that were read with all columns."""
+        return evolve(self, indexes=(*self.indexes, *self.answering), answering=()) if self.answering else self
 
     def needs_read(self, write: RowWrite) -> bool:
         """Always: the version cell that was read is what a write is checked against."""

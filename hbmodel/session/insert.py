@@ -12,7 +12,7 @@ from hbmodel.errors import CapabilityError, IndexUnavailable, PartialWrite, Sche
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.mapping.stored_values import as_written
 from hbmodel.mapping.version_cell import UNKNOWN
-from hbmodel.protocol.claim_check import claim_existing, claiming
+from hbmodel.protocol.claim_check import answering, claim_existing
 from hbmodel.protocol.claimed_insert import insert_claimed
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
@@ -203,8 +203,8 @@ class Attempt(Generic[T]):
         for index in unique:
             (read,) = yield GetRows(schema.table, [row], schema.row_columns)
             if read is not None:
-                indexes = claiming(schema, index, binding.written)
-                planner = VersionedRowPlanner(schema, indexes, self.by.clock.bound, adopting=binding.adopting)
+                others = answering(schema, index, binding.written)
+                planner = VersionedRowPlanner(schema, (index,), self.by.clock.bound, adopting=binding.adopting, answering=others)
                 found += yield from claim_existing(planner, [read])
         return found
 

@@ -10,7 +10,7 @@ from attrs import asdict, define, evolve, frozen
 
 from hbmodel.errors import CapabilityError, DeclarationError, SessionError
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
-from hbmodel.protocol.claim_check import FoundClaim, check_claims, claiming, release_unheld
+from hbmodel.protocol.claim_check import FoundClaim, answering, check_claims, release_unheld
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, check_grace
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.index_build import RowIndexer
@@ -144,8 +144,8 @@ class IndexWork:
         look = min(LOOK, self.times.lease)
         claims: VersionedRowPlanner | None = None
         if live.unique:
-            indexes = claiming(self.schema, live, self.registry.bind(self.schema).written)
-            claims = VersionedRowPlanner(self.schema, indexes, clock.bound, adopting=adopting)
+            others = answering(self.schema, live, self.registry.bind(self.schema).written)
+            claims = VersionedRowPlanner(self.schema, (live,), clock.bound, adopting=adopting, answering=others)
         return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life, then, claims, look)
 
     def built(self, state: str, counts: Counts, missing: int) -> IndexBuild:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,5 +137,31 @@ def test_fences_of_a_unique_value_whose_index_is_dropped_later(store: hb.Store) 
     store.put(index.table, [Put(claim.key, {schema.claim_column: CLAIMED + bytes(8) + hb.row_key(model, k="k")}, timestamp=1)])
     session.add(model(k="other", x="b", y="left"))  # takes the value over from a writer that crashed
     session.commit()
+    hb.drop_index(store, model, "by_y", times=TIMES)
+    check(store, later, version)
+
+
+def test_a_unique_index_that_is_built_and_repaired_beside_one_whose_entries_answer(store: hb.Store) -> None:
+    """Its sweeps read the columns of the unique index alone; a fence of the repair has the other entries answer for the new version."""
+    later, model = declare("of_builds"), declare("of_builds", unique=True)
+    hb.create_tables(store, later)
+    with hb.Session(store, lease=0.2) as session:
+        session.add_all([later(k="k", x="a", y="same"), later(k="l", x="b", y="same"), later(k="m", x="b", y="own")])
+    hb.create_tables(store, model)
+    assert hb.build_index(store, model, "by_y", times=TIMES).duplicates == 1
+    with hb.Session(store, lease=0.2) as session:
+        session.update_key(model, k="l", y="other")
+    assert hb.build_index(store, model, "by_y", times=TIMES).readable
+    with pytest.raises(hb.UniqueViolation), hb.Session(store, lease=0.2) as session:
+        session.add(model(k="n", x="b", y="own"))
+    schema = hb.schema_of(model)
+    (index,) = (index for index in schema.indexes.values() if index.unique)
+    (entry,) = put_object(schema, model(k="k", x="a", y="left")).entries["by_y"]
+    claim = claim_of(index, entry)
+    assert claim is not None
+    store.put(index.table, [Put(claim.key, {schema.claim_column: CLAIMED + bytes(8) + hb.row_key(model, k="k")}, timestamp=1)])
+    version = hb.Session(store).get_many(model, [("k",)])[0].version
+    time.sleep(TIMES.grace + 0.1)
+    assert hb.repair_index(store, model, "by_y", times=TIMES).freed == 1
     hb.drop_index(store, model, "by_y", times=TIMES)
     check(store, later, version)
