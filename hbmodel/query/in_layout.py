@@ -16,6 +16,7 @@ from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import And, Comparison, Contains, In, Not, Or, Ordering, Predicate, StartsWith, Test, is_nan
 from hbmodel.mapping.schema import PRIMARY, TableSchema
+from hbmodel.query.part import described, rebuilt
 from hbmodel.query.terms import QueryTerms
 
 Leaf = Comparison | In | StartsWith | Contains
@@ -87,18 +88,11 @@ def _leaf(leaf: Leaf, of: Field, layout: TableSchema) -> Predicate:
     if of is not layout.by_name.get(of.name):  # computed from values, which no path has
         return OnValues(evolve(leaf, field=of), of)
     if of.codec.spec == leaf.field.codec.spec:
-        return _with_field(leaf, of)
+        return rebuilt(layout, described(leaf))  # by its bytes: the layout may decode them to another type
     try:
         return _by_value(leaf, FieldExpression[Any](of=of, model=layout.model.__name__))
     except (EncodingError, QueryError):  # the layout's codec cannot ask for it
         return OnValues(leaf, of)
-
-
-def _with_field(leaf: Leaf, of: Field) -> Predicate:
-    if not isinstance(leaf, Contains):
-        return evolve(leaf, field=of)
-    element = element_of(of)
-    return OnValues(leaf, of) if element is None else Contains(of, element, leaf.values)
 
 
 def _by_value(leaf: Leaf, field: FieldExpression[Any]) -> Predicate:

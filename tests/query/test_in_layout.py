@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -225,3 +226,36 @@ def test_objects_beside_a_bound_wait_where_the_order_differs() -> None:
         set_phase(store, new, MOVING)
         with pytest.raises(hb.CapabilityError, match="not possible while objects move to a table with another order"):
             hb.Session(store).query(new).allow_full_scan().after((3,)).all()
+
+
+class Colour(Enum):
+    RED = "r"
+    BLUE = "b"
+
+
+class Paint(Enum):
+    """The same members by their bytes, in a class of its own."""
+
+    RED = "r"
+    BLUE = "b"
+
+
+def test_members_of_another_enumeration_are_the_same_by_their_bytes() -> None:
+    @hb.model(table="walls", family="d", immutable=True)
+    class Wall:
+        number: hb.Key[int] = hb.key(hb.UInt8)
+        colour: hb.Column[Colour] = hb.column("c")
+
+    @hb.model(table="walls_2", family="d", immutable=True, replaces=Wall)
+    class Painted:
+        number: hb.Key[int] = hb.key(hb.UInt8, desc=True)
+        colour: hb.Column[Paint] = hb.column("c")
+
+    with EmbeddedStore(None) as store:
+        hb.create_tables(store, Wall)
+        with hb.Session(store) as session:
+            session.add_all(Wall(number=number, colour=Colour.BLUE if number % 2 else Colour.RED) for number in range(4))
+        query = hb.Session(store).query(Painted).allow_full_scan()
+        assert query.where(Painted.colour == Paint.BLUE).count() == 2
+        assert query.where(Painted.colour.in_([Paint.RED])).count() == 2
+        assert [one.number for one in query.where(Painted.colour != Paint.BLUE)] == [0, 2]
