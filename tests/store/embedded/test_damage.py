@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,17 @@ def test_a_file_that_was_cut(good: bytes, tmp_path_factory: pytest.TempPathFacto
     assert tell(path) == {}
 
 
+def write_database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("CREATE TABLE tables (x); CREATE TABLE segments (y)")
+
+
 OTHER_FILES: Mapping[str, Callable[[Path], object]] = {
     "a directory": lambda path: path.mkdir(),
     "a text": lambda path: path.write_text("A text.\n" * 100),
     "zeros": lambda path: path.write_bytes(bytes(8192)),
     "the head of a database": lambda path: path.write_bytes(b"SQLite format 3\x00"),
-    "a database of another program": lambda path: sqlite3.connect(path).executescript("CREATE TABLE tables (x); CREATE TABLE segments (y)"),
+    "a database of another program": write_database,
     "a file in a directory that is none": lambda path: path.parent.joinpath("file").write_text("") and None,
 }
 
@@ -101,20 +107,18 @@ def test_values_of_another_type(good: bytes, tmp_path: Path, table: str, column:
     path = tmp_path / "x.db"
     for only in (0, 1):
         path.write_bytes(good)
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection, connection:
             (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
             which = f"WHERE {column} IN (SELECT {column} FROM {table} LIMIT 1 OFFSET {count // 2})" if only else ""
             connection.execute(f"UPDATE OR REPLACE {table} SET {column} = ? {which}", (value,))
-        connection.close()
         assert tell(path) == {}
 
 
 def test_damage_is_told_with_the_path(good: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(good)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE segments SET cells = 7")
-    connection.close()
     with hb.connect(f"embedded:{path}") as store, pytest.raises(hb.StoreError, match="file is damaged") as caught:
         hb.Session(store).get(Item, number=1)
     assert caught.value.path == str(path)

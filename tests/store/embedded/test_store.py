@@ -14,6 +14,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -360,14 +361,12 @@ class TestFile:
         garbage = tmp_path / "garbage"
         garbage.write_bytes(b"no database at all, but long enough to have a header " * 100)
         foreign = tmp_path / "foreign"
-        with sqlite3.connect(foreign) as connection:
+        with closing(sqlite3.connect(foreign)) as connection, connection:
             connection.execute("CREATE TABLE x (y)")
-        connection.close()
         newer = tmp_path / "newer"
         EmbeddedStore(str(newer)).close()
-        with sqlite3.connect(newer) as connection:
+        with closing(sqlite3.connect(newer)) as connection, connection:
             connection.execute(f"PRAGMA user_version = {database.FORMAT_VERSION + 1}")
-        connection.close()
         opened: list[sqlite3.Connection] = []
 
         def noted(target: str) -> sqlite3.Connection:
@@ -419,9 +418,8 @@ class TestFile:
         with EmbeddedStore(path) as store:
             store.create_table(T, [Family(b"d")])
             put(store, b"d:a", b"1")
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(statement)
-        connection.close()
         with EmbeddedStore(path) as store:
             for call in (lambda: values(store), lambda: rows(store), lambda: put(store, b"d:a", b"2")):
                 with pytest.raises(StoreError, match=message):
@@ -445,13 +443,12 @@ class TestFile:
     def test_a_lock_of_another_process(self, path: str) -> None:
         with EmbeddedStore(path, connect=partial(database.open_connection, busy_timeout=0.1)) as store:
             store.create_table(T, [Family(b"d")])
-            other = sqlite3.connect(path, isolation_level=None)
-            other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(StoreUnavailable):
-                put(store, b"d:a", b"1")
-            assert values(store) == {}, "readers do not wait for writers"
-            other.execute("ROLLBACK")
-            other.close()
+            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                with pytest.raises(StoreUnavailable):
+                    put(store, b"d:a", b"1")
+                assert values(store) == {}, "readers do not wait for writers"
+                other.execute("ROLLBACK")
             put(store, b"d:a", b"1")
             assert values(store) == {b"d:a": b"1"}
 
@@ -577,9 +574,8 @@ def in_child(action: Callable[[], None]) -> int:
         with EmbeddedStore(path) as store:
             store.create_namespace("old")
             store.create_table("old:t", [Family(b"d")])
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("DROP TABLE namespaces")
-        connection.close()
         with EmbeddedStore(path) as store:
             assert store.namespaces() == ["default", "old"]
             store.create_table("old:u", [Family(b"d")])
