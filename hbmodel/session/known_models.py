@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import attrgetter
 
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import LONGEST_CALL
 from hbmodel.protocol.migration import DONE, phase_of
+from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.folded import folded
 from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.port import Store
 from hbmodel.tables.metadata_cache import MetadataCache
-from hbmodel.tables.registration import Binding
+from hbmodel.tables.registration import AT_SERVER_TIME, Binding
 from hbmodel.tables.registry import Registry, registry_row
-from hbmodel.tables.writers_roll import Calls
+from hbmodel.tables.writers_roll import Calls, WritersRoll
 
 NOTHING_COUNTED = nullcontext()
 """Calls of a store that checks the registry inside each of its writes."""
@@ -49,6 +50,8 @@ class KnownModels:
         self._written: set[TableSchema | None] = set()
         self._calls: Calls | None = None
         self._rows: dict[tuple[TableSchema, ...], dict[bytes, None]] = {}
+        self._kept: dict[tuple[TableSchema, ...], list[TableSchema]] = {}
+        self._apart = store.capabilities.versions_apart
         self._roll = None if store.capabilities.gated_writes else knowledge.roll(longest_call)
         self.bind_to_write = self.bind if self._roll is None else self._bind_to_write
         """The binding of a model for writes, like `bind`; the writers' roll allows them until its lease ends."""
@@ -94,21 +97,42 @@ class KnownModels:
             view = self._views[schema] = folded(self._store, schema.wide_rows, self._pages)
         return view
 
-    def writing(self, *schemas: TableSchema) -> AbstractContextManager[object]:
+    def writing(self, *schemas: TableSchema, counts: bool = False) -> AbstractContextManager[object]:
         """Begins writes of some models: their bindings alone, and those of the models that they replace, must then be current.
+
+        Args:
+            *schemas: of the models.
+            counts: whether the only write is an increment, which is a version of its own in every store.
 
         Returns:
             A context manager; inside it the writes are made.
         """
         self._written = {*schemas, *map(_replaced, schemas)}
-        if self._roll is None:
-            return NOTHING_COUNTED
+        calls = NOTHING_COUNTED if self._roll is None else self._counted(self._roll, schemas)
+        if self._apart or counts:
+            return calls
+        kept = self._kept.get(schemas)
+        if kept is None:
+            kept = self._kept[schemas] = [schema for schema in schemas if _keeps_versions(schema)]
+        return self._then_tick(kept, calls) if kept else calls
+
+    def _counted(self, roll: WritersRoll, schemas: tuple[TableSchema, ...]) -> AbstractContextManager[object]:
         rows = self._rows.get(schemas)
         if rows is None:
             named = [registry_row(schema) for schema in (*schemas, *map(_replaced, schemas)) if schema is not None]
             rows = self._rows[schemas] = dict.fromkeys(named)
-        self._calls = self._roll.calls(self._store, self._registry.table, rows)
+        self._calls = roll.calls(self._store, self._registry.table, rows)
         return self._calls
+
+    @contextmanager
+    def _then_tick(self, schemas: Sequence[TableSchema], calls: AbstractContextManager[object]) -> Iterator[None]:
+        """After writes at the server's time, waits until a later one gets a later time: it would replace a version of the same time."""
+        try:
+            with calls:
+                yield
+        finally:
+            if any(schema in self._bindings and self._bindings[schema].rows in AT_SERVER_TIME for schema in schemas):
+                let_tick_pass()
 
     def lease_valid(self) -> bool:
         """Whether the binding of every written model is current: an expired one is read again and must be unchanged.
@@ -126,3 +150,7 @@ class KnownModels:
             if not current.writes_like(binding):
                 raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)
         return True
+
+
+def _keeps_versions(schema: TableSchema) -> bool:
+    return any((family.max_versions or 1) > 1 for family in schema.families)

@@ -308,7 +308,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
             EncodingError: the amount is not a whole number of 64 bits.
             CounterOverflow: the sum is not; the counter is unchanged, unless `unchanged` is False.
         """
-        with self._writing(schema := schema_of(type(obj))):
+        with self._writing(schema := schema_of(type(obj)), counts=True):
             return increment(self._view(schema), self._bind_to_write, obj, counter, amount)
 
     @guarded

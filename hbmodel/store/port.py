@@ -32,6 +32,8 @@ class Capabilities:
         gated_writes: every write is a transaction that passes the gate of its writer inside (see `hbmodel.store.gate`). So nothing is
             written by what the registry said before, and no change of an index waits for writers. A store that wraps another one and
             gives its tables other names, or its rows other keys, must not pass this on.
+        versions_apart: in families that keep several versions, a put at the server's time never replaces a version of the same
+            millisecond that an earlier call has put. Without this, callers wait a tick of the clock between two puts of a cell.
     """
 
     check_and_mutate: bool
@@ -45,6 +47,7 @@ class Capabilities:
     final_refusals: bool = False
     one_call_gets: bool = True
     gated_writes: bool = False
+    versions_apart: bool = False
 
 
 EVERYTHING_POSSIBLE = Capabilities(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest
-from hbmodel.store import Delete, Get, Row, Scan, Store
+from hbmodel.store import Delete, Get, Put, Row, Scan, Store
+from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.filters import And, ColumnPrefix, FirstCellOnly, KeyOnly, ValueFilter
 from hbmodel.store.port import read_versions
 from hbmodel.store.ranges import KeyRange
@@ -21,6 +25,27 @@ def shown(row: Row | None) -> dict[bytes, tuple[bytes, int]]:
 def versions(store: Store, table: str, row: bytes, column: bytes, most: int = 10) -> list[tuple[int, bytes]]:
     (found,) = read_versions(store, table, row, [column], most)
     return [(cell.timestamp, cell.value) for cell in found]
+
+
+def ways_to_put(bed: Bed, row: bytes) -> dict[str, Callable[[int], object]]:
+    """Puts of a number into `e:a` at the server's time; each is to follow that of the number below."""
+    store, table = bed.store, bed.table
+
+    def put(number: int) -> Put:
+        return Put(row, {b"e:a": b"%d" % number})
+
+    def before(number: int) -> bytes | None:
+        return b"%d" % (number - 1) if number else None
+
+    ways: dict[str, Callable[[int], object]] = {
+        "put": lambda number: store.put(table, [put(number)]),
+        "check_and_put": lambda number: store.check_and_put(table, row, b"e:a", before(number), put(number)),
+    }
+    if store.capabilities.mutate_row:
+        ways["mutate_row"] = lambda number: store.mutate_row(table, [put(number), Put(row, {b"e:b": b"x"})])
+    if store.capabilities.check_and_mutate:
+        ways["check_and_mutate"] = lambda number: store.check_and_mutate(table, row, b"e:a", before(number), [put(number)])
+    return ways
 
 
 class VersionConformance:
@@ -113,6 +138,48 @@ class VersionConformance:
         assert versions(bed.store, bed.table, row, b"e:a") == [(40, b"40"), (30, b"again"), (20, b"20")]
         bed.put(row, {b"e:a": b""}, 50)
         assert versions(bed.store, bed.table, row, b"e:a", 1) == [(50, b"")]
+
+    def test_each_call_puts_a_version(self, bed: Bed) -> None:
+        """HBase replaces a version of the same millisecond, so callers let the clock tick there."""
+        key = bed.key()
+        for way in ways_to_put(bed, key(b"")):
+            put = ways_to_put(bed, row := key(way.encode()))[way]
+            for number in range(6):
+                put(number)
+                if not bed.store.capabilities.versions_apart:
+                    let_tick_pass()
+            found = versions(bed.store, bed.table, row, b"e:a")
+            assert [value for _, value in found] == [b"5", b"4", b"3"], way
+            assert len({time for time, _ in found}) == 3, way
+
+    def test_calls_that_follow_each_other_at_once(self, bed: Bed) -> None:
+        """HBase may have lost some versions; what is there is in order, and the last one is."""
+        row = bed.key()(b"1")
+        for number in range(10, 40):
+            bed.put(row, {b"e:a": b"%d" % number, b"d:a": b"%d" % number})
+        found = [value for _, value in versions(bed.store, bed.table, row, b"e:a")]
+        assert found == sorted(found, reverse=True)
+        assert found[0] == b"39"
+        if bed.store.capabilities.versions_apart:
+            assert found == [b"39", b"38", b"37"]
+        assert bed.values(row, b"d:a") == {b"d:a": b"39"}
+
+    def test_calls_at_the_same_time(self, bed: Bed) -> None:
+        row = bed.key()(b"1")
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda number: bed.put(row, {b"e:a": b"%d" % number}), range(40)))
+        found = versions(bed.store, bed.table, row, b"e:a")
+        assert len({time for time, _ in found}) == len({value for _, value in found}) == len(found)
+        if bed.store.capabilities.versions_apart:
+            assert len(found) == 3
+
+    def test_puts_of_one_call_are_one_version(self, bed: Bed) -> None:
+        key = bed.key()
+        bed.store.put(bed.table, [Put(key(b"1"), {b"e:a": b"%d" % number}) for number in range(5)])
+        assert [value for _, value in versions(bed.store, bed.table, key(b"1"), b"e:a")] == [b"4"]
+        if bed.store.capabilities.mutate_row:
+            bed.store.mutate_row(bed.table, [Put(key(b"2"), {b"e:a": b"%d" % number}) for number in range(5)])
+            assert [value for _, value in versions(bed.store, bed.table, key(b"2"), b"e:a")] == [b"4"]
 
     def test_bad_requests(self, bed: Bed) -> None:
         row = bed.key()(b"1")

@@ -14,6 +14,7 @@ import hbmodel as hb
 from hbmodel.protocol.clock import SharedOffset, wall_time
 from hbmodel.store import Delete, Put
 from hbmodel.store.clock_tick import let_tick_pass
+from hbmodel.store.embedded.server_clock import EmbeddedClock
 from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registration import LEASE
 from tests.support.beds import Bed, cells_of, fresh
@@ -137,7 +138,7 @@ def test_a_cell_from_the_future_is_refused_beyond_the_bound(bed: Bed) -> None:
 def clocked(store: Any) -> list[int]:
     """Stops the clock of a store in this process; the list holds its time in ms."""
     now = [time.time_ns() // 1_000_000 + 60_000]
-    store.inner._clock = lambda: now[0]
+    store.inner._clock = EmbeddedClock(lambda: now[0])
     return now
 
 

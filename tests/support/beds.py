@@ -96,9 +96,12 @@ class Bed:
             time.sleep(max(0, last - now) / 1000 + 0.005)
 
 
-def fresh(*models: type[Any], gated: bool = True) -> RecordingStore:
-    """A store in memory with the tables of the models; one that is not gated has its sessions waited for, as HBase has."""
-    store = RecordingStore(hb.connect("memory:"), gated=gated)
+def fresh(*models: type[Any], gated: bool = True, apart: bool = True) -> RecordingStore:
+    """A store in memory with the tables of the models; one that is not gated has its sessions waited for, as HBase has.
+
+    One that does not put versions apart is let tick between two puts of a cell, as HBase is.
+    """
+    store = RecordingStore(hb.connect("memory:"), gated=gated, apart=apart)
     if models:
         hb.create_tables(store, *models)
     store.calls.clear()

@@ -62,20 +62,23 @@ class RecordingStore(ClosingStore):
         store: that does the work.
         limited: without atomic changes of rows, as behind HBase's first Thrift gateway.
         gated: whether its writes may pass the gate inside their transactions; a limited one's do not.
+        apart: whether it may say that it puts versions apart.
     """
 
     token_key: bytes | str | None = None
 
-    def __init__(self, store: Store, *, limited: bool = False, gated: bool = True) -> None:
+    def __init__(self, store: Store, *, limited: bool = False, gated: bool = True, apart: bool = True) -> None:
         self.inner = store
         self.limited = limited
         self.gated = gated and not limited
+        self.apart = apart
         self.calls: list[Call] = []
 
     @property
     def capabilities(self) -> Capabilities:
         known = self.inner.capabilities
         known = known if self.gated else evolve(known, gated_writes=False)
+        known = known if self.apart else evolve(known, versions_apart=False)
         return evolve(known, check_and_mutate=False, mutate_row=False) if self.limited else known
 
     @property

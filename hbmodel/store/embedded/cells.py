@@ -136,6 +136,13 @@ def visible_versions(cell: StoredCell | None, now: int, oldest: int, before: int
     return found
 
 
+def has_version_of(cell: StoredCell | None, timestamp: int) -> bool:
+    """Whether a chain has a version of a timestamp, dead or alive."""
+    while cell is not None and cell.timestamp > timestamp:
+        cell = cell.older
+    return cell is not None and cell.timestamp == timestamp
+
+
 def masked(cell: StoredCell | None, tombstone: int) -> StoredCell | None:
     """What a tombstone leaves of a chain: the versions newer than it."""
     if cell is None or cell.timestamp <= tombstone:

@@ -100,6 +100,11 @@ class TableDescriptor:
         return {family.name: family.max_versions or 1 for family in self.families}
 
     @cached_property
+    def keeps_versions(self) -> bool:
+        """Whether a family keeps more than one version of a cell."""
+        return any(number > 1 for number in self.versions.values())
+
+    @cached_property
     def plain_order(self) -> bool:
         """Whether columns sort as bytes just as HBase sorts them (by family, then qualifier)."""
         return list(self.prefixes) == sorted(self.prefixes)

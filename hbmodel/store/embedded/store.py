@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby
 from sqlite3 import Connection
@@ -27,7 +26,6 @@ from hbmodel.store.checks.rows import (
     check_versions,
 )
 from hbmodel.store.checks.tables import TABLE_EXISTS, check_family, is_table_name
-from hbmodel.store.clock_tick import deletes_now
 from hbmodel.store.closing import ClosingStore
 from hbmodel.store.embedded.cells import SEGMENT_SIZE, StoredCell, StoredRow, visible
 from hbmodel.store.embedded.compaction import compact_table
@@ -36,6 +34,7 @@ from hbmodel.store.embedded.descriptor import TableDescriptor, new_layout
 from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces, table_names
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.segments import RowSegments
+from hbmodel.store.embedded.server_clock import EmbeddedClock
 from hbmodel.store.embedded.versions import versions_of
 from hbmodel.store.embedded.watched import WatchedRows
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments, without_replaced
@@ -47,16 +46,13 @@ from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, P
 _COUNTER = struct.Struct(">q")
 
 
-def _milliseconds() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class EmbeddedStore(ClosingStore):
     """A store in one SQLite file, or in memory, that behaves as HBase does.
 
     Versions, tombstones (which also hide what arrives late, until `compact`), TTLs, filters, counters and conditional changes
     follow HBase 2.6. Rows change atomically; a scan sees each of its batches as of one moment, as HBase sees each row. Threads
-    may share a store, and processes a file.
+    may share a store, and processes a file. In a family that keeps several versions, no put at the server's time replaces a version
+    of its own millisecond: it waits for the next one (unless the clock was given).
 
     Args:
         path: of the file, created if it is missing (its directory is not); None keeps everything in memory, private to this
@@ -79,7 +75,7 @@ class EmbeddedStore(ClosingStore):
     ) -> None:
         self.token_key: bytes | str | None = None
         self._path = path
-        self._clock = clock or _milliseconds
+        self._clock = EmbeddedClock(clock)
         self._segment_size = segment_size
         self._database = Database(path, connect)
         # By table id, as stored and as decoded. Ids are never used again: a dropped table's layout does no harm.
@@ -172,18 +168,13 @@ class EmbeddedStore(ClosingStore):
         """
         for delete in deletes:
             check_delete(table, delete)
-        self._let_pass(self._write(table, deletes), deletes)
+        self._clock.pass_deletes(deletes, self._write(table, deletes))
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """See `hbmodel.store.Store.mutate_row`."""
         if mutations:
             check_row_change(table, mutations[0].row, mutations)
-            self._let_pass(self._write(table, mutations, atomic=True), mutations)
-
-    def _let_pass(self, millisecond: int, mutations: Sequence[Put | Delete]) -> None:
-        if deletes_now(mutations):
-            while self._clock is _milliseconds and _milliseconds() <= millisecond:
-                time.sleep(0.0002)
+            self._clock.pass_deletes(mutations, self._write(table, mutations, atomic=True))
 
     def _write(self, table: str, mutations: Sequence[Put | Delete], *, atomic: bool = False) -> int:
         with self._database.write() as connection:
@@ -193,12 +184,12 @@ class EmbeddedStore(ClosingStore):
             for mutation in mutations:
                 _check_families(layout, table, mutation)
                 by_row.setdefault(mutation.row, []).append(mutation)
-            now = self._clock()
             tombstones = has_tombstones(connection, table_id)
+            writers = [(RowWriter(connection, table_id, layout, row, tombstones=tombstones), of_row) for row, of_row in by_row.items()]
+            now = self._clock.time_apart(layout, writers, self._clock())
             records = []
-            for row, changes in by_row.items():
-                self._watched.forget(table, row)
-                writer = RowWriter(connection, table_id, layout, row, tombstones=tombstones)
+            for writer, changes in writers:
+                self._watched.forget(table, writer.row)
                 for change in without_replaced(changes, now) if atomic else changes:
                     writer.apply(change, now, now)
                 records += writer.flush(self._segment_size)
@@ -226,26 +217,30 @@ class EmbeddedStore(ClosingStore):
             table_id, layout = self._table(connection, table)
             for mutation in chain.from_iterable(change.mutations for change in changes):
                 _check_families(layout, table, mutation)
-            now = self._clock()
-            applied = [self._change_where(connection, table_id, layout, table, change, now) for change in changes]
-        self._let_pass(now, [m for done, change in zip(applied, changes, strict=True) if done for m in change.mutations])
+            times = [self._change_where(connection, table_id, layout, table, change) for change in changes]
+        applied = [time is not None for time in times]
+        done = [mutation for time, change in zip(times, changes, strict=True) if time is not None for mutation in change.mutations]
+        self._clock.pass_deletes(done, max((time for time in times if time is not None), default=0))
         return applied
 
     def _change_where(
-        self, connection: Connection, table_id: int, layout: TableDescriptor, table: str, change: ConditionalChange, now: int
-    ) -> bool:
+        self, connection: Connection, table_id: int, layout: TableDescriptor, table: str, change: ConditionalChange
+    ) -> int | None:
+        """Applies a change if its condition holds; its time, or None."""
+        now = self._clock()
         writer = RowWriter(connection, table_id, layout, change.row, tombstones=has_tombstones(connection, table_id))
         cell = _newest(layout, table, writer, change.column, now)
         found = b"" if cell is None else cell.value
         if found != (change.expected or b""):
-            return False
+            return None
+        now = self._clock.time_apart(layout, [(writer, change.mutations)], now)
         # A put is not to be eclipsed by the cell it was conditional on (`HRegion.checkAndMutateInternal`).
         put_time = now if cell is None else max(now, cell.timestamp)
         self._watched.forget(table, change.row)
         for mutation in without_replaced(change.mutations, put_time):
             writer.apply(mutation, now, put_time)
         store_segments(connection, writer.flush(self._segment_size))
-        return True
+        return now
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
         """See `hbmodel.store.Store.increment`. As in HBase the sum wraps at 64 bits, and a TTL of the cell is carried on."""
@@ -375,7 +370,7 @@ class EmbeddedStore(ClosingStore):
         return "EmbeddedStore(memory)" if self._path is None else f"EmbeddedStore({self._path!r})"
 
 
-_CAPABILITIES = evolve(EVERYTHING_POSSIBLE, final_refusals=True, gated_writes=True)
+_CAPABILITIES = evolve(EVERYTHING_POSSIBLE, final_refusals=True, gated_writes=True, versions_apart=True)
 
 
 def _reader(layout: TableDescriptor, table: str, get: Get, now: int) -> RowReader:

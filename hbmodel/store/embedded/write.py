@@ -8,7 +8,16 @@ from collections.abc import Iterator, Sequence
 
 from attrs import evolve
 
-from hbmodel.store.embedded.cells import Cells, StoredCell, decode_cells, earliest_end, encode_segments, masked, with_version
+from hbmodel.store.embedded.cells import (
+    Cells,
+    StoredCell,
+    decode_cells,
+    earliest_end,
+    encode_segments,
+    has_version_of,
+    masked,
+    with_version,
+)
 from hbmodel.store.embedded.descriptor import TableDescriptor
 from hbmodel.store.embedded.segments import RowSegments, Segment
 from hbmodel.store.ranges import KeyRange, prefix_successor
@@ -88,13 +97,16 @@ class RowWriter:
         layout: of the table.
         row: the row key.
         tombstones: whether the table has any tombstone.
+
+    Attributes:
+        row: the row key.
     """
 
     def __init__(self, connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, row: bytes, *, tombstones: bool) -> None:
         self._connection = connection
         self._table_id = table_id
         self._layout = layout
-        self._row = row
+        self.row = row
         self._tombstones = _Tombstones(connection, table_id, row, tombstones)
         # The segments in use by their lower bounds, and those sorted; of a wide row no others are read.
         self._loaded: dict[bytes, _Segment] = {}
@@ -111,6 +123,14 @@ class RowWriter:
         """The stored versions of a column, dead ones possibly among them."""
         segment = self._segment(column)
         return None if segment is None else segment.cells.get(column)
+
+    def would_replace(self, mutation: Put | Delete, now: int) -> bool:
+        """Whether a put at the server's time would replace a version of the time `now`, in a family that keeps several versions."""
+        if not isinstance(mutation, Put) or mutation.timestamp is not None:
+            return False
+        versions = self._layout.versions
+        kept = [column for column in mutation.cells if versions[column[: column.index(b":")]] > 1]
+        return any(has_version_of(self.chain(column), now) for column in kept)
 
     def apply(self, mutation: Put | Delete, now: int, put_time: int) -> None:
         """Applies one mutation.
@@ -211,12 +231,12 @@ class RowWriter:
             if not segment.changed:
                 continue
             if not segment.cells:
-                self._connection.execute(REMOVE, (self._table_id, self._row, segment.first))
+                self._connection.execute(REMOVE, (self._table_id, self.row, segment.first))
                 continue
             cells = dict(sorted(segment.cells.items())) if segment.grown else segment.cells
             for first, piece, data in encode_segments(segment.first, cells, segment_size):
                 ends = earliest_end(piece) if segment.mortal else None
-                records.append((self._table_id, self._row, first, ends, data))
+                records.append((self._table_id, self.row, first, ends, data))
         return records
 
 

@@ -1,0 +1,57 @@
+"""The server's clock of an embedded store, and the waits by which two changes of a cell get different times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from hbmodel.store.clock_tick import deletes_now
+from hbmodel.store.embedded.descriptor import TableDescriptor
+from hbmodel.store.embedded.write import RowWriter
+from hbmodel.store.values import Delete, Put
+
+_PAUSE = 0.0002
+"""Seconds between two looks at the clock."""
+
+
+def _milliseconds() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class EmbeddedClock:
+    """A clock in ms since 1970; calling it returns its time.
+
+    Args:
+        given: a clock that a test moves, for which nothing waits; None is the machine's.
+    """
+
+    def __init__(self, given: Callable[[], int] | None = None) -> None:
+        self._given = given
+
+    def __call__(self) -> int:
+        """The time now."""
+        return _milliseconds() if self._given is None else self._given()
+
+    def pass_deletes(self, mutations: Sequence[Put | Delete], millisecond: int) -> None:
+        """Waits until the millisecond of a delete at the server's time has passed: its tombstones hide what is put in it."""
+        if deletes_now(mutations):
+            while self._given is None and self() <= millisecond:
+                time.sleep(_PAUSE)
+
+    def time_apart(self, layout: TableDescriptor, changes: Sequence[tuple[RowWriter, Sequence[Put | Delete]]], now: int) -> int:
+        """The time of a change: `now`, or the next millisecond if a cell that it puts has a version of `now`.
+
+        The change would replace that version. Only families that keep several versions are looked at.
+
+        Args:
+            layout: of the table.
+            changes: the rows with their mutations.
+            now: the time, in ms.
+        """
+        if self._given is not None or not layout.keeps_versions:
+            return now
+        while any(writer.would_replace(mutation, now) for writer, mutations in changes for mutation in mutations):
+            while (later := self()) == now:
+                time.sleep(_PAUSE)
+            now = later
+        return now
