@@ -86,7 +86,7 @@ class IndexReport:
         freed: claims without rows that were released.
         sampled: whether only a part of the table was checked.
         seconds: duration.
-        whole: estimated seconds for the whole table.
+        whole: estimated seconds for the whole table; None where the sample does not tell, because the keys lie in clusters.
         samples: some of the problems, as (what, key in hex).
         unverified: correct entries of a covering index that are not verified, so that queries must read their rows; older than
             the grace time.

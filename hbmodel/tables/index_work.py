@@ -195,7 +195,8 @@ class IndexWork:
             throttle.passed(rows)
             self._show(phase, tally)
         seconds = time.monotonic() - began
-        return evolve(tally.report, seconds=seconds, whole=seconds / rows_read.share, samples=tuple(tally.samples))
+        whole = None if rows_read.share is None else seconds / rows_read.share
+        return evolve(tally.report, seconds=seconds, whole=whole, samples=tuple(tally.samples))
 
     def _read(self, table: str, columns: Sequence[bytes], sample: int | None, batch_size: int) -> Sample:
         """All rows of a table, or some."""

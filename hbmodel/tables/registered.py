@@ -20,6 +20,8 @@ from hbmodel.tables.registered_model import bucket_known, registered_index, regi
 from hbmodel.tables.registration import IndexState, Registration
 from hbmodel.tables.registry import Place, Registry
 
+UNKNOWN_TABLE = "The registry does not know the table: hb.create_tables() registers it."
+
 
 @frozen
 class StoredKey:
@@ -73,9 +75,7 @@ class RegisteredTable:
         found: list[tuple[Place, Registration, IndexState | None]] = [(*each, None) for each in _registered(catalog, table)]
         found = found or list(_indexes(catalog, table))
         if not found:
-            raise TableNotFound(
-                "The registry does not know the table: hb.create_tables() registers it.", table=table, registry=catalog.table
-            )
+            raise TableNotFound(UNKNOWN_TABLE, table=table, registry=catalog.table)
         wanted = [
             each for each in found
             if family in (None, each[0].family.decode()) and kind in (None, each[0].kind.decode("latin-1"))

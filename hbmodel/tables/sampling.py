@@ -16,7 +16,10 @@ PLACES = 20
 """Scans of one sample, at most."""
 
 WIDTH = 24
-"""Bytes of a key by which its place among others is found."""
+"""Bytes of a key by which its place among others is found, behind those that all keys have in common."""
+
+EVEN = 100
+"""Rows are spread evenly enough to be counted by their keys if the places where they are closest have so many times as many as others."""
 
 
 @frozen
@@ -25,11 +28,11 @@ class Sample:
 
     Attributes:
         batches: of rows.
-        share: of the keys that the table spans, an estimate of the share of its rows.
+        share: of the rows of the table, as an estimate; None where the distances of the rows found are too different for one.
     """
 
     batches: Iterable[Sequence[Row]]
-    share: float
+    share: float | None
 
 
 def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], only: Filter | None = None) -> Sample:
@@ -47,25 +50,55 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
     first, last = _end(store, table, False), _end(store, table, True)
     if first is None or last is None:
         return Sample((), 1.0)
-    low, high = _place(first), _place(last)
-    places = min(PLACES, max(1, count // 10))
-    starts = sorted({first, *(random.randint(low, high).to_bytes(WIDTH).rstrip(b"\x00") for _ in range(places - 1))})
+    common = first[: next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))]
+    low, high = _place(first, common), _place(last, common)
+    places = min(PLACES, max(2, count // 10), count)
+    starts = sorted({first, *(common + random.randint(low, high).to_bytes(WIDTH).rstrip(b"\x00") for _ in range(places - 1))})
     limit = max(1, count // len(starts))
     found: list[Sequence[Row]] = []
-    after, covered = b"", 0
+    runs: list[_Run] = []
+    after = b""
     for start in starts:
-        begin = max(start, after)
+        begin, rows = max(start, after), 0
         (batches,) = store.scan(table, [Scan(KeyRange(begin), columns=columns, filter=only, limit=limit, batch_size=limit)])
         for batch in batches:
             found.append(batch)
+            rows += len(batch)
             after = batch[-1].row + b"\x00"
-        covered += max(0, _place(max(after, begin)) - _place(begin))
-    return Sample(found, min(1.0, max(covered, 1) / max(high - low, 1)))
+        if rows:
+            # The first scan begins at a row, not at a random place before one.
+            runs.append(_Run(rows - (begin == first), max(1, _place(after, common) - _place(begin, common))))
+        if rows < limit:  # the end of the table
+            break
+    whole = len(found) == 1 and len(found[0]) < limit
+    return Sample(found, 1.0 if whole else _share(runs, max(1, high - low)))
 
 
-def _place(key: bytes) -> int:
-    """The position of a key among all keys."""
-    return int.from_bytes(key[:WIDTH].ljust(WIDTH, b"\x00"))
+@frozen
+class _Run:
+    """What one scan read.
+
+    Attributes:
+        rows: that have a distance to what is before them.
+        length: of the keys from the beginning of the scan to its last row.
+    """
+
+    rows: int
+    length: int
+
+
+def _share(runs: Sequence[_Run], length: int) -> float | None:
+    """The share of a table's rows, if the rows are spread evenly over `length` keys."""
+    # A scan that begins at random among clusters of rows begins in a gap, and the rows behind it are much closer to each other.
+    dense = [run.rows / run.length for run in runs if run.rows]
+    if len(dense) < 2 or max(dense) > EVEN * min(dense):
+        return None
+    return min(1.0, sum(run.length for run in runs) / length)
+
+
+def _place(key: bytes, common: bytes) -> int:
+    """The position of a key among all that begin with the same bytes."""
+    return int.from_bytes(key[len(common) : len(common) + WIDTH].ljust(WIDTH, b"\x00"))
 
 
 def _end(store: Store, table: str, backwards: bool) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
 from functools import partial
@@ -238,6 +239,37 @@ def test_times_are_checked(url: str, tmp_path: Path, text: str) -> None:
     result = run(url, tmp_path, "verify", "--every", text)
     assert result.exit_code == 2
     assert "must be a time such as 30s, 10m or 6h" in result.output
+
+
+@pytest.mark.parametrize("command", ["verify", "repair", "purge", "status"])
+@pytest.mark.parametrize("text", ["0", "0s", "0.0h"])
+def test_no_command_is_repeated_without_a_pause(url: str, tmp_path: Path, command: str, text: str) -> None:
+    result = run(url, tmp_path, command, "--every", text)
+    assert result.exit_code == 2
+    assert "must be longer than 0" in result.output
+
+
+@pytest.mark.parametrize("command", [["index", "status"], ["writers"]])
+def test_a_table_that_the_registry_does_not_know_is_an_error(url: str, command: list[str]) -> None:
+    result = CliRunner().invoke(main, [*command, "nothing-cli", "--store", url])
+    assert result.exit_code == 1
+    assert "The registry does not know the table" in result.output
+    result = CliRunner().invoke(main, [*command, "visits-cli", "--store", url])
+    assert (result.exit_code, result.output) == (0, "")
+
+
+@pytest.mark.lengthy
+def test_a_sample_of_clustered_rows_says_no_time_for_the_whole_table(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "randint", lambda low, high: (low + high) // 2)  # between the clusters
+    model = models(tmp_path).Visit
+    with hb.connect(url) as store, hb.Session(store) as session:
+        session.add_all(model(name=f"{group}{n:03}", page="p") for group in ("a", "much further away/") for n in range(100))
+    assert run(url, tmp_path, "build").exit_code == 0
+    whole = json.loads(run(url, tmp_path, "verify", "--sample", "20", "--json").stdout)
+    assert (whole["sampled"], whole["whole"]) == (True, None)
+    shown = run(url, tmp_path, "verify", "--sample", "20")
+    assert shown.exit_code == 0
+    assert "the whole table would take" not in shown.output
 
 
 def test_a_command_is_repeated(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -210,6 +212,24 @@ def test_mistakes_are_one_line(url: str) -> None:
     assert "no object" in refused(url, "row", "get", "cli_actions", "user=0", "at=2026-03-01T00:00:00Z")  # deleted
     assert "one pasted key" in refused(url, "row", "get", "cli_pets", "ann", "bob")
     assert "The table has a row for each object" in refused(url, "key", "decode", "cli_actions", "00", "00")
+
+
+def test_an_output_that_cannot_be_written_is_one_line(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(click, "echo", full)
+    with pytest.raises(click.ClickException, match=r"The system refused to read or write: .*No space left on device"):
+        main(["scan", "cli_actions", "--limit", "1", "--json", "--store", url], standalone_mode=False)
+
+
+def test_a_reader_that_has_seen_enough_ends_the_program_without_a_word(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: Any, **__: Any) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(click, "echo", gone)
+    result = CliRunner().invoke(main, ["scan", "cli_actions", "--limit", "1", "--json", "--store", url])
+    assert (result.exit_code, result.output) == (1, "")
 
 
 def test_bytes_of_a_table(url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import click
@@ -18,7 +19,7 @@ from hbmodel.tools.cli.writers import writers as writers_command
 
 
 class OneLineErrors(click.Group):
-    """A group whose commands report an error of hbmodel as one line on standard error, with exit status 1."""
+    """A group whose commands report an error as one line on standard error, with exit status 1: of hbmodel, or of the system."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -26,6 +27,10 @@ class OneLineErrors(click.Group):
             return super().invoke(ctx)
         except HbmodelError as error:
             raise click.ClickException(" ".join(str(error).split())) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # the reader has seen enough: click ends the program without a word
+            raise click.ClickException(f"The system refused to read or write: {error}") from error
 
 
 @click.group(cls=OneLineErrors)

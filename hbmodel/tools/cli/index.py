@@ -25,6 +25,7 @@ from hbmodel.tables.index_sweeps import IndexProgress, Report
 from hbmodel.tables.index_work import TIMES, IndexTimes, waiting
 from hbmodel.tables.indexes import build_index, index_status, purge_rows, repair_index, verify_index
 from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry
+from hbmodel.tools.cli.registered import known_places
 from hbmodel.tools.cli.waits import told_once, waiting_text
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -50,6 +51,14 @@ def _seconds(_ctx: click.Context, parameter: click.Parameter, value: str | float
     if not 0 <= number < float("inf"):
         raise click.BadParameter("must be a time such as 30s, 10m or 6h", param=parameter)
     return number
+
+
+def _interval(ctx: click.Context, parameter: click.Parameter, value: str | float | None) -> float | None:
+    """A time that is not zero: work repeated without a pause would load the store all the time."""
+    seconds = _seconds(ctx, parameter, value)
+    if seconds == 0:
+        raise click.BadParameter("must be longer than 0", param=parameter)
+    return seconds
 
 
 def _time(name: str, default: float | None, text: str) -> Callable[[Command], Command]:
@@ -87,7 +96,9 @@ def speed_options(command: Command) -> Command:
     )
 
 
-_every = _time("--every", None, "Repeat at this interval until interrupted.")
+_every = click.option(
+    "--every", type=click.UNPROCESSED, callback=_interval, metavar="TIME", help="Repeat, with this pause, until interrupted."
+)
 _dry_run = click.option("--dry-run", is_flag=True, help="Only report what would be done.")
 
 
@@ -307,7 +318,7 @@ def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
     """The state from the registry alone."""
     catalog = Registry(store, registry)
     reports: list[IndexReport] = []
-    for place in catalog.places(table):
+    for place in known_places(catalog, table):
         found = catalog.read(place)
         states = () if found is None else sorted(found.indexes.values(), key=lambda state: state.name)
         reports += [IndexReport(table, state.name, state.state) for state in states]

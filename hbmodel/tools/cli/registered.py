@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from hbmodel.errors import QueryError
+from hbmodel.errors import QueryError, TableNotFound
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
@@ -19,8 +19,8 @@ from hbmodel.mapping.value_text import json_of_value, text_of_value, value_of_te
 from hbmodel.session.connect import connect
 from hbmodel.store.port import Store
 from hbmodel.tables.names import Names
-from hbmodel.tables.registered import RegisteredTable
-from hbmodel.tables.registry import REGISTRY_TABLE, Registry
+from hbmodel.tables.registered import UNKNOWN_TABLE, RegisteredTable
+from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry
 
 Command = Callable[..., Any]
 
@@ -48,6 +48,18 @@ def opened(table: str, url: str, registry: str, family: str | None, kind: str | 
     """The store, and the table as described in the registry; names of dictionaries are looked up."""
     with connect(url) as store, Names(store, registry=registry).bound():
         yield store, RegisteredTable.find(Registry(store, registry), table, family, kind)
+
+
+def known_places(catalog: Registry, table: str) -> list[Place]:
+    """Every model of a primary table.
+
+    Raises:
+        TableNotFound: the registry knows none.
+    """
+    places = catalog.places(table)
+    if not places:
+        raise TableNotFound(UNKNOWN_TABLE, table=table, registry=catalog.table)
+    return places
 
 
 def value_of(schema: TableSchema, name: str, text: str) -> Any:

@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 from hbmodel.session.connect import connect
+from hbmodel.tables.registry import Registry
 from hbmodel.tables.writers import table_writers
 from hbmodel.tools.cli.index import common_options, times_of
+from hbmodel.tools.cli.registered import known_places
 
 
 @click.command()
@@ -19,5 +21,7 @@ def writers(table: str, url: str, registry: str, as_json: bool, **options: Any) 
     """List the programs on the writers' roll of a table: those for which a change of an index waits, and those that rest."""
     with connect(url) as store:
         found = table_writers(store, table, times=times_of(options), registry=registry)
+        if not found:
+            known_places(Registry(store, registry), table)
     for writer in found:
         click.echo(json.dumps(writer.as_json) if as_json else str(writer))

@@ -1,0 +1,59 @@
+"""Samples of a table's rows, and what they say of its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from hbmodel.session.connect import connect
+from hbmodel.store import Family, Put, Store
+from hbmodel.tables.sampling import sample_rows
+
+COLUMN = b"d:v"
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with connect("memory:") as store:
+        store.create_table("t", [Family(b"d")])
+        yield store
+
+
+def fill(store: Store, rows: Sequence[bytes]) -> None:
+    store.put("t", [Put(row, {COLUMN: b"1"}) for row in rows])
+
+
+def sampled(store: Store, count: int) -> tuple[list[bytes], float | None]:
+    found = sample_rows(store, "t", count, [COLUMN])
+    return [row.row for batch in found.batches for row in batch], found.share
+
+
+@pytest.mark.parametrize("prefix", [b"", b"the same beginning of all keys, longer than a place/"])
+@pytest.mark.parametrize("count", [10, 100])
+def test_rows_at_even_distances_are_counted_by_their_keys(store: Store, prefix: bytes, count: int) -> None:
+    fill(store, [prefix + number.to_bytes(8) for number in range(3000)])
+    rows, share = sampled(store, count)
+    assert len(set(rows)) == len(rows) <= count
+    assert share is not None
+    assert count / 3 <= 3000 * share <= 3 * count
+
+
+def test_a_sample_of_keys_with_a_long_common_beginning_is_of_the_whole_table(store: Store) -> None:
+    fill(store, [b"x" * 30 + number.to_bytes(2) for number in range(2000)])
+    rows, _ = sampled(store, 200)
+    assert rows[-1] > b"x" * 30 + (500).to_bytes(2)
+
+
+@pytest.mark.parametrize("count", [1, 2, 10, 100])
+def test_clusters_of_keys_do_not_say_how_many_rows_there_are(store: Store, count: int) -> None:
+    fill(store, [bytes([bucket]) + user.to_bytes(4) + at.to_bytes(8) for bucket in range(4) for user in range(5) for at in range(100)])
+    rows, share = sampled(store, count)
+    assert rows
+    assert share is None
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_a_sample_of_all_rows_is_the_whole_table(store: Store, rows: int) -> None:
+    fill(store, [number.to_bytes(8) for number in range(rows)])
+    assert sampled(store, 1000) == ([number.to_bytes(8) for number in range(rows)], 1.0)
