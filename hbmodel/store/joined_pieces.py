@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hbmodel.store.ranges import key_successor, prefix_successor
@@ -23,24 +23,16 @@ class JoinedPieces:
         unfolding: of its cells.
         size: cells of a full piece.
         widths: what reads have shown of rows.
-        columns_of: reads an object with the columns of its model: one that fills a piece, where it may have any number of others.
     """
 
-    def __init__(
-        self,
-        wide: WideRows,
-        unfolding: Unfolding,
-        size: int,
-        widths: RowWidths,
-        columns_of: Callable[[bytes, bytes], ObjectRow | None],
-    ) -> None:
-        self._wide, self._unfolding, self._size, self._widths, self._columns_of = wide, unfolding, size, widths, columns_of
+    def __init__(self, wide: WideRows, unfolding: Unfolding, size: int, widths: RowWidths) -> None:
+        self._wide, self._unfolding, self._size, self._widths = wide, unfolding, size, widths
         self._start = len(wide.lead)
         self._row: bytes | None = None
         self._names: list[bytes] = []
         self._cells: list[Any] = []
         self._last: bytes | None = None
-        """The last column of the row that was handed out, or read by itself."""
+        """The last column of the row that was handed out."""
         self._dropping = False
         """Whether columns come that were handed out."""
         self._read = self._read_bytes = 0
@@ -87,10 +79,6 @@ class JoinedPieces:
             found = self._unfolding.objects(key, self._names + names[:kept], self._cells + cells[:kept])
             self._last = names[kept - 1] if kept else self._names[-1] if self._names else self._last
             self._names, self._cells = names[kept:], cells[kept:]
-        if not kept and self._wide.more and len(names) >= self._size:
-            self._names, self._cells, self._last, self._dropping = [], [], names[-1], True
-            if whole := self._columns_of(key, resume):
-                found.append(whole)
         return found
 
     def _behind(self, last: bytes) -> bytes | None:

@@ -59,8 +59,8 @@ class SliceScan:
         return self.rows.stop == key_successor(self.rows.start)
 
     @property
-    def in_pieces(self) -> bool:
-        """Whether rows come in pieces of a page, one behind the other, and no page is asked for by itself."""
+    def whole(self) -> bool:
+        """Whether many rows are read forwards to their ends."""
         return not (self.single or self.reversed or self.limit is not None)
 
     @property
@@ -73,7 +73,8 @@ class SliceReader:
     """Reads the objects of one model.
 
     No object is put together from two reads: the last of a full page is read again from its first cell, with what follows. Where many
-    rows are read forwards and whole, they come in pieces of one read (`Scan.cells`), which are joined, and nothing is read again.
+    rows are read forwards and whole, they come in pieces of one read (`Scan.cells`), which are joined, and nothing is read again; unless
+    an object may have any number of columns, which are not read with it.
 
     Args:
         store: with the table.
@@ -94,7 +95,7 @@ class SliceReader:
         """The same with its page and batch chosen, once and for all: what other reads show meanwhile is not for a scan under way."""
         if scan.page is not None:
             return scan
-        if not scan.in_pieces:
+        if not self._in_pieces(scan):
             return evolve(scan, page=self._first_size(scan))
         page = self._pages.cells[0]
         cell = 1 if scan.keys_only else self._widths.cell.get(self._wide.table, 1)
@@ -103,7 +104,7 @@ class SliceReader:
     def first_scan(self, scan: SliceScan) -> Scan:
         """The scan of the table with which a sized one begins."""
         assert scan.page is not None
-        cells = scan.page if scan.single or scan.in_pieces else None
+        cells = scan.page if scan.single or self._in_pieces(scan) else None
         chosen = _chosen(scan.ranges, scan.keys_only)
         if scan.keys_of_rows:
             chosen = _page([(scan.ranges[0][0], scan.ranges[-1][1])], 1, keys_only=True)
@@ -137,6 +138,13 @@ class SliceReader:
                 following = yield from self._rows(following, started)
             started = None
 
+    def _in_pieces(self, scan: SliceScan) -> bool:
+        """Whether rows come in pieces of a page, one behind the other, and no page is asked for by itself.
+
+        Not where an object may have any number of columns: all of them would come.
+        """
+        return scan.whole and not self._wide.more
+
     def _sizes(self, scan: SliceScan) -> Sequence[int]:
         if not scan.keys_only:
             return self._pages.cells
@@ -159,7 +167,7 @@ class SliceReader:
     def _wider(self, scan: SliceScan, size: int, batch: Sequence[Row]) -> tuple[int, SliceScan] | None:
         """Where many rows of a batch have more cells than a page: the first of them, and the scan that reads it and all that is behind
         by larger pages."""
-        full = [at for at, row in enumerate(batch) if len(row.columns) >= size]
+        full = [at for at, row in enumerate(batch) if len(row.columns) >= size and not self._filled(row)]
         larger = next((each for each in self._sizes(scan) if each > size), None)
         if scan.single or scan.keys_of_rows or larger is None or len(full) < max(SEVERAL, len(batch) / 4):
             return None
@@ -172,10 +180,14 @@ class SliceReader:
         batch_size = max(1, min(ROWS, 2 * self._pages.bytes // (page * each)))
         return full[0], evolve(scan, rows=rows, page=page, batch_size=batch_size)
 
+    def _filled(self, row: Row) -> bool:
+        """Whether most of a full page is one object that may have any number of columns: a larger page would hold more of them."""
+        return self._wide.more and 2 * cut(self._wide, list(row.columns))[1] < len(row.columns)
+
     def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
         """The objects of a scan, and what is behind it: it ends with as many rows as there are objects wanted, one in each at least."""
         assert scan.page is not None
-        if scan.in_pieces:
+        if self._in_pieces(scan):
             yield from self._joined(scan.page, batches)
             return None
         size, count, last = scan.page, 0, b""
@@ -207,7 +219,7 @@ class SliceReader:
 
     def _joined(self, size: int, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects of rows that come in pieces."""
-        pieces = JoinedPieces(self._wide, self._unfolding, size, self._widths, self._columns_of)
+        pieces = JoinedPieces(self._wide, self._unfolding, size, self._widths)
         for batch in batches:
             if found := [each for piece in batch for each in pieces.piece(piece)]:
                 yield found

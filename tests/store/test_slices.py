@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.row_widths import RowWidths
 from hbmodel.store.slices import ROWS, SliceReader, SliceScan
 from hbmodel.store.wide_rows import WideRows
+from hbmodel.store.wrapping import WrappingStore
 from tests.support.cut_rows import end_of_text, wide_rows
 from tests.support.faulty import RecordingStore
 from tests.support.sizes import SMALL_PAGES, pages_of
@@ -61,6 +63,20 @@ def recorded() -> Iterator[RecordingStore]:
 def store(recorded: RecordingStore) -> RecordingStore:
     recorded.calls.clear()
     return recorded
+
+
+class CountingStore(WrappingStore):
+    """Counts the cells that scans return."""
+
+    cells = 0
+
+    def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+        return [self.counted(batches) for batches in self._store.scan(table, scans)]
+
+    def counted(self, batches: Iterator[Sequence[Row]]) -> Iterator[Sequence[Row]]:
+        for batch in batches:
+            self.cells += sum(len(row.columns) for row in batch)
+            yield batch
 
 
 def read(store: FoldedStore, of: KeyRange, **options: object) -> Sequence[Row]:
@@ -173,6 +189,24 @@ def test_rows_of_all_widths_are_one_scan_in_pieces(store: RecordingStore) -> Non
         (scan,) = scans_of(store)
         assert (scan.cells, scan.limit, scan.batch_size) == (PAGES[0], None, ROWS)
         assert batches == WIDTH // (PAGES[0] * ROWS)
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("options", [{}, {"limit": 20}])
+def test_columns_without_number_are_not_read_with_their_objects(options: dict[str, object]) -> None:
+    """However many rows are read, and however many of them have an object with more columns than a page."""
+    rows, entries = [b"%02d" % number for number in range(12)], 6_000
+    with RecordingStore(EmbeddedStore(None)) as inner:
+        inner.create_table("t", [Family(b"d")])
+        for row in rows:
+            large = {b"d:p" + terminated(b"l") + b"m%05d" % number: b"1" for number in range(entries)}
+            small = {b"d:p" + terminated(name) + b"a": b"1" for name in (b"a", b"l", b"z")}
+            inner.put("t", [Put(row, {**small, **large}, 1)])
+        store = CountingStore(inner)
+        found = read(FoldedStore(store, [evolve(WIDE, more=True)]), KeyRange(), **options)
+        every = [place(row, name) for row in rows for name in (b"a", b"l", b"z")]
+        assert [row.row for row in found] == every[: int(str(options.get("limit", len(every))))]
+        assert store.cells <= len(rows) * 2 * (PAGES[0] + PAGES[1])
 
 
 def test_large_values_make_smaller_batches_once_they_are_known() -> None:
