@@ -157,15 +157,17 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
 
 _GATEWAY_PROPERTIES = {
     # What is answered about a server that is gone comes before the caller hangs up, by default after 30 seconds, so that it learns the
-    # reason: the last attempt may begin at the end of the time for an operation, and takes up to twelve seconds if ZooKeeper is gone too.
-    # A server that is back within ten seconds is not noticed by most calls. With HBase's defaults a call may wait for twenty minutes. The
-    # location of a region is looked up with retries of its own inside those of the call, by one call at a time, and each asks ZooKeeper
-    # with retries, too: hence the low numbers further in.
-    "hbase.client.operation.timeout": "15000",
-    "hbase.client.meta.operation.timeout": "5000",
-    "hbase.rpc.timeout": "10000",
-    "hbase.client.scanner.timeout.period": "15000",
-    "hbase.client.retries.number": "7",
+    # reason. With HBase's defaults a call may wait for twenty minutes. An attempt may begin at the end of the time for an operation, and
+    # looks up the location of its region first. The look-up is not bounded by that time: it has as many attempts as a call, of which each
+    # may wait for the server of hbase:meta or for ZooKeeper, if that is silent. Hence few attempts, and low numbers further in.
+    "hbase.client.operation.timeout": "12000",
+    "hbase.client.scanner.timeout.period": "12000",
+    "hbase.rpc.timeout": "8000",
+    "hbase.client.retries.number": "6",
+    "hbase.client.meta.operation.timeout": "1500",
+    "hbase.client.meta.scanner.timeout.period": "1500",
+    "hbase.client.meta.read.rpc.timeout": "1500",
+    "zookeeper.registry.async.get.timeout": "1500",
     "zookeeper.recovery.retry": "1",
     "zookeeper.recovery.retry.intervalmill": "200",
     "hbase.thrift.minWorkerThreads": "4",

@@ -1,15 +1,24 @@
-"""What HBase answers while region servers fail and regions are split, on a gateway of our own."""
+"""What HBase answers while region servers fail and regions are split, on gateways of our own and on a real HBase."""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hbmodel as hb
-from hbmodel.errors import StoreUnavailable, UnknownOutcome
+from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
+from hbmodel.localhbase import LocalHBase
 from hbmodel.session.connect import connect
+from hbmodel.store import Family, Put, Scan, Store
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1 import service as thrift1
@@ -18,6 +27,7 @@ from hbmodel.store.thrift2 import service as thrift2
 from hbmodel.store.thrift2.service import ResultCell, ResultRow
 from hbmodel.store.thrift2.store import Thrift2Store
 from tests.support.own_gateway import own_gateway
+from tests.support.region_server import LONG_SESSIONS, second_region_server
 
 # --- increments -------------------------------------------------------------------------------------------------------
 
@@ -125,3 +135,49 @@ def test_a_region_that_stays_without_a_server_is_an_error_that_says_so(
         with pytest.raises(StoreUnavailable) as caught:
             store.regions("t")
         assert "has no server" in (caught.value.reason or "")
+
+
+# --- a region server that does not answer -----------------------------------------------------------------------------
+
+
+@pytest.mark.hbase
+@pytest.mark.lengthy
+def test_a_gateway_tells_of_a_stopped_region_server_before_its_caller_hangs_up(tmp_path: Path) -> None:
+    """The reason is HBase's own, and not that nothing came in time."""
+    rows = [b"%03d" % (3 * number) for number in range(300)]
+    with (
+        LocalHBase(properties=LONG_SESSIONS) as hbase,
+        second_region_server(hbase, tmp_path / "second") as server,
+        ThreadPoolExecutor(20) as threads,
+        ExitStack() as opened,
+    ):
+        table, row = server.table_on_both(Family(b"d"), [b"%03d" % start for start in range(100, 900, 100)])
+        stores = [opened.enter_context(connect(f"{url}?attempts=1")) for url in (hbase.url, hbase.thrift2_url)]
+        for store in stores:
+            store.put(table, [Put(each, {b"d:a": b"1"}) for each in (*rows, row)])
+        server.freeze()
+        reads: list[Callable[[Store], object]] = [
+            lambda store: store.get(table, [row]),
+            lambda store: store.get(table, rows),
+            lambda store: [list(batches) for batches in store.scan(table, [Scan(KeyRange(row, row + b"\x00"))])],
+        ]
+        writes: list[Callable[[Store], object]] = [
+            lambda store: store.put(table, [Put(row, {b"d:a": b"2"})]),
+            lambda store: store.put(table, [Put(each, {b"d:a": b"2"}) for each in rows]),
+            lambda store: store.increment(table, row, b"d:n", 1),
+            lambda store: store.check_and_put(table, row, b"d:a", b"1", Put(row, {b"d:a": b"2"})),
+        ]
+        calls = [threads.submit(call, store) for store in stores for call in (*reads, *writes)]
+        errors = [call.exception() for call in calls]
+        # The server of hbase:meta, and ZooKeeper: one call, since HBase 2.6 ends the thread of a batch without an answer (HBASE-27781).
+        os.kill(hbase.pids["server"], signal.SIGSTOP)
+        lost = [threads.submit(writes[0], store) for store in stores]
+        errors += [call.exception() for call in lost]
+    kinds = [*[StoreUnavailable] * len(reads), *[UnknownOutcome] * len(writes)]
+    assert [type(error) for error in errors] == [*kinds, *kinds, UnknownOutcome, UnknownOutcome]
+    reasons = [str(error.reason) for error in errors if isinstance(error, StoreError)]
+    # A call or a scan; a batch; ZooKeeper.
+    told = re.compile(
+        r"CallTimeoutException|Failed \d+ actions?: .*timeout|time out before the actionsInProgress|could not be completed in"
+    )
+    assert [reason for reason in reasons if not told.search(reason)] == []

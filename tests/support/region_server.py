@@ -1,0 +1,92 @@
+"""A second region server beside the one of a local HBase, which can be stopped without its master and ZooKeeper."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from attrs import frozen
+
+from hbmodel.localhbase import LocalHBase, Settings
+from hbmodel.localhbase.configuration import LOG4J_PROPERTIES, SERVER, command, mark, site_properties, site_xml
+from hbmodel.localhbase.jars import class_path
+from hbmodel.localhbase.java import find_java
+from hbmodel.localhbase.ports import choose_ports
+from hbmodel.localhbase.processes import Process, end, listens, spawn
+from hbmodel.store import Family
+from hbmodel.store.thrift1.store import Thrift1Store
+from hbmodel.store.thrift2.store import Thrift2Store
+
+LONG_SESSIONS: Mapping[str, str] = {"zookeeper.session.timeout": "900000", "hbase.zookeeper.property.maxSessionTimeout": "900000"}
+"""Properties with which HBase does not notice for a quarter of an hour that a server is gone."""
+
+_MASTER, _REGION_SERVER = "org.apache.hadoop.hbase.master.HMaster", "org.apache.hadoop.hbase.regionserver.HRegionServer"
+
+
+@frozen
+class RegionServer:
+    """A region server that runs."""
+
+    hbase: LocalHBase
+    port: int
+    process: Process
+    timeout: float
+
+    def freeze(self) -> None:
+        """It answers no more, and its connections stay open."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def table_on_both(self, family: Family, splits: list[bytes]) -> tuple[str, bytes]:
+        """A new table with regions on both servers: its name, and a row of a region on this one."""
+        deadline = time.monotonic() + self.timeout
+        # Only the second gateway creates regions, and only the first tells their servers.
+        with Thrift2Store.from_url(self.hbase.thrift2_url) as store, Thrift1Store.from_url(self.hbase.url) as first:
+            while time.monotonic() < deadline:
+                table = f"on_both_{uuid4().hex[:8]}"
+                store.create_table(table, [family], splits)
+                with first._pool.lease() as lease:
+                    regions = lease.connection().call("getTableRegions", tableName=table.encode())
+                here = [region.startKey or b"" for region in regions if region.port == self.port]
+                if 0 < len(here) < len(regions):
+                    return table, here[0] + b"x"
+                time.sleep(0.5)  # the master does not know of the server yet
+        raise AssertionError("no table has regions on both servers")
+
+
+@contextmanager
+def second_region_server(hbase: LocalHBase, directory: Path, *, timeout: float = 120) -> Iterator[RegionServer]:
+    """Starts it, and ends it afterwards.
+
+    Args:
+        hbase: which runs.
+        directory: for its configuration and logs.
+        timeout: seconds until it must answer, and until tables come to it.
+    """
+    ports = {**hbase.ports, "regionserver": choose_ports(["second"], given={}, before={})["second"]}
+    settings = Settings(server_heap="512m", properties=LONG_SESSIONS)
+    for part in ("conf", "logs", "tmp"):
+        (directory / part).mkdir(parents=True)
+    # A region server on its own refuses to start in a cluster that is not distributed.
+    properties = {**site_properties(SERVER, hbase.directory, settings, ports), "hbase.cluster.distributed": "true"}
+    (directory / "conf" / "hbase-site.xml").write_text(site_xml(properties))
+    (directory / "conf" / "log4j.properties").write_text(LOG4J_PROPERTIES)
+    java, *rest = command(SERVER, directory, settings, ports, find_java())
+    process = spawn(
+        # The mark of the HBase, too: its watchdog ends this process if the tests are killed.
+        [java, mark(hbase.directory), *(_REGION_SERVER if part == _MASTER else part for part in rest)],
+        environment={**os.environ, "CLASSPATH": f"{directory / 'conf'}{os.pathsep}{class_path(progress=False)}"},
+        output=directory / "out",
+    )
+    try:
+        deadline = time.monotonic() + timeout
+        while not listens(process, ports["regionserver"]):
+            assert time.monotonic() < deadline, f"the region server did not start; see {directory}"
+            time.sleep(0.1)
+        yield RegionServer(hbase, ports["regionserver"], process, timeout)
+    finally:
+        end([process], grace=0)
