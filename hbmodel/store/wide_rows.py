@@ -134,6 +134,9 @@ class ObjectRow(Struct, gc=False):
 class Unfolding:
     """Turns cells of a row into logical rows; it remembers which columns the object before had, since most have the same.
 
+    The names of as many cells are compared at once, joined. Other names may join to the same bytes, if a key or an alias contains the
+    family with its colon: then each name is compared.
+
     Args:
         wide: of the model.
     """
@@ -153,7 +156,7 @@ class Unfolding:
             names: the columns of the cells, in their order.
             cells: the cells.
         """
-        prefix_end, lead = self._prefix_end, len(self._lead)
+        prefix_end, family, lead = self._prefix_end, self._lead, len(self._lead)
         kind = self._places.kind
         base, rest = self._places.join(row, kind), lead + len(kind)
         aliases, logical = self._aliases, self._names
@@ -169,10 +172,12 @@ class Unfolding:
             end += lead
             prefix = name[:end]
             stop = at + size
+            joined = prefix.join(aliases)
             if (
                 not size
                 or stop > count
-                or b"".join(names[at:stop]) != prefix.join(aliases)
+                or b"".join(names[at:stop]) != joined
+                or (joined.count(family) != size and names[at:stop] != [prefix + alias for alias in aliases[1:]])
                 or (stop < count and names[stop].startswith(prefix) and end < len(name))
             ):
                 stop = at + 1
