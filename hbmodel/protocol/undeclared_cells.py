@@ -10,6 +10,8 @@ from hbmodel.store.values import Row
 def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict[bytes, bytes]:
     """The cells of a row that its layout does not declare, such as those of a newer program's column, by their columns in the other table.
 
+    Cells of the model's own family go to that of the other model. There a cell of another family may have the same name.
+
     Raises:
         MigrationError: the other table has no place for one.
     """
@@ -21,7 +23,7 @@ def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict
         family, _, qualifier = column.partition(b":")
         place = target.family + b":" + qualifier if family == source.family else column
         known = place in theirs or target.is_system(place)
-        if known or place.partition(b":")[0] not in target.family_names:
+        if known or place in found or place.partition(b":")[0] not in target.family_names:
             raise MigrationError(
                 "The row has a cell that the model does not declare, and the other table has no place for it: declare a column for it in "
                 "both models, or delete the cell.",

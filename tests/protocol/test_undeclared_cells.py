@@ -125,3 +125,24 @@ def test_cells_of_the_family_follow_it_to_its_new_name() -> None:
         store.put("old", [Put(b"\x00\x00\x00\x01", {b"d:alien": b"x"})])
         assert hb.migrate(store, new, times=TIMES).start().copied
         assert cells_of(store, "new")[b"\xff\xff\xff\xfe"] == {b"f:a": b"one", b"f:alien": b"x"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_cells_of_one_place_are_listed_and_prevent_the_cutover(kind: str) -> None:
+    """The family `d` moves to `e`, which has a cell of that qualifier already."""
+    old = declare("old", kind, more="e")
+    new = declare("new", kind, family="e", more="e", replaces=old)
+    row = b"\x00\x00\x00\x01"
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, old)
+        with hb.Session(store, lease=0.2) as session:
+            session.add_all([old(k=1, a="one"), old(k=2, a="two")])
+        store.put("old", [Put(row, {b"d:q": b"first", b"e:q": b"second"})])
+        moving = hb.migrate(store, new, times=TIMES, offline=kind == "offline")
+        report = moving.start()
+        assert report.refused == 1
+        assert "no place for it" in report.samples[0][1]
+        with pytest.raises(hb.MigrationError, match="Not every row has been copied"):
+            moving.cut_over()
+        found = cells_of(store, "old")[row]
+        assert (found[b"d:q"], found[b"e:q"]) == (b"first", b"second")
