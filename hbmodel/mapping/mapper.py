@@ -361,6 +361,15 @@ def give_version(schema: TableSchema, obj: object, version: int) -> bool:
     return True
 
 
+def take_back_version(schema: TableSchema, copy: object, version: int) -> None:
+    """Sets the version of a copy whose write failed to the one before, also where the model is frozen: the row has not the next one.
+
+    It could have that one by the write of another program, and then the copy must not count as having been read after it.
+    """
+    if schema.version_field is not None:
+        object.__setattr__(copy, schema.version_field.name, version)
+
+
 def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
     """Another object with some fields changed, and the same version if the model has one."""
     schema = schema_of(type(obj))

@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from hbmodel.errors import RowNotFound, UnknownOutcome
-from hbmodel.mapping.mapper import give_version
+from hbmodel.errors import ConflictError, RowNotFound, UnknownOutcome
+from hbmodel.mapping.mapper import give_version, take_back_version, version_of
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.driver import Resumable
 from hbmodel.protocol.migration import Phase
@@ -27,6 +27,7 @@ class Pending:
 
     Attributes:
         copy: the object that is given the version of the row after the write, for a versioned model, or None.
+        base: the call whose copy the subject is, or None; without its write this one must not be made.
     """
 
     schema: TableSchema
@@ -36,6 +37,7 @@ class Pending:
     remaining: int = field(default=0)
     superseded: Pending | None = None
     copy: Any = None
+    base: Pending | None = None
 
     def settle(self, outcome: Outcome) -> None:
         """Records the outcome of one of the writes.
@@ -48,6 +50,8 @@ class Pending:
             self.outcome = outcome
         if outcome.version is not None and self.copy is not None:
             give_version(self.schema, self.copy, outcome.version)
+        if outcome.error is not None:
+            self.take_back()
         earlier = self.superseded
         if earlier is not None and outcome.error is None:
             outcome = Outcome("superseded", outcome.key)
@@ -55,6 +59,18 @@ class Pending:
             earlier.remaining -= 1
             earlier.outcome = outcome
             earlier = earlier.superseded
+
+    @property
+    def refused(self) -> bool:
+        """Whether its write is done, and has failed."""
+        return self.outcome is not None and self.outcome.error is not None
+
+    def take_back(self) -> None:
+        """Gives the copies of updates that are not carried out the version of the object that they were made of."""
+        if self.superseded is not None:
+            self.superseded.take_back()  # the object may be the copy of that one
+        if self.copy is not None and self.copy is not self.subject:
+            take_back_version(self.schema, self.copy, version_of(self.schema, self.subject))
 
 
 @define(eq=False)
@@ -98,6 +114,25 @@ class Batch:
         )  # fmt: skip
         unknown.__cause__ = error
         return evolve(outcome, error=unknown)
+
+    def leave_out_dependents(self) -> None:
+        """Refuses the writes of copies that no row has, because the update that made the copy was refused in an earlier batch.
+
+        The row could have their version by the write of another program.
+        """
+        left = [
+            (owner, write) for owner, write in zip(self.owners, self.writes, strict=True) if owner.base is None or not owner.base.refused
+        ]
+        if len(left) == len(self.owners):
+            return
+        for owner, write in zip(self.owners, self.writes, strict=True):
+            if owner.base is not None and owner.base.refused:
+                error = ConflictError(
+                    "The update that returned this object was refused, so no row has its version: read the object again.",
+                    table=self.schema.table, key=write.row,
+                )  # fmt: skip
+                owner.settle(Outcome("failed", write.row, error=error))
+        self.owners, self.writes = [owner for owner, _ in left], [write for _, write in left]
 
     @property
     def wrote(self) -> bool:

@@ -104,6 +104,7 @@ class UnitOfWork:
         self._unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
+        self._copies: dict[int, Pending] = {}  # the updates that wait, by the identity of the copies that they returned
 
     def apart(self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None, inserting: bool = False) -> UnitOfWork:
         """A separate unit of work with its own calls; this one sweeps what the other could not, at its next commit."""
@@ -138,6 +139,10 @@ class UnitOfWork:
             if schema.versioned:
                 check_versions_possible(self._view(schema), schema)
             self._check_alone(schema)
+        if schema.versioned:
+            call.base = self._copies.get(id(call.subject))
+            if call.copy is not None and call.copy is not call.subject:
+                self._copies[id(call.copy)] = call
         self._pending.append(call)
 
     def _check_alone(self, schema: TableSchema) -> None:
@@ -154,9 +159,12 @@ class UnitOfWork:
 
     def discard(self) -> None:
         """Drops all pending writes."""
+        for call in [*(call for call in self._committing if call.remaining), *self._pending]:
+            call.take_back()
         self._pending, self._committing, self._batches, self._begun = [], [], [], False
         self._writers.clear()
         self._shared.clear()
+        self._copies.clear()
 
     def commit(self, *, resend: bool = False) -> list[Outcome]:
         """Writes everything that is pending, or continues a commit that stopped; see `Session.commit`."""
@@ -181,6 +189,7 @@ class UnitOfWork:
         self._begun = False
         self._writers.clear()
         self._shared.clear()
+        self._copies.clear()
         done, self._committing = self._committing, []
         outcomes = [call.outcome for call in done if call.outcome is not None]
         failures = [outcome for outcome in outcomes if outcome.error is not None]
@@ -208,8 +217,11 @@ class UnitOfWork:
             with self._writing(*[part.owners[0].schema for part in current.parts]):
                 self._run_joint(current)
             return
-        with self._writing(current.owners[0].schema):
-            self._run_batch(current)
+        if current.schema.versioned and current.running is None:
+            current.leave_out_dependents()
+        if current.writes:
+            with self._writing(current.owners[0].schema):
+                self._run_batch(current)
 
     def _run_batch(self, current: Batch, *, again: bool = False) -> None:
         moving = current.owners[0].schema.replaces is not None

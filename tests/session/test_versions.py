@@ -199,6 +199,60 @@ def test_updates_of_one_row_in_one_commit_follow_each_other(atomic_bed: Bed) -> 
     assert account(session).balance == 2
 
 
+@pytest.mark.parametrize("refused", [True, False])
+@pytest.mark.parametrize("model", [Account, Ticket])
+def test_the_copy_of_a_refused_update_counts_as_read_before(model: Any, refused: bool) -> None:
+    """The next version is that of the program that came first, and a copy that has it would overwrite what that program wrote."""
+    field = "note" if model is Account else "state"
+    with fresh(Account, Ticket) as store:
+        session, other = hb.Session(store), hb.Session(store)
+        session.add(Account(name="a", owner="ann") if model is Account else Ticket(name="a", state="open"))
+        session.commit()
+        read = session.get(model, name="a")
+        version = hb.schema_of(model).version_field.name  # type: ignore[union-attr]
+        mine = session.update(read, **{field: "mine"})
+        assert getattr(mine, version) == getattr(read, version) + 1
+        other.update(other.get(model, name="a"), **{field: "theirs"})
+        other.commit()
+        if refused:
+            with pytest.raises(hb.ConflictError):
+                session.commit()
+        else:
+            session.discard()
+        assert getattr(mine, version) == getattr(read, version)
+        for call in (lambda: session.update(mine, **{field: "again"}), lambda: session.add(mine), lambda: session.delete(mine)):
+            call()
+            with pytest.raises(hb.ConflictError):
+                session.commit()
+        assert getattr(session.get(model, name="a"), field) == "theirs"
+
+
+def test_what_builds_on_a_refused_update_is_refused_with_it() -> None:
+    with fresh(Account) as store:
+        session, other = hb.Session(store), hb.Session(store)
+        session.add_all(Account(name=name, owner="ann") for name in "abc")
+        session.commit()
+        first = session.update(account(session), balance=1)
+        second = session.update(first, note="second")
+        session.update(second, note="third")
+        session.delete(session.update(account(session, "b"), balance=1, if_=Account.owner == "bob"))
+        kept = session.update(session.update(account(session, "c"), balance=1), note="kept")
+        other.update(other.get(Account, name="a"), note="theirs")
+        other.commit()
+        with pytest.raises(hb.PartialWrite) as caught:
+            session.commit()
+        assert [type(each.error).__name__ for each in caught.value.failures] == [
+            "ConflictError", "ConflictError", "ConflictError", "ConditionFailed", "ConflictError",
+        ]  # fmt: skip
+        assert "The update that returned this object was refused" in str(caught.value.failures[1].error)
+        assert account(session) == Account(name="a", owner="ann", note="theirs")
+        assert account(session, "b") == Account(name="b", owner="ann")
+        assert account(session, "c") == kept
+        session.update(second, note="late")
+        with pytest.raises(hb.ConflictError):
+            session.commit()
+
+
 @pytest.mark.parametrize("wrong", ["abc", None, 1.5, True, -1, 2**63])
 def test_a_version_that_is_none_is_refused(wrong: Any) -> None:
     with fresh(Account) as store:
