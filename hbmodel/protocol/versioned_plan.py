@@ -27,6 +27,7 @@ from hbmodel.protocol.future_cells import newest_beside_counters
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.move_marks import mark_of
 from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields
+from hbmodel.store.row_versions import version_shown
 from hbmodel.store.values import ConditionalChange, Delete, Put
 
 KEPT = 3
@@ -44,6 +45,11 @@ class RowVersion:
     """The version that a row shared by objects must have; None if it must have none."""
 
     value: bytes | None
+
+
+def row_written(table: str, row: bytes) -> ConflictError:
+    """The error of a group whose row has been written by others."""
+    return ConflictError("The row has been written since the group was begun: begin again.", table=table, key=row)
 
 
 @frozen(eq=False)
@@ -113,7 +119,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return ConditionalChange(row, self.schema.row_version_column, self.row_version(old), ())
 
     def row_version(self, old: OldRow) -> bytes | None:
-        """The version of the row that holds an object of a wide model, or None."""
+        """The version of the row that holds an object of a wide model, as objects show it, or None."""
         shared = self.schema.row_version_column
         found = None if old.row is None or shared is None else old.row.columns.get(shared)
         return None if found is None else found.value
@@ -169,8 +175,8 @@ class VersionedRowPlanner(IndexedRowPlanner):
 
     def check_pinned(self, row: bytes, old: OldRow) -> None:
         """Raises `ConflictError` for a row that has another version than the pinned one."""
-        if self.pinned is not None and self.row_version(old) != self.pinned.value:
-            raise ConflictError("The row has been written since the group was begun: begin again.", table=self.schema.table, key=row)
+        if self.pinned is not None and version_shown(self.row_version(old)) != self.pinned.value:
+            raise row_written(self.schema.table, row)
 
     def _check_version(self, write: RowWrite, old: OldRow) -> None:
         """Raises `ConflictError` for a row of another version. For updates and deletes of an absent row, their plan decides."""

@@ -33,6 +33,7 @@ from hbmodel.store.folded import FoldedStore
 from hbmodel.store.gate import gated
 from hbmodel.store.port import Store
 from hbmodel.store.row_changes import RowChanges, change_together
+from hbmodel.store.row_versions import link_apart
 from hbmodel.store.values import ConditionalChange, Delete, Put
 
 
@@ -339,6 +340,8 @@ class JointCommit:
         asked = [operation.changes for operation in operations]
         waiting = {row for part, operation in zip(parts, operations, strict=True) for row in part.rows_of(operation.waiting)}
         changes = [part.conditional(change) for part, of_part in zip(parts, asked, strict=True) for change in of_part]
+        with gated(self._check):  # what is checked in two families is planned again, to be checked in one
+            waiting |= link_apart(self._store, self._table, [change for change in changes if change.row not in waiting])
         ready = self._changes.joined([change for change in changes if change.row not in waiting])
         self._check()  # since the rows may have been changed, or read
         try:

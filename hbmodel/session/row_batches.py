@@ -33,6 +33,11 @@ _VERSIONS = (
     "with atomic_rows=False."
 )
 
+_ALONE = (
+    "An object of a versioned model without shared rows has a version of its own, and objects that share the row have another one. HBase "
+    "checks one of them in a mutation: give the model a kind, commit separately, or open the session with atomic_rows=False."
+)
+
 
 @define(eq=False)
 class JointBatch:
@@ -147,8 +152,8 @@ def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time:
     """Refuses, before anything is sent, calls that cannot be written in one mutation, as far as the calls show it."""
     schemas = {id(call.schema): call.schema for call, _ in calls}.values()
     table = next(iter(schemas)).table
-    if any(schema.versioned for schema in schemas) and (not all(s.versioned for s in schemas) or len({s.family for s in schemas}) > 1):
-        raise SessionError(_VERSIONS, table=table, key=row)
+    if any(schema.versioned for schema in schemas):
+        _check_versions(row, list(schemas))
     check_row_size(table, row, sum(cell_bytes(row, write.cells.items()) for _, write in calls if isinstance(write, PutObject)))
     conditions = sum(_under_condition(call.schema, write, at_server_time) for call, write in calls)
     if conditions > 1 or (conditions and not can.check_and_mutate):
@@ -159,6 +164,16 @@ def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time:
     times = {at_server_time(schema) for schema in schemas}  # what has system cells is deleted by a marker, in a put
     if any(_expires(write) for _, write in calls) or len(times) > 1 or deletes not in {0, len(calls) if True in times else 0}:
         raise CapabilityError(NOT_ATOMIC, table=table, key=row)
+
+
+def _check_versions(row: bytes, schemas: Sequence[TableSchema]) -> None:
+    """Raises `SessionError` for models of a row whose versions cannot be checked as one."""
+    table = schemas[0].table
+    if not all(schema.versioned for schema in schemas):
+        raise SessionError(_VERSIONS, table=table, key=row)
+    alone = next((schema for schema in schemas if schema.wide is None), None)
+    if alone is not None and len({schema.family for schema in schemas}) > 1:
+        raise SessionError(_ALONE, table=table, key=row, model=alone.model.__qualname__)
 
 
 def _under_condition(schema: TableSchema, write: RowWrite, at_server_time: Callable[[TableSchema], bool]) -> bool:

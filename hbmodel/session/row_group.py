@@ -11,7 +11,7 @@ from hbmodel.errors import CapabilityError, HbmodelError, IncompleteKey, Partial
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.protocol.versioned_plan import RowVersion
+from hbmodel.protocol.versioned_plan import RowVersion, row_written
 from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
 from hbmodel.query.query import Query
 from hbmodel.session.batches import Pending
@@ -21,6 +21,7 @@ from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.session.update import update_call
 from hbmodel.store.port import Store
+from hbmodel.store.row_versions import RowVersionCell, link_row_versions, read_versions_of
 from hbmodel.store.wide_rows import ROW_VERSION
 
 T = TypeVar("T")
@@ -49,7 +50,8 @@ class RowGroup:
 
     All changes of the commit are one atomic change. It is made only if the row still has the version that it had at the start of
     the group: no program added, changed or deleted an object of the row in between. Nothing is locked. Objects of other rows are not
-    accepted. A group belongs to its session and its thread.
+    accepted. A group belongs to its session and its thread. The first use of a model of another column family makes the versions
+    that the row has in the two families one.
 
     As a context manager it commits on a clean exit and discards on an exception.
 
@@ -80,10 +82,12 @@ class RowGroup:
                 "A group needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
             )
         self._session, self._store, self._work_of, self._guard = session, store, work, session._guard
-        self._table, self._family = schema.table, schema.family
+        self._schema, self._table = schema, schema.table
         self._values = _row_values(schema, key)
         self._row = _row(schema, self._values)
         self._work: UnitOfWork | None = None
+        self._version = RowVersionCell(b"", b"", 0)
+        self._families: set[bytes] = set()  # whose objects show that version
 
     # --- reading --------------------------------------------------------------------------------------------------------
 
@@ -98,21 +102,23 @@ class RowGroup:
         Raises:
             SessionError: the key is that of an object in another row.
             IncompleteKey: names the missing fields.
+            ConflictError: the model has another column family than those used before, and the row has changed.
         """
         fields = self._fields(model)
         values = tuple(key.get(name, value) for name, value in zip(fields, self._values, strict=True))
         if not key.keys().isdisjoint(fields):
             self._check_values(schema_of(model), values)
-        self._begun()
+        self._begun(schema_of(model))
         return self._session.get(model, **{**dict(zip(fields, values, strict=True)), **key})
 
     @guarded
     def query(self, model: type[T]) -> Query[T]:
         """A query on the objects of a model in the row."""
-        self._begun()
-        schema, query = schema_of(model), self._session.query(model)
+        schema, fields = schema_of(model), self._fields(model)
+        self._begun(schema)
+        query = self._session.query(model)
         conditions: list[Predicate] = []
-        for name, value in zip(self._fields(model), self._values, strict=True):
+        for name, value in zip(fields, self._values, strict=True):
             field = getattr(model, name)
             halves = schema.layout.halves if isinstance(schema.layout, PlaceLayout) else None
             if halves is None or halves.of.name != name:
@@ -146,11 +152,11 @@ class RowGroup:
         self._take(Pending(schema, obj, [DeleteRow(obj, row, version_of(schema, obj)) for row in rows]))
 
     def _take(self, call: Pending) -> None:
-        work = self._begun()
+        self._fields(call.schema.model)
         for write in call.writes:
-            if call.schema.table != self._table or call.schema.family != self._family or row_of(call.schema, write.row) != self._row:
+            if row_of(call.schema, write.row) != self._row:
                 raise SessionError(_OTHER_ROW, table=call.schema.table, key=write.row)
-        work.add(call)
+        self._begun(call.schema).add(call)
 
     def _check_values(self, schema: TableSchema, values: Values) -> None:
         """Raises `SessionError` for row key fields of another row."""
@@ -209,7 +215,7 @@ class RowGroup:
         return again_upon_conflict(self, function, waits_between(attempts))
 
     def __enter__(self) -> Self:
-        self._begun()
+        self._begun(self._schema)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -218,21 +224,46 @@ class RowGroup:
         else:
             self.discard()
 
-    def _begun(self) -> UnitOfWork:
-        """The unit of work of the attempt; the first call reads the version of the row, before any object is read."""
+    def _begun(self, schema: TableSchema) -> UnitOfWork:
+        """The unit of work of the attempt; the first call reads the version of the row, before any object is read.
+
+        Objects of another family share that version from the first call for one of them on.
+        """
         if self._work is None:
-            column = self._family + b":" + ROW_VERSION
-            (found,) = self._store.get(self._table, [self._row], [column])
-            cell = None if found is None else found.columns.get(column)
-            self._work = self._work_of(RowVersion(None if cell is None else cell.value))
+            self._version = self._version_in(self._schema)
+            self._work = self._work_of(RowVersion(self._version.value or None))
+            self._families = {self._schema.family}
+        if schema.family not in self._families:
+            self._share_version(schema, self._work)
+            self._families.add(schema.family)
         return self._work
+
+    def _version_in(self, schema: TableSchema) -> RowVersionCell:
+        """The version of the row that the objects of a model show."""
+        (version,) = read_versions_of(self._store, self._table, {self._row: [schema.family + b":" + ROW_VERSION]})[self._row]
+        return version
+
+    def _share_version(self, schema: TableSchema, work: UnitOfWork) -> None:
+        """Makes the version of the row in the family of a model that of the group; raises `ConflictError` if the group's has changed."""
+        while True:
+            mine, other = self._version_in(self._schema), self._version_in(schema)
+            if (mine.column, mine.value) != (self._version.column, self._version.value):
+                self.discard()
+                raise row_written(self._table, self._row)
+            if other.column == mine.column:
+                return
+            linked = link_row_versions(self._store, self._table, {self._row: [mine, other]})
+            if self._row in linked:
+                self._version = linked[self._row]
+                work.pin(RowVersion(self._version.value))
+                return
 
     def _fields(self, model: type[Any]) -> tuple[str, ...]:
         """The row key fields of a model for the row with the values of this group."""
         schema = schema_of(model)
         layout = schema.layout
         fields = tuple(layout.names[: layout.rows]) if isinstance(layout, PlaceLayout) else ()
-        if (schema.table, schema.family) != (self._table, self._family) or not schema.versioned or len(fields) != len(self._values):
+        if schema.table != self._table or not schema.versioned or len(fields) != len(self._values):
             raise SessionError(
                 "The objects of this model are not in the row of the group: use a session for them.",
                 table=schema.table,

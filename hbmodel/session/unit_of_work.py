@@ -114,6 +114,10 @@ class UnitOfWork:
             atomic_rows=atomic, pinned=pinned, inserting=inserting, unswept=self._unswept, sizes=self._sizes,
         )  # fmt: skip
 
+    def pin(self, version: RowVersion) -> None:
+        """Demands another version of the row: the one that it has where its version stands now."""
+        self._pinned = version
+
     @property
     def waiting(self) -> int:
         """The number of calls that are not committed."""

@@ -18,6 +18,7 @@ from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.part_of_row import PartOfRow
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, check_and_put_each, read_versions
+from hbmodel.store.row_versions import read_row_versions
 from hbmodel.store.row_widths import RowWidths
 from hbmodel.store.slices import NO_OBJECTS, SliceReader, SliceScan, close_scan
 from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan
@@ -141,11 +142,10 @@ class FoldedStore(WrappingStore):
 
     def _row_versions(self, wide: WideRows, rows: Iterable[bytes]) -> dict[bytes, Cell]:
         """The versions of those rows that have one, where the model reads them."""
-        if wide.row_version is None or not (asked := sorted(rows)):
+        if wide.row_version is None or not (asked := list(rows)):
             return {}
-        column = wide.lead + ROW_VERSION
-        found = self._store.get(wide.table, asked, [column])
-        return {row.row: row.columns[column] for row in found if row is not None}
+        own = wide.lead + ROW_VERSION
+        return {row: version.shown(own) for row, version in read_row_versions(self._store, wide.table, own, asked).items()}
 
     def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
         """See `VersionsStore`."""

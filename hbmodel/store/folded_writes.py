@@ -11,6 +11,7 @@ from hbmodel.store.checks.rows import check_column, check_conditional_change, ch
 from hbmodel.store.gate import pass_gate
 from hbmodel.store.port import BegunPut, PipelinedStore, Store, check_and_put_each
 from hbmodel.store.row_changes import change_together
+from hbmodel.store.row_versions import checked_where_it_stands
 from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, ConditionalPut, Delete, Get, Put
 from hbmodel.store.wide_rows import ROW_VERSION, WideRows
 
@@ -202,7 +203,8 @@ class FoldedWrites:
         change = self._change(mutations)
         if any(mutation.row != row for mutation in change):
             raise InvalidRequest(ONE_ROW, table=self.wide.name, key=row)
-        return ConditionalChange(row, self.wide.column(prefix, column), expected, change)
+        made = ConditionalChange(row, self.wide.column(prefix, column), expected, change)
+        return made if self.wide.row_version is None else checked_where_it_stands(made, self.wide.lead + ROW_VERSION)
 
     def _holds(self, change: ConditionalChange) -> bool:
         (found,) = self.store.get(self.wide.table, [change.row], [change.column])

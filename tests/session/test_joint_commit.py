@@ -93,6 +93,13 @@ class VersionedOwner:
     version: hb.Column[int] = hb.version()
 
 
+@hb.model(table="jc_versioned", family="c", kind=b"o")
+class FarOwner:
+    owner: hb.Key[str] = hb.key()
+    city: hb.Column[str] = hb.column("c")
+    version: hb.Column[int] = hb.version()
+
+
 @hb.model(table="jc_unique", family="d", kind=b"p")
 class Unique:
     owner: hb.Key[str] = hb.key()
@@ -437,7 +444,9 @@ def scenario(session: hb.Session, first: Any, second: Any) -> None:
         session.add(second(owner="ann", city="new"))
 
 
-@pytest.mark.parametrize("models", [(Pet, Owner, Note), (Indexed, None, Unindexed), (Versioned, VersionedOwner), (Unique, UniqueOwner)])
+@pytest.mark.parametrize(
+    "models", [(Pet, Owner, Note), (Indexed, None, Unindexed), (Versioned, VersionedOwner), (Versioned, FarOwner), (Unique, UniqueOwner)]
+)
 def test_whatever_fails_the_row_is_written_whole_or_not_at_all(models: Any) -> None:
     model, second = models[:2]
     known = [each for each in models if each is not None]

@@ -1,0 +1,171 @@
+"""The version of a row that objects share: a cell of each column family, or one for several families, which links name.
+
+HBase checks one cell of a row in a mutation. So objects of two families change together only if both are checked against the same
+cell. The first commit that writes objects of two families into a row puts a link in place of the version of one of them: 8 zero bytes
+and the column that has the version from then on. A link is put under the condition that the version is still the one that was read,
+so a program that read that version before cannot write any more. It is never replaced. Of two columns the later one gets the link, so
+links form no circle.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import evolve, frozen
+
+from hbmodel.store.gate import pass_gate
+from hbmodel.store.port import Store
+from hbmodel.store.values import Cell, ConditionalChange, Delete, Put
+
+LENGTH = 8
+"""Bytes of a version, which are random."""
+
+_LINK = bytes(LENGTH)
+_SIZE = 2
+
+
+@frozen
+class RowVersionCell:
+    """The version of a row as it was read.
+
+    Attributes:
+        column: where it stands.
+        value: its bytes; empty if there is none.
+        timestamp: that of the cell, or else of the last link.
+    """
+
+    column: bytes
+    value: bytes
+    timestamp: int
+
+    def shown(self, own: bytes) -> Cell:
+        """The cell in which objects of a family show it: with the column, if it stands in another one than theirs."""
+        if self.column == own:
+            return self
+        return evolve(self, value=_LINK + len(self.column).to_bytes(_SIZE) + self.column + self.value)
+
+
+def _placed(shown: bytes) -> tuple[bytes, bytes]:
+    """The column of a version, empty where it is the object's own, and the version, given the cell in which an object shows it."""
+    if not shown.startswith(_LINK) or len(shown) == LENGTH:
+        return b"", shown
+    start = LENGTH + _SIZE
+    end = start + int.from_bytes(shown[LENGTH:start])
+    return shown[start:end], shown[end:]
+
+
+def version_shown(cell: bytes | None) -> bytes | None:
+    """The version itself, given the value of the cell in which an object shows it; None if there is none."""
+    return None if cell is None else _placed(cell)[1] or None
+
+
+def checked_where_it_stands(change: ConditionalChange, own: bytes) -> ConditionalChange:
+    """A change whose condition is the version that an object shows, as a change of the cell that has it; it puts the next one there."""
+    if change.column != own or change.expected is None:
+        return change
+    column, expected = _placed(change.expected)
+    if not column:
+        return change
+    return ConditionalChange(change.row, column, expected or None, [_in_column(mutation, own, column) for mutation in change.mutations])
+
+
+def _in_column(mutation: Put | Delete, own: bytes, column: bytes) -> Put | Delete:
+    if not isinstance(mutation, Put) or own not in mutation.cells:
+        return mutation
+    return evolve(mutation, cells={column if name == own else name: value for name, value in mutation.cells.items()})
+
+
+def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[bytes]) -> dict[bytes, RowVersionCell]:
+    """The versions that a family has in some rows, by row; rows without one are left out. Another call follows for each link.
+
+    Args:
+        store: with the table.
+        table: its name.
+        column: that of the family's versions.
+        rows: the row keys.
+    """
+    versions: dict[bytes, RowVersionCell] = {}
+    linked: dict[bytes, list[bytes]] = {column: sorted(rows)}
+    while linked:
+        column, asked = linked.popitem()
+        for row in store.get(table, asked, [column]) if asked else ():
+            cell = None if row is None else row.columns.get(column)
+            if row is None or cell is None:
+                continue
+            if leader := _linked_to(cell.value):
+                versions[row.row] = RowVersionCell(leader, b"", cell.timestamp)
+                linked.setdefault(leader, []).append(row.row)
+            else:
+                versions[row.row] = RowVersionCell(column, cell.value, cell.timestamp)
+    return versions
+
+
+def read_versions_of(store: Store, table: str, columns: Mapping[bytes, Iterable[bytes]]) -> dict[bytes, list[RowVersionCell]]:
+    """The versions that several families have in each of some rows, one for each column where one stands, or would stand.
+
+    Args:
+        store: with the table.
+        table: its name.
+        columns: those of the families' versions, by row.
+    """
+    found: dict[bytes, dict[bytes, RowVersionCell]] = {row: {} for row in columns}
+    for column in sorted(set().union(*columns.values())):
+        rows = [row for row, some in columns.items() if column in some]
+        versions = read_row_versions(store, table, column, rows)
+        for row in rows:
+            version = versions.get(row) or RowVersionCell(column, b"", 0)
+            found[row][version.column] = version
+    return {row: list(of_row.values()) for row, of_row in found.items()}
+
+
+def _linked_to(value: bytes) -> bytes:
+    """The column that a link names; nothing for a version."""
+    return value[LENGTH:] if value.startswith(_LINK) else b""
+
+
+def link_row_versions(store: Store, table: str, rows: Mapping[bytes, Sequence[RowVersionCell]]) -> dict[bytes, RowVersionCell]:
+    """Makes the versions that stand in several columns of a row one, which stands in the first of the columns.
+
+    Args:
+        store: with the table.
+        table: its name.
+        rows: the versions of each row, as they were read, each in another column; the value of one that is not there is empty.
+
+    Returns:
+        The version that each row has then, by row, with a timestamp that does not count; without those rows of which a version was
+        written in between.
+    """
+    leaders = {row: min(versions, key=lambda version: version.column) for row, versions in rows.items()}
+    new = {row: evolve(leader, value=os.urandom(LENGTH)) for row, leader in leaders.items() if not leader.value}
+    created = [ConditionalChange(row, to.column, None, [Put(row, {to.column: to.value})]) for row, to in new.items()]
+    links = [
+        ConditionalChange(row, of.column, of.value or None, [_link(row, of, leaders[row].column)])
+        for row, versions in rows.items()
+        for of in versions
+        if of.column != leaders[row].column
+    ]
+    done = leaders | new
+    for changes in (created, links):
+        if changes:
+            pass_gate()
+            for change, applied in zip(changes, store.check_and_mutate_many(table, changes), strict=True):
+                if not applied:
+                    done.pop(change.row, None)
+    return done
+
+
+def _link(row: bytes, of: RowVersionCell, leader: bytes) -> Put:
+    # Above the version that was read, whatever the clocks say; after a link nothing is put there.
+    return Put(row, {of.column: _LINK + leader}, of.timestamp + 1 if of.value else None)
+
+
+def link_apart(store: Store, table: str, changes: Iterable[ConditionalChange]) -> set[bytes]:
+    """The rows that some changes check in several columns; their versions are linked, and must be read again."""
+    columns: dict[bytes, set[bytes]] = {}
+    for change in changes:
+        columns.setdefault(change.row, set()).add(change.column)
+    apart = {row: of_row for row, of_row in columns.items() if len(of_row) > 1}
+    if apart:
+        link_row_versions(store, table, read_versions_of(store, table, apart))
+    return set(apart)
