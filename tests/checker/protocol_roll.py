@@ -225,6 +225,7 @@ class RollModel:
         self._rows = len(b.threads) * b.lives
         more = 2 * b.call + b.lease + 2 * b.skew + 2 if b.after is None else b.after
         self._last = b.work + more
+        self._aged: dict[tuple[int, int, int], int] = {}  # a member, a tick and the clock of its process -> the member then
         processes = [
             Process(1 if threads else 2, self._number(self._member(n)), "off", puts, (("idle", b.writes),) * threads)
             for n, (threads, puts) in enumerate(zip(b.threads, b.puts, strict=True))
@@ -538,10 +539,14 @@ class RollModel:
         """The same where a tick has passed: what is over does not count any more."""
         if process.up != 1:
             return process
-        member = self.members[process.member]
-        late = tuple(of for of in member.late if of[1] + self.bounds.call >= tick)
-        over = member.until is not None and member.until < tick + process.jumped and self.rules.running and not self.bounds.urgent
-        return process._replace(member=self._number(evolve(member, late=late, until=None if over else member.until)))
+        known = process.member, tick, process.jumped
+        older = self._aged.get(known)
+        if older is None:
+            member = self.members[process.member]
+            late = tuple(of for of in member.late if of[1] + self.bounds.call >= tick)
+            over = member.until is not None and member.until < tick + process.jumped and self.rules.running and not self.bounds.urgent
+            older = self._aged[known] = self._number(evolve(member, late=late, until=None if over else member.until))
+        return process if older == process.member else process._replace(member=older)
 
     def _steps(self, state: State) -> Iterator[Labelled]:
         tick, bounds = state.tick, self.bounds
