@@ -55,8 +55,8 @@ def inside(one: Box, other: Box) -> bool:
 def test_the_files_are_what_the_program_draws() -> None:
     committed: dict[str, Any] = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "drawings").glob("*.svg")}
     assert committed == {name: svg for name, (svg, _) in drawn().items()}, "the programs of docs/drawings draw them again"
-    pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
-    assert [name for name in drawn() if f"](drawings/{name})" not in pages] == []
+    pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
+    assert [name for name in drawn() if f"drawings/{name})" not in pages] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -21,7 +21,7 @@ from hbmodel import localhbase, store
 from hbmodel.tools.cli import main
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "hbmodel").rglob("*.py"))]
 
 OWNERS = {"hb": hb, "session": hb.Session, "query": hb.Query, "store": hb.Store, "page": hb.Page, "group": hb.RowGroup}

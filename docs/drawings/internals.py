@@ -1,0 +1,170 @@
+"""Draws the inside of the package: its rooms, a write and a query: `python docs/drawings/internals.py` writes the SVG files next to it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parents[1] / "hbmodel"
+sys.path[:0] = [str(HERE)]
+
+from canvas import LETTER, LINE, PAD, STYLE, Drawing, line_of_boxes, rows_of, write  # noqa: E402
+
+import hbmodel as hb  # noqa: E402
+from hbmodel.store import Store  # noqa: E402
+
+__all__ = ["STYLE", "drawings"]
+
+ROOMS: dict[str, str] = {
+    "tools": "the command line, the pytest plugin",
+    "localhbase": "HBase's servers and gateways on this machine",
+    "session": "sessions, commits, groups, bulk loads",
+    "query": "queries, their plans, pages",
+    "tables": "the registry; create, alter, build, migrate",
+    "protocol": "writes as generators without I/O, and their driver",
+    "mapping": "models as schemas, objects to cells",
+    "encoding": "codecs, keys, salts",
+    "store": "the port, its values, and four stores",
+    "errors": "one tree of errors",
+}
+"""The rooms, each with what is in it, those above first that know those below."""
+
+
+def known() -> dict[str, set[str]]:
+    """The rooms that each room imports from, read from the code."""
+    found: dict[str, set[str]] = {room: set() for room in ROOMS}
+    for room in ROOMS:
+        for path in [PACKAGE / f"{room}.py"] if room == "errors" else (PACKAGE / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("hbmodel."):
+                    found[room].add(node.module.split(".")[1])
+    return {room: others & ROOMS.keys() - {room} for room, others in found.items()}
+
+
+def house() -> Drawing:
+    """The rooms below each other, each with those that it knows."""
+    drawing = Drawing("The rooms of the package: what is in each, and the rooms that it imports from, all of which stand below it")
+    imports = known()
+    assert set(TopologicalSorter(imports).static_order()) == ROOMS.keys(), "no rooms import each other"
+    names = list(ROOMS)
+    assert all(names.index(room) < names.index(other) for room, others in imports.items() for other in others), "imports go downwards"
+    first, second = (max(map(len, texts)) * LETTER + 2 * PAD for texts in (ROOMS, ROOMS.values()))
+    left = 12 + first + second + 3 * PAD
+    drawing.text(12 + PAD, 24, "room", "strong")
+    drawing.text(12 + first + 2 * PAD, 24, "what is in it", "strong")
+    drawing.text(left, 24, "imports from", "strong")
+    y = 34.0
+    for room, text in ROOMS.items():
+        drawing.box(12, y, first, LINE + 4, "row" if room in ("session", "query", "tables") else "key")
+        drawing.text(12 + PAD, y + 18, room)
+        drawing.text(12 + first + 2 * PAD, y + 18, text)
+        drawing.text(left, y + 18, " ".join(other for other in names if other in imports[room]) or "nothing", "faint")
+        y += LINE + 8
+    return drawing
+
+
+@hb.model(table="notes", family="d")
+class Note:
+    """A note of somebody."""
+
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    author: hb.Column[str] = hb.column("a")
+
+    by_author = hb.index("author")
+
+
+Snapshot = tuple[bool, bool, str]
+"""Whether the index table has an entry for ann, and one for bob, and the author in the row."""
+
+
+def snapshot(store: Store) -> Snapshot:
+    """What the two tables hold of the note."""
+    schema = hb.schema_of(Note)
+    entries = {schema.indexes["by_author"].layout.unpack(entry)[0] for entry, _ in rows_of(store, "notes.by_author")}
+    ((_, cells),) = rows_of(store, "notes")
+    return "ann" in entries, "bob" in entries, cells[b"d:a"].decode()
+
+
+def indexed_write() -> Drawing:
+    """What is stored after each call of an update that changes an indexed column, and what queries find then."""
+    drawing = Drawing("The entries and the row after each call of an update, and the queries that find the row then")
+    taken: list[Snapshot] = []
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"embedded:{folder}/notes.db"
+        with hb.connect(url) as reader, hb.connect(url) as store:
+            hb.create_tables(store, Note)
+            with hb.Session(store) as session:
+                session.add(Note(number=7, author="ann"))
+
+            def look(_: hb.Call) -> None:
+                if not taken or snapshot(reader) != taken[-1]:
+                    taken.append(snapshot(reader))
+
+            with hb.Session(store, on_call=look) as session:
+                session.update(Note(number=7, author="ann"), author="bob")
+            assert taken[-1] == snapshot(reader), "the last call was seen"
+    happened = ("before", "the new entry is put", "the row is put, and acknowledged", "the stale entry is deleted")
+    width = 10 * LETTER + 2 * PAD
+    x = 12 + max(map(len, happened)) * LETTER + 3 * PAD
+    for number, title in enumerate(("entry", "entry", "row")):
+        drawing.text(x + number * (width + 4), 24, title, "strong")
+    drawing.text(x + 3 * (width + 4) + 2 * PAD, 24, "found by", "strong")
+    y = 34.0
+    for text, (ann, bob, author) in zip(happened, taken, strict=True):
+        boxes = [("alias", "ann") if ann else ("around", "none"), ("alias", "bob") if bob else ("around", "none"), ("key", author)]
+        drawing.text(12, y + 18, text)
+        right = line_of_boxes(drawing, x, y, boxes, width)
+        drawing.text(right + 2 * PAD, y + 18, f"author == {author!r}", "faint")
+        y += LINE + 8
+    return drawing
+
+
+def page_of_a_query() -> Drawing:
+    """The calls of a query by an index, one of whose entries is stale."""
+    drawing = Drawing("The calls of a query by an index: a scan of entries, the rows of all of them, and what is returned")
+    calls: list[hb.Call] = []
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Note)
+        with hb.Session(store) as session:
+            session.add_all(Note(number=number, author="ann") for number in range(3))
+        (entry, *_), schema = rows_of(store, "notes.by_author"), hb.schema_of(Note)
+        with hb.Session(store) as session:
+            session.update(Note(number=0, author="ann"), author="bob")
+        later = int(time.time() * 1000) + 60_000  # the delete must not hide it
+        store.put("notes.by_author", [hb.store.Put(entry[0], entry[1], later)])  # as after a crash before the delete
+        session = hb.Session(store, on_call=calls.append)
+        found = session.query(Note).where(Note.author == "ann").all()
+        entries = [schema.indexes["by_author"].layout.unpack(key)[1] for key, _ in rows_of(store, "notes.by_author") if key[:3] == b"ann"]
+        authors = {number: cells[b"d:a"].decode() for number, (_, cells) in enumerate(rows_of(store, "notes"))}
+    reads = [call for call in calls if call.table.startswith("notes")]
+    steps: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
+        (f"{reads[0].operation} {reads[0].table}", [("alias", f"ann {number}") for number in entries]),
+        (f"{reads[1].operation} {reads[1].table}", [("key", f"{number} {authors[number]}") for number in entries]),
+        ("returned", [("row", f"{note.number} {note.author}") for note in found]),
+    )
+    width = 8 * LETTER + 2 * PAD
+    x = 12 + max(len(text) for text, _ in steps) * LETTER + 3 * PAD
+    y = 12.0
+    for text, boxes in steps:
+        drawing.text(12, y + 18, text)
+        line_of_boxes(drawing, x, y, boxes, width)
+        y += LINE + 8
+    drawing.text(12, y + 18, f"the stale entry of {next(n for n in entries if authors[n] != 'ann')} does not match its row", "faint")
+    return drawing
+
+
+def drawings() -> dict[str, str]:
+    """All of them, by file name."""
+    return {
+        "house.svg": house().svg(), "indexed-write.svg": indexed_write().svg(), "page-of-a-query.svg": page_of_a_query().svg(),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    write(HERE, drawings())
