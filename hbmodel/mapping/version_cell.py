@@ -15,6 +15,7 @@ from attrs import frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, wrong_type
 from hbmodel.errors import DecodingError, EncodingError
+from hbmodel.mapping.next_version import NextVersion
 
 LAST_WRITE_WINS = b"\x01"
 """First byte of a version cell in last-write-wins mode; the nonce follows."""
@@ -110,6 +111,8 @@ class VersionCodec(Codec[int]):
 
     def encode(self, value: int) -> bytes:
         """The prefix of the cells of this version; it keeps the order of versions."""
+        if isinstance(value, NextVersion):
+            value = value.required
         if type(value) is not int:
             raise wrong_type(int, value)
         if not 0 <= value <= HIGHEST:

@@ -8,7 +8,8 @@ from typing import Any
 from attrs import define, evolve, field
 
 from hbmodel.errors import ConflictError, RowNotFound, UnknownOutcome
-from hbmodel.mapping.mapper import give_version, take_back_version, version_of
+from hbmodel.mapping.mapper import give_version, take_back_version
+from hbmodel.mapping.next_version import NextVersion, waiting
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.driver import Resumable
 from hbmodel.protocol.migration import Phase
@@ -27,7 +28,8 @@ class Pending:
 
     Attributes:
         copy: the object that is given the version of the row after the write, for a versioned model, or None.
-        base: the call whose copy the subject is, or None; without its write this one must not be made.
+        following: the version of the copy until then, for the update of an object with a version, or None.
+        base: the call that gave the subject its version, or None; without its write this one must not be made.
     """
 
     schema: TableSchema
@@ -37,6 +39,7 @@ class Pending:
     remaining: int = field(default=0)
     superseded: Pending | None = None
     copy: Any = None
+    following: NextVersion | None = None
     base: Pending | None = None
 
     def settle(self, outcome: Outcome) -> None:
@@ -52,6 +55,8 @@ class Pending:
             give_version(self.schema, self.copy, outcome.version)
         if outcome.error is not None:
             self.take_back()
+        elif self.following is not None:
+            self.following.settle(written=True)
         earlier = self.superseded
         if earlier is not None and outcome.error is None:
             outcome = Outcome("superseded", outcome.key)
@@ -67,10 +72,22 @@ class Pending:
 
     def take_back(self) -> None:
         """Gives the copies of updates that are not carried out the version of the object that they were made of."""
-        if self.superseded is not None:
-            self.superseded.take_back()  # the object may be the copy of that one
-        if self.copy is not None and self.copy is not self.subject:
-            take_back_version(self.schema, self.copy, version_of(self.schema, self.subject))
+        if self.following is not None:
+            self.following.settle(written=False)
+            take_back_version(self.schema, self.copy, self.following.before)
+
+    def require(self, version: int) -> None:
+        """Has the writes require another version of the row."""
+        self.writes = [evolve(write, version=version) for write in self.writes]
+        if self.following is not None:
+            self.following = NextVersion(version)
+            take_back_version(self.schema, self.copy, self.following)
+
+
+def held_version(schema: TableSchema, obj: object) -> NextVersion | None:
+    """The version of an object, if it is that of an update whose outcome is not known yet."""
+    of = schema.version_field
+    return None if of is None else waiting(getattr(obj, of.name, None))
 
 
 @define(eq=False)

@@ -78,7 +78,7 @@ class MapColumnCalls:
 
     def _add_entries(self, obj: Any, changes: dict[str, Any]) -> None:
         call = update_call(obj, changes, None)
-        call.copy = obj  # has the version of its row then
+        call.copy, call.following = obj, None  # has the version of its row then
         self._work.add(call)
 
 

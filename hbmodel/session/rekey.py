@@ -18,6 +18,7 @@ from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
 from hbmodel.protocol.rekey_rows import RowMover, UnindexedMover
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.session.batches import held_version
 from hbmodel.session.insert import never_empty_column
 from hbmodel.session.unit_of_work import RESTARTS
 from hbmodel.store.port import Store
@@ -109,7 +110,8 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
             table=schema.table,
         )
     stored = {name: schema.by_name[name].read_back(value) for name, value in changes.items()}
-    return Move(old, new, stored, version_of(schema, obj), one_row)
+    held = held_version(schema, obj)
+    return Move(old, new, stored, version_of(schema, obj) if held is None else held.stored, one_row)
 
 
 def _mover(binding: Binding, bound: int) -> RowMover:

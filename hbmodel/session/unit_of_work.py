@@ -34,7 +34,7 @@ from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.versioned_plan import RowVersion, VersionedRowPlanner
 from hbmodel.protocol.versioned_write import write_versioned_batch
 from hbmodel.protocol.writes import Outcome
-from hbmodel.session.batches import Batch, Pending, split_batches
+from hbmodel.session.batches import Batch, Pending, held_version, split_batches
 from hbmodel.session.joint_commit import JointCommit, Part
 from hbmodel.session.moves import Moves
 from hbmodel.session.row_batches import JointBatch, joint_batches
@@ -104,7 +104,7 @@ class UnitOfWork:
         self._unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
-        self._copies: dict[int, Pending] = {}  # the updates that wait, by the identity of the copies that they returned
+        self._updates: dict[int, Pending] = {}  # those that wait, by the identity of the versions that their copies have
 
     def apart(self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None, inserting: bool = False) -> UnitOfWork:
         """A separate unit of work with its own calls; this one sweeps what the other could not, at its next commit."""
@@ -144,10 +144,18 @@ class UnitOfWork:
                 check_versions_possible(self._view(schema), schema)
             self._check_alone(schema)
         if schema.versioned:
-            call.base = self._copies.get(id(call.subject))
-            if call.copy is not None and call.copy is not call.subject:
-                self._copies[id(call.copy)] = call
+            self._build_on(call)
         self._pending.append(call)
+
+    def _build_on(self, call: Pending) -> None:
+        """Finds the update that a call builds on. One that waits in another session does not count: the row has its earlier version."""
+        held = held_version(call.schema, call.subject)
+        if held is not None:
+            call.base = self._updates.get(id(held))
+            if call.base is None:
+                call.require(held.stored)
+        if call.following is not None:
+            self._updates[id(call.following)] = call
 
     def _check_alone(self, schema: TableSchema) -> None:
         for place in schema.places:
@@ -168,7 +176,7 @@ class UnitOfWork:
         self._pending, self._committing, self._batches, self._begun = [], [], [], False
         self._writers.clear()
         self._shared.clear()
-        self._copies.clear()
+        self._updates.clear()
 
     def commit(self, *, resend: bool = False) -> list[Outcome]:
         """Writes everything that is pending, or continues a commit that stopped; see `Session.commit`."""
@@ -193,7 +201,7 @@ class UnitOfWork:
         self._begun = False
         self._writers.clear()
         self._shared.clear()
-        self._copies.clear()
+        self._updates.clear()
         done, self._committing = self._committing, []
         outcomes = [call.outcome for call in done if call.outcome is not None]
         failures = [outcome for outcome in outcomes if outcome.error is not None]

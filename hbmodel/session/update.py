@@ -10,13 +10,14 @@ from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import SessionError
 from hbmodel.mapping.map_columns import NotLoaded
 from hbmodel.mapping.mapper import KeyMapper, check_size, encode_cell, key_of, version_of
+from hbmodel.mapping.next_version import NextVersion
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.mapping.stored_values import stored_copy
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import UpdateFields
-from hbmodel.session.batches import Pending
+from hbmodel.session.batches import Pending, held_version
 from hbmodel.session.conflicts import check_condition
 from hbmodel.session.map_writes import merged_entries
 from hbmodel.session.options import check_updated
@@ -34,8 +35,9 @@ def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) 
     version = version_of(schema, obj)
     update, merged = _update(schema, obj, key_of(schema, obj), changes, condition, version, partial(getattr, obj))
     read = {name: merged[name] if name in merged else schema.by_name[name].read_back(value) for name, value in changes.items()}
-    changed = stored_copy(obj, read, version + 1 if version else version)
-    return Pending(schema, obj, [update], copy=changed)
+    following = NextVersion(held_version(schema, obj) or version) if version else None
+    changed = stored_copy(obj, read, UNKNOWN if following is None else following)
+    return Pending(schema, obj, [update], copy=changed, following=following)
 
 
 def update_key_call(schema: TableSchema, fields: Mapping[str, Any], condition: Predicate | None) -> Pending:

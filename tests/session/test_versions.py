@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -251,6 +252,112 @@ def test_what_builds_on_a_refused_update_is_refused_with_it() -> None:
         session.update(second, note="late")
         with pytest.raises(hb.ConflictError):
             session.commit()
+
+
+def evolved(found: Any) -> Any:
+    return hb.evolve(found, note="again")
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "hb.evolve": evolved,
+    "attrs.evolve": lambda found: attrs.evolve(found, note="again"),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda found: pickle.loads(pickle.dumps(found)),
+    "twice": lambda found: evolved(evolved(found)),
+}
+
+
+@pytest.mark.parametrize("when", ["in the same commit", "once it is refused", "once it is discarded"])
+@pytest.mark.parametrize("made", COPIES.values(), ids=COPIES)
+def test_a_copy_of_the_copy_of_a_refused_update_counts_as_read_before_too(made: Callable[[Any], Any], when: str) -> None:
+    with fresh(Account) as store:
+        session, other = hb.Session(store), hb.Session(store)
+        session.add(Account(name="a", owner="ann"))
+        session.commit()
+        mine = made(session.update(account(session), balance=1))
+        other.update(account(other), owner="bob")
+        other.commit()
+        if when == "once it is refused":
+            with pytest.raises(hb.ConflictError):
+                session.commit()
+        elif when == "once it is discarded":
+            session.discard()
+        for call in (lambda: session.update(mine, balance=2), lambda: session.add(mine), lambda: session.delete(mine)):
+            call()
+            with pytest.raises(hb.ConflictError):
+                session.commit()
+        assert account(session) == Account(name="a", owner="bob")
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_copy_of_the_copy_of_an_update_has_the_version_of_the_row(frozen: bool) -> None:
+    with fresh(Account, Ticket) as store:
+        session = hb.Session(store)
+        session.add(Ticket(name="a", state="1") if frozen else Account(name="a", owner="1"))
+        session.commit()
+        model, field = (Ticket, "state") if frozen else (Account, "owner")
+        first = session.update(session.get(model, name="a"), **{field: "2"})
+        early = hb.evolve(first, **{field: "3"})  # type: ignore[arg-type]
+        second = session.update(early, **{field: "4"})
+        session.commit()
+        session.add(hb.evolve(second, **{field: "5"}))  # type: ignore[arg-type]
+        session.commit()
+        found = session.get(model, name="a")
+        assert getattr(found, field) == "5"
+        session.add(early)
+        with pytest.raises(hb.ConflictError):
+            session.commit()
+
+
+BEFORE: dict[str, Callable[[hb.Session, Any], Any]] = {
+    "update": lambda session, copied: (session.update(copied, note="mine"), session.commit()),
+    "add": lambda session, copied: (session.add(copied), session.commit()),
+    "delete": lambda session, copied: (session.delete(copied), session.commit()),
+    "load": lambda session, copied: session.load([copied]),
+    "rekey": lambda session, copied: session.rekey(copied, name="b"),
+}
+
+
+@pytest.mark.parametrize("theirs", [True, False])
+@pytest.mark.parametrize("call", BEFORE.values(), ids=BEFORE)
+def test_another_commit_gets_the_copy_of_an_update_that_waits(call: Callable[[hb.Session, Any], Any], theirs: bool) -> None:
+    """It must not take the version of the copy for that of the row: another program may have written the row."""
+    with fresh(Account) as store:
+        session, other = hb.Session(store), hb.Session(store)
+        session.add(Account(name="a", owner="ann"))
+        session.commit()
+        mine = session.update(account(session), balance=1)
+        if theirs:
+            other.update(account(other), owner="bob")
+            other.commit()
+            with pytest.raises(hb.ConflictError):
+                call(other, mine)
+            assert account(session) == Account(name="a", owner="bob")
+        else:
+            call(other, mine)  # the row is as the update has found it
+        with pytest.raises((hb.ConflictError, hb.RowNotFound)):
+            session.commit()
+
+
+def test_updates_that_build_on_one_another_in_two_sessions() -> None:
+    with fresh(Account) as store:
+        session, other = hb.Session(store), hb.Session(store)
+        session.add(Account(name="a", owner="ann"))
+        session.commit()
+        read = account(session)
+        mine = session.update(read, balance=1)
+        theirs = other.update(mine, note="other")
+        again = other.update(theirs, owner="eve")
+        other.commit()
+        assert [each.version - read.version for each in (theirs, again)] == [1, 2]
+        assert account(session) == Account(name="a", owner="eve", note="other")
+        with pytest.raises(hb.ConflictError):
+            session.commit()
+        session.update(mine, balance=2)
+        with pytest.raises(hb.ConflictError):
+            session.commit()
+        assert len(session.query(Account).where(Account.version == again.version).allow_full_scan().all()) == 1
 
 
 @pytest.mark.parametrize("wrong", ["abc", None, 1.5, True, -1, 2**63])
