@@ -184,6 +184,8 @@ class WrittenRows:
             if self.rounds[row] > self.planner.claim_rounds:
                 table = self.planner.schema.table
                 error = ConflictError("Other writes keep claiming the same unique value: try again.", table=table, key=row)
+                if self.planner.pinned is not None:
+                    raise error
                 self.outcomes[row] = Outcome("failed", row, error=error)
                 del claims[row]
         claimed = yield from claim_values(self.planner, claims, now, wait=tried < self.planner.patience)

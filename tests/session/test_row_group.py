@@ -13,7 +13,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, HbmodelError
-from hbmodel.store import Delete, Get, Row
+from hbmodel.store import ConditionalChange, Delete, Get, Row
 from hbmodel.store.wrapping import WrappingStore
 from tests.support.beds import HBASE, Bed, fresh, rows_of
 from tests.support.faulty import FaultyStore, failures_of
@@ -523,3 +523,23 @@ def test_a_group_claims_unique_values_or_changes_nothing(bed: Bed) -> None:
     session.commit()
     assert rows_of(bed.store, "rg_seats").keys() <= {b"blue", b"green", b"red"}
     assert hb.verify_index(bed.store, Seat, "by_guest").unclaimed == 0
+
+
+class Claiming(WrappingStore):
+    """Another program takes every claim of a value first."""
+
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
+        if table.endswith(".by_guest"):
+            return [False] * len(changes)
+        return self._store.check_and_mutate_many(table, changes)
+
+
+def test_a_group_that_never_gets_a_unique_value_changes_nothing() -> None:
+    store = fresh(Seat)
+    group = hb.Session(Claiming(store)).group(Seat, hall="red")
+    group.add(Seat(hall="red", number=1))
+    group.add(Seat(hall="red", number=2, guest="ann"))
+    with pytest.raises(hb.ConflictError, match="Other writes keep claiming the same unique value"):
+        group.commit()
+    assert rows_of(store, "rg_seats") == {}
+    assert group.commit() == []
