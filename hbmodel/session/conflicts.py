@@ -1,16 +1,17 @@
-"""Conditions for writes of versioned models, and retries after a conflict."""
+"""Conditions for writes of versioned models, retries after a conflict, and the error of a commit with refused calls."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from hbmodel.errors import ConflictError, HbmodelError, PartialWrite, SessionClosed, SessionError, UnknownField, UnknownOutcome
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.writes import Outcome
 from hbmodel.store.checks.numbers import whole_number
 
 T = TypeVar("T")
@@ -104,3 +105,15 @@ def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[
             raise
         else:
             return result
+
+
+def refusal(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> HbmodelError:
+    """The error of a commit with failed calls: a conflict if all failures are conflicts and nothing was put or deleted."""
+    conflicts = [outcome.error for outcome in failures if isinstance(outcome.error, ConflictError)]
+    if conflicts and len(conflicts) == len(failures) and not any(outcome.action in {"put", "deleted"} for outcome in outcomes):
+        return ConflictError(conflicts[0].message, **conflicts[0].details, failures=failures)
+    return PartialWrite(
+        "Some calls of the commit were refused: see `failures`. All others are carried out, and nothing is pending.",
+        applied=[outcome for outcome in outcomes if outcome.error is None], pending=[], failures=failures,
+        key=failures[0].key, reason=str(failures[0].error),
+    )  # fmt: skip

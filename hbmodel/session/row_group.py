@@ -28,6 +28,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 Values = tuple[Any, ...]
 
+_STOPPED = (
+    "The commit of the group stopped partway: call commit() again, or discard(), before the first use of a model of another column family."
+)
+
 _OTHER_ROW = "A group accepts only objects of its own row: use a session for others."
 
 
@@ -100,7 +104,8 @@ class RowGroup:
             **key: the key fields that follow those of the row key; and a split time, if it is not the one that the group was given.
 
         Raises:
-            SessionError: the key is that of an object in another row.
+            SessionError: the key is that of an object in another row; or the model has another column family than those used before, and
+                a commit has stopped.
             IncompleteKey: names the missing fields.
             ConflictError: the model has another column family than those used before, and the row has changed.
         """
@@ -234,6 +239,8 @@ class RowGroup:
             self._work = self._work_of(RowVersion(self._version.value or None))
             self._families = {self._schema.family}
         if schema.family not in self._families:
+            if self._work.stopped:
+                raise SessionError(_STOPPED, table=self._table, key=self._row, model=schema.model.__qualname__)
             self._share_version(schema, self._work)
             self._families.add(schema.family)
         return self._work

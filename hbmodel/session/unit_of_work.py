@@ -9,7 +9,6 @@ from typing import Any
 
 from hbmodel.errors import (
     CapabilityError,
-    ConflictError,
     FamilyNotFound,
     HbmodelError,
     InvalidRequest,
@@ -35,6 +34,7 @@ from hbmodel.protocol.versioned_plan import RowVersion, VersionedRowPlanner
 from hbmodel.protocol.versioned_write import write_versioned_batch
 from hbmodel.protocol.writes import Outcome
 from hbmodel.session.batches import Batch, Pending, held_version, split_batches
+from hbmodel.session.conflicts import refusal
 from hbmodel.session.joint_commit import JointCommit, Part
 from hbmodel.session.moves import Moves
 from hbmodel.session.row_batches import JointBatch, joint_batches
@@ -124,6 +124,11 @@ class UnitOfWork:
         return len(self._waiting)
 
     @property
+    def stopped(self) -> bool:
+        """Whether a commit stopped partway, and can be continued."""
+        return bool(self._batches)
+
+    @property
     def tables(self) -> list[str]:
         """The tables of these calls, sorted."""
         return sorted({call.schema.table for call in self._waiting})
@@ -208,7 +213,7 @@ class UnitOfWork:
         if failures and len(outcomes) == 1 and failures[0].error is not None:
             raise failures[0].error
         if failures:
-            raise _refused(outcomes, failures)
+            raise refusal(outcomes, failures)
         return outcomes
 
     def _split(self, pending: Sequence[Pending]) -> list[Batch | JointBatch]:
@@ -382,15 +387,3 @@ _IN_DOUBT = (
 )
 
 _UNKNOWN = "Calls were sent, and their result is unknown: sent again, they could undo what other programs have written since."
-
-
-def _refused(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> HbmodelError:
-    """The error of a commit with failed calls: a conflict if all failures are conflicts and nothing was put or deleted."""
-    conflicts = [outcome.error for outcome in failures if isinstance(outcome.error, ConflictError)]
-    if conflicts and len(conflicts) == len(failures) and not any(outcome.action in {"put", "deleted"} for outcome in outcomes):
-        return ConflictError(conflicts[0].message, **conflicts[0].details, failures=failures)
-    return PartialWrite(
-        "Some calls of the commit were refused: see `failures`. All others are carried out, and nothing is pending.",
-        applied=[outcome for outcome in outcomes if outcome.error is None], pending=[], failures=failures,
-        key=failures[0].key, reason=str(failures[0].error),
-    )  # fmt: skip

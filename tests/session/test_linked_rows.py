@@ -13,6 +13,7 @@ import hbmodel as hb
 from hbmodel.errors import SessionError
 from tests.support.beds import HBASE, Bed, fresh, rows_of
 from tests.support.examples import examples
+from tests.support.faulty import FaultyStore, Mode
 from tests.support.turns import Schedule, Turns, random_turns, short_turns
 
 ATOMIC = ("memory", "embedded", HBASE[1])
@@ -167,6 +168,36 @@ def test_what_cannot_be_checked_as_one_is_refused() -> None:
     group = session.group(Kind, name="n")
     with pytest.raises(SessionError, match="not in the row of the group"):
         group.get(Alone)
+
+
+@pytest.mark.parametrize("mode", ["before", "after"])
+def test_another_family_waits_for_the_end_of_a_commit_that_stopped(mode: Mode) -> None:
+    """The version of the row must not be another one while it is unknown whether the group has written it."""
+    store = FaultyStore(fresh(*MODELS))
+    session = hb.Session(store)
+    session.add(item(1))
+    session.commit()
+    group = session.group(Item, shop="a")
+
+    def add_one() -> None:
+        found = group.get(Item, name="x")
+        assert found is not None
+        group.update(found, stock=found.stock + 1)
+        store.calls.clear()
+
+    add_one()
+    group.commit()
+    at = next(at for at, call in enumerate(store.calls) if call.writes and call.table == "lr_rows")
+    add_one()
+    store.at, store.mode = at, mode
+    with pytest.raises(hb.PartialWrite):
+        group.commit()
+    for use in (lambda: group.get(Shop, branch="x"), lambda: group.query(Note), lambda: group.add(shop(1))):
+        with pytest.raises(SessionError, match="The commit of the group stopped partway"):
+            use()
+    group.commit()
+    assert state(session) == ([("x", 3)], [], None)
+    assert group.query(Shop).all() == []
 
 
 # --- programs beside each other ---------------------------------------------------------------------------------------
