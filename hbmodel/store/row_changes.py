@@ -63,7 +63,8 @@ def change_together(store: Store, table: str, changes: Sequence[ConditionalChang
 
     Of one row only the first condition is tried, and no more than fits into a call: other changes of the row are not applied. If all
     changes of a row must be in one call and their conditions differ, none of them is applied, and the row is not in the call.
-    Changes without a mutation have all read the row as it was by their condition: if a row has no others, they are applied without a call.
+    Changes without a mutation have all read the row as it was by their condition: if a row has no others, they are applied without a call,
+    also where they have read the versions of several column families.
 
     Args:
         store: with the table.
@@ -77,9 +78,13 @@ def change_together(store: Store, table: str, changes: Sequence[ConditionalChang
     taken: dict[bytes, list[int]] = {}
     sizes: dict[bytes, int] = {}
     differ: set[bytes] = set()
+    written = {change.row for change in changes if change.mutations}
     for at, change in enumerate(changes):
         of_row = taken.setdefault(change.row, [at])
         first = changes[of_row[0]]
+        if first.column != change.column and change.row not in written:
+            of_row.append(at)
+            continue
         if (first.column, first.expected) != (change.column, change.expected):
             differ.add(change.row)
             continue

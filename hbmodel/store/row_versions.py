@@ -160,11 +160,16 @@ def _link(row: bytes, of: RowVersionCell, leader: bytes) -> Put:
     return Put(row, {of.column: _LINK + leader}, of.timestamp + 1 if of.value else None)
 
 
-def link_apart(store: Store, table: str, changes: Iterable[ConditionalChange]) -> set[bytes]:
-    """The rows that some changes check in several columns; their versions are linked, and must be read again."""
+def link_apart(store: Store, table: str, changes: Sequence[ConditionalChange]) -> set[bytes]:
+    """The rows that some changes check in several columns; their versions are linked, and must be read again.
+
+    Rows that none of the changes writes stay as they are.
+    """
+    written = {change.row for change in changes if change.mutations}
     columns: dict[bytes, set[bytes]] = {}
     for change in changes:
-        columns.setdefault(change.row, set()).add(change.column)
+        if change.row in written:
+            columns.setdefault(change.row, set()).add(change.column)
     apart = {row: of_row for row, of_row in columns.items() if len(of_row) > 1}
     if apart:
         link_row_versions(store, table, read_versions_of(store, table, apart))

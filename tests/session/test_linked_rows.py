@@ -170,6 +170,24 @@ def test_what_cannot_be_checked_as_one_is_refused() -> None:
         group.get(Alone)
 
 
+def test_a_commit_that_changes_nothing_writes_nothing() -> None:
+    store = fresh(*MODELS)
+    session = hb.Session(store)
+    for start in ((), (item(1, "y"),), (shop(1, "y"),)):
+        for each in start:
+            session.add(each)
+            session.commit()
+        before = rows_of(store, "lr_rows")
+        for absent in (item(1), shop(1), note(1)):
+            session.delete(absent)
+        assert [outcome.action for outcome in session.commit()] == ["absent"] * 3
+        assert rows_of(store, "lr_rows") == before
+    session.delete(item(1))
+    session.add(shop(2))
+    session.commit()
+    assert state(session) == ([("y", 1)], [("x", 2), ("y", 1)], None)
+
+
 @pytest.mark.parametrize("mode", ["before", "after"])
 def test_another_family_waits_for_the_end_of_a_commit_that_stopped(mode: Mode) -> None:
     """The version of the row must not be another one while it is unknown whether the group has written it."""
