@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -13,13 +15,15 @@ import attrs
 import pytest
 
 import hbmodel as hb
-from hbmodel.errors import StoreUnavailable
+from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.protocol.versioned_plan import KEPT, KEPT_WHEN_BUSY
+from hbmodel.session.sizes import SessionSizes
 from hbmodel.store import ConditionalChange, Put
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.tables.registration import ABSENT, READABLE
 from tests.support.beds import HBASE, Bed, cells_of, fresh, rows_of, set_state
-from tests.support.faulty import MODES, FaultyStore, RecordingStore, failures_of
+from tests.support.examples import examples
+from tests.support.faulty import MODES, Call, FaultyStore, RecordingStore, failures_of
 from tests.support.lease_clock import LeaseClock
 
 
@@ -358,6 +362,66 @@ def test_updates_that_build_on_one_another_in_two_sessions() -> None:
         with pytest.raises(hb.ConflictError):
             session.commit()
         assert len(session.query(Account).where(Account.version == again.version).allow_full_scan().all()) == 1
+
+
+class Disturbed(FaultyStore):
+    """Between the calls another program counts the balance of an account; calls fail, and answers are lost.
+
+    Args:
+        store: that does the work.
+        drawn: decides.
+        others: how often the other program comes between, of 1.
+        failing: how often a call fails.
+    """
+
+    def __init__(self, store: hb.Store, drawn: random.Random, others: float, failing: float) -> None:
+        super().__init__(store)
+        self.drawn, self.others, self.failing = drawn, others, failing
+        self.beside = hb.Session(store)
+        self.counted = dict.fromkeys("ab", 0)
+
+    def _do(self, call: Call, apply: Callable[[Sequence[Any]], Any]) -> Any:
+        if self.drawn.random() < self.others:
+            name = self.drawn.choice("ab")
+            self.beside.retry(lambda session: session.update(found := account(session, name), balance=found.balance + 1))
+            self.counted[name] += 1
+        if self.drawn.random() >= self.failing:
+            return apply(call.items)
+        if call.writes and self.drawn.random() < 0.5:
+            apply(call.items)
+            raise UnknownOutcome("The connection broke, on purpose.")
+        raise StoreUnavailable("The gateway is away, on purpose.")
+
+
+def test_whatever_becomes_of_updates_no_change_of_another_program_is_lost() -> None:
+    """Calls on copies, and on copies of those, in two sessions, of which any may be refused, dropped or continued."""
+    for seed in range(examples(300)):
+        drawn = random.Random(seed)
+        plain = fresh(Account)
+        hb.Session(plain).load([Account(name=name, owner="ann") for name in "ab"])
+        store = Disturbed(plain, drawn, drawn.choice((0.05, 0.2)), drawn.choice((0, 0, 0.05)))
+        sessions = [hb.Session(store, sizes=SessionSizes(batch_rows=drawn.choice((1, 2, 100)))) for _ in range(2)]
+        held = {name: [account(hb.Session(plain), name)] for name in "ab"}
+        for _ in range(drawn.randrange(4, 25)):
+            session, found = drawn.choice(sessions), held[drawn.choice("ab")]
+            of, resend = drawn.choice(found), drawn.random() < 0.5
+            calls: list[Callable[[], Any]] = [
+                lambda session=session, of=of, found=found: found.append(account(session, of.name)),
+                lambda session=session, of=of, found=found: found.append(session.update(of, note="mine")),
+                lambda of=of, found=found: found.append(hb.evolve(of, owner="bob")),
+                lambda session=session, of=of: session.add(of),
+                lambda session=session, of=of: session.load([of]),
+                lambda session=session, resend=resend: session.commit(resend=resend),
+                lambda session=session: session.discard(),
+            ]  # fmt: skip
+            with suppress(StoreError, hb.ConflictError, hb.PartialWrite):
+                drawn.choices(calls, (2, 4, 2, 2, 1, 3, 1))[0]()
+        for session in sessions:
+            with suppress(StoreError, hb.ConflictError, hb.PartialWrite):
+                session.commit(resend=True)
+            session.discard()
+        left = {name: account(hb.Session(plain), name).balance for name in "ab"}
+        assert left == store.counted, seed
 
 
 @pytest.mark.parametrize("wrong", ["abc", None, 1.5, True, -1, 2**63])
