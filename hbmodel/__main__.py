@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hbmodel.tools.cli import main
+from hbmodel.tools.command import main
 
-main(prog_name="python -m hbmodel")
+main("python -m hbmodel")

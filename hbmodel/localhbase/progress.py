@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from hbmodel.localhbase.extras import required
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Advance = Callable[[int], None]
 """Called with the bytes that just arrived; a negative number takes back bytes of a download that is tried again."""
@@ -22,11 +25,21 @@ def download_progress(title: str, total: int, *, console: Console | None = None,
         total: bytes to come.
         console: where to show it; standard error by default.
         shown: False shows nothing.
+
+    Raises:
+        LocalHBaseError: `rich` is not installed.
     """
-    console = console or Console(stderr=True, quiet=not shown)
+    console = console or required("rich.console").Console(stderr=True, quiet=not shown)
     if console.is_terminal and shown:
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console) as bar:
+        of = required("rich.progress")
+        columns = (
+            of.TextColumn("{task.description}"),
+            of.BarColumn(),
+            of.DownloadColumn(),
+            of.TransferSpeedColumn(),
+            of.TimeRemainingColumn(),
+        )
+        with of.Progress(*columns, console=console) as bar:
             task = bar.add_task(title, total=total)
             yield lambda count: bar.advance(task, count)
     else:

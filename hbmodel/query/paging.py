@@ -149,6 +149,12 @@ def _unchecked(data: bytes) -> bytes:
     return data[:-4]
 
 
+_NO_PACKAGE = (
+    "Encrypted tokens need a package that is not installed: install hbmodel with its extra `tokens` (in a checkout: pip install -e "
+    "'.[tokens]')."
+)
+
+
 class FernetSeal:
     """Encrypts tokens with Fernet (AES-128-CBC and HMAC-SHA256) from the `cryptography` package.
 
@@ -156,12 +162,14 @@ class FernetSeal:
         key: 32 bytes in URL-safe base64, as returned by `cryptography.fernet.Fernet.generate_key()`.
 
     Raises:
-        SessionError: the key is something else.
+        SessionError: the key is something else, or the package is not installed.
     """
 
     def __init__(self, key: bytes | str) -> None:
-        from cryptography.fernet import Fernet
-
+        try:
+            from cryptography.fernet import Fernet
+        except ModuleNotFoundError as error:
+            raise SessionError(_NO_PACKAGE, option="token_key", missing=error.name) from error
         try:
             self._fernet = Fernet(key)
         except (TypeError, ValueError, binascii.Error):

@@ -27,7 +27,7 @@ def connect(url: str | None = None, *, token_key: bytes | str | None = None, on_
 
     Raises:
         StoreURLError: the URL cannot be parsed.
-        SessionError: the token key is invalid.
+        SessionError: the token key is invalid, or the extra `tokens` is not installed.
         DeclarationError: `on_call` is not callable.
     """
     if url is None and not (url := os.environ.get("HBMODEL_URL")):

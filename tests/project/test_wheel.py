@@ -36,7 +36,7 @@ def test_a_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
         path.relative_to(ROOT).as_posix() for path in (ROOT / "hbmodel").rglob("*") if path.is_file() and "__pycache__" not in path.parts
     }
     assert {name for name in names if ".dist-info/" not in name} == there
-    assert dict(points["console_scripts"]) == {"hbmodel": "hbmodel.tools.cli:main"}
+    assert dict(points["console_scripts"]) == {"hbmodel": "hbmodel.tools.command:main"}
     assert dict(points["pytest11"]) == {"hbmodel": "hbmodel.tools.pytest_plugin"}
 
 

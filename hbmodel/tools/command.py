@@ -1,0 +1,27 @@
+"""The command `hbmodel`, or what to install where its packages are missing."""
+
+from __future__ import annotations
+
+import sys
+
+_PACKAGES = {"click", "rich"}
+
+_MISSING = (
+    "The command hbmodel needs packages that are not installed: install hbmodel with its extra `cli` (in a checkout: pip install -e "
+    "'.[cli]')."
+)
+
+
+def main(name: str | None = None) -> None:
+    """Runs the command with the arguments of the process.
+
+    Args:
+        name: that the help shows; by default that of the file that was started.
+    """
+    try:
+        from hbmodel.tools.cli import main as command
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _PACKAGES:
+            raise
+        sys.exit(_MISSING)
+    command(prog_name=name)
