@@ -398,7 +398,7 @@ def test_one_program_comes_between_two_calls_of_another(programs: Sequence[str])
     drawn = random.Random(str(programs))
     starts = [start for start in STARTS if start != "nothing" or not any(name.startswith("commit") for name in programs)]
     lengths: dict[Any, int] = {}
-    for _ in range(examples(60)):
+    for _ in range(examples(20)):
         start, order = drawn.choice(starts), drawn.choice((programs, programs[::-1]))
         if (start, order) not in lengths:
             lengths[start, order] = check(start, order, switching(0))
@@ -407,7 +407,7 @@ def test_one_program_comes_between_two_calls_of_another(programs: Sequence[str])
 
 
 def test_many_programs_beside_each_other() -> None:
-    for seed in range(examples(150)):
+    for seed in range(examples(50)):
         drawn = random.Random(seed)
         start = drawn.choice(list(STARTS))
         able = [name for name in PROGRAMS if start != "nothing" or not name.startswith("commit")]

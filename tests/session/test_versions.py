@@ -539,17 +539,20 @@ def test_a_commit_of_many_rows_costs_one_call_per_table_and_phase(atomic_bed: Be
     clock = [] if atomic_bed.real else ["put hbmodel", "get hbmodel"]
     asked = [*roll, "get hbmodel", "get accounts", *clock]
     entries = "put accounts.by_owner"  # put before the rows, verified after them
-    assert atomic_bed.store.told() == [*asked, entries, "check_and_mutate_many accounts", entries]
+    told = atomic_bed.store.told()
+    assert told == [*asked, entries, "check_and_mutate_many accounts", entries], told
     held = session.query(Account).where(Account.owner == "ann").all()
     atomic_bed.store.told()
     for found in held:
         session.update(found, owner="bob")
     session.commit()
     writes = [entries, "check_and_mutate_many accounts", entries, "delete accounts.by_owner"]
-    assert atomic_bed.store.told() == ["get accounts", *writes]
+    told = atomic_bed.store.told()
+    assert told == ["get accounts", *writes], told
     session.add_all(Ticket(name=f"t{n:04}", state="open") for n in range(1000))
     session.commit()
-    assert atomic_bed.store.told() == [*roll, "get hbmodel", "get tickets", "check_and_mutate_many tickets"]
+    told = atomic_bed.store.told()
+    assert told == [*roll, "get hbmodel", "get tickets", "check_and_mutate_many tickets"], told
 
 
 def test_load_overwrites_and_the_last_of_a_repeated_key_wins(atomic_bed: Bed) -> None:
