@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from hbmodel.localhbase.extras import required
 
@@ -29,7 +29,8 @@ def download_progress(title: str, total: int, *, console: Console | None = None,
     Raises:
         LocalHBaseError: `rich` is not installed.
     """
-    console = console or required("rich.console").Console(stderr=True, quiet=not shown)
+    if console is None:
+        console = cast("Console", required("rich.console").Console(stderr=True, quiet=not shown))
     if console.is_terminal and shown:
         of = required("rich.progress")
         columns = (
