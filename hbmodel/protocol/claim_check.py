@@ -47,7 +47,7 @@ def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
 
 
 def answering(schema: TableSchema, index: Index, written: Sequence[Index]) -> Sequence[Index]:
-    """The indexes, beside a unique one, whose entries answer for rows: what fences a row puts them again.
+    """The other indexes of a model whose entries answer for rows. Whoever fences a row for the unique index puts these entries again.
 
     Args:
         schema: the schema of the model.
