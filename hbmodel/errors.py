@@ -153,11 +153,11 @@ class OrderNotAvailable(QueryError):
     """Neither the table nor an index of the model gives the order that `order_by` or `reversed` asks for."""
 
 
-class NoResult(QueryError, LookupError):
+class NoResultFound(QueryError, LookupError):
     """`one()` found no item."""
 
 
-class SeveralResults(QueryError):
+class MultipleResultsFound(QueryError):
     """`one()` found more than one item."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import NoResult, QueryError, SeveralResults
+from hbmodel.errors import NoResultFound, QueryError, MultipleResultsFound
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_declaration import MapColumns, map_of
 from hbmodel.mapping.predicates import Ordering, Predicate
@@ -268,14 +268,14 @@ class Query(Generic[R_co]):
         """The only item.
 
         Raises:
-            NoResult: there is none.
-            SeveralResults: there is more than one.
+            NoResultFound: there is none.
+            MultipleResultsFound: there is more than one.
         """
         found = self.limit(2 if self.terms.limit is None else min(self.terms.limit, 2)).all()
         if not found:
-            raise NoResult("The query has no item: use first() if there may be none.", table=self.terms.schema.table)
+            raise NoResultFound("The query has no item: use first() if there may be none.", table=self.terms.schema.table)
         if len(found) > 1:
-            raise SeveralResults("The query has more than one item: use first() to read one of them.", table=self.terms.schema.table)
+            raise MultipleResultsFound("The query has more than one item: use first() to read one of them.", table=self.terms.schema.table)
         return found[0]
 
     def last(self) -> R_co | None:

@@ -326,10 +326,10 @@ def test_the_only_item(session: hb.Session) -> None:
     assert query.where(Note.number == 2).one() == Note(number=2)
     assert query.limit(1).one() == query.offset(1).reversed().one() == Note(number=1)
     assert query.select(Note.number).limit(1).one() == (1,)
-    with pytest.raises(hb.NoResult, match=r"use first\(\)") as none:
+    with pytest.raises(hb.NoResultFound, match=r"use first\(\)") as none:
         query.where(Note.number == 7).one()
     assert none.value.table == "pages_note"
-    with pytest.raises(hb.SeveralResults, match=r"use first\(\)"):
+    with pytest.raises(hb.MultipleResultsFound, match=r"use first\(\)"):
         query.one()
-    with pytest.raises(hb.NoResult, match="The query has no item"):
+    with pytest.raises(hb.NoResultFound, match="The query has no item"):
         query.limit(0).one()
