@@ -38,7 +38,7 @@ class IndexSpec:
     none: bool = True
     where: Where | None = None
     unique: bool = False
-    was: str | None = None
+    renamed_from: str | None = None
 
 
 def build_schema(
@@ -75,8 +75,8 @@ def build_schema(
     stored = {f.name: f for f in fields}
     made = [_computed(name, of, spec, stored) for of, spec in computed.items()]
     by_name = {**stored, **{f.name: f for f in made}}
-    check_former(name, {f.name: f.was for f in fields}, "field")
-    check_former(name, {index: spec.was for index, spec in indexes.items()}, "index")
+    check_former(name, {f.name: f.renamed_from for f in fields}, "field")
+    check_former(name, {index: spec.renamed_from for index, spec in indexes.items()}, "index")
     placed = Placed.of(by_name, layout)
     families = _families(name, fields, maps, system, options)
     marked = system or options.exists is not None
@@ -333,7 +333,7 @@ def _build_index(
         operands={**{f.name: fields[f.name] for f in primary.fields}, **{p.operand.name: p.operand for p in parts}},
         where=where,
         unique=spec.unique,
-        was=spec.was,
+        renamed_from=spec.renamed_from,
     )
 
 

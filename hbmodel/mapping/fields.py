@@ -68,7 +68,7 @@ class FieldSpec:
     desc: bool = False
     nullable: bool = False
     null: Literal["marker", "delete"] = "marker"
-    was: str | None = None
+    renamed_from: str | None = None
     part: Part = "row"
     split: timedelta | None = None
     versions: int | None = None
@@ -87,22 +87,22 @@ def key(
     *,
     desc: bool = False,
     nullable: bool = False,
-    was: str | None = None,
+    renamed_from: str | None = None,
     part: Part = "row",
     split: timedelta | None = None,
 ) -> Any: ...
 @overload
 def key(  # pyright: ignore[reportOverlappingOverload]
-    codec: Codec[T], *, desc: bool = False, was: str | None = None, part: Part = "row", split: timedelta | None = None
+    codec: Codec[T], *, desc: bool = False, renamed_from: str | None = None, part: Part = "row", split: timedelta | None = None
 ) -> Key[T]: ...
 @overload
-def key(codec: Codec[T], *, desc: bool = False, nullable: bool = ..., was: str | None = None, part: Part = "row") -> Key[T | None]: ...
+def key(codec: Codec[T], *, desc: bool = False, nullable: bool = ..., renamed_from: str | None = None, part: Part = "row") -> Key[T | None]: ...
 def key(
     codec: Codec[Any] | None = None,
     *,
     desc: bool = False,
     nullable: bool = False,
-    was: str | None = None,
+    renamed_from: str | None = None,
     part: Part = "row",
     split: timedelta | None = None,
 ) -> Any:
@@ -113,12 +113,12 @@ def key(
         desc: sort descending (every byte is complemented).
         nullable: for type checkers that do not infer from the annotation (pyright) that None is allowed, if there is a codec; at run
             time the annotation decides.
-        was: the former name of the field, at the same place in the key and with the same codec.
+        renamed_from: the former name of the field, at the same place in the key and with the same codec.
         part: `"column"` puts the field into the column qualifier, so that objects that differ only in such fields share a row.
         split: splits a time in two: the row key contains the start of its bucket of this length, the qualifier the offset in the
             bucket. Queries see one field.
     """
-    return FieldSpec("key", codec, desc=desc, nullable=nullable, was=was, part=part, split=split)
+    return FieldSpec("key", codec, desc=desc, nullable=nullable, renamed_from=renamed_from, part=part, split=split)
 
 
 # The first overload takes the calls without a codec, so that in the others, whose alias may be left out, there always is one.
@@ -133,7 +133,7 @@ def column(
     nullable: bool = False,
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
-    was: str | None = None,
+    renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Any: ...
 @overload
@@ -144,7 +144,7 @@ def column(  # pyright: ignore[reportOverlappingOverload]
     *,
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
-    was: str | None = None,
+    renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Column[T]: ...
 @overload
@@ -157,7 +157,7 @@ def column(
     nullable: bool = ...,
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
-    was: str | None = None,
+    renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Column[T | None]: ...
 @overload
@@ -169,7 +169,7 @@ def column(
     default: T,
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
-    was: str | None = None,
+    renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Column[T]: ...
 @overload
@@ -182,7 +182,7 @@ def column(
     nullable: bool = ...,
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
-    was: str | None = None,
+    renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Column[T | None]: ...
 def column(
@@ -194,7 +194,7 @@ def column(
     family: str | None = None,
     nullable: bool = False,
     null: Literal["marker", "delete"] = "marker",
-    was: str | None = None,
+    renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Any:
     """Declares a field stored in its own cell.
@@ -210,11 +210,11 @@ def column(
         nullable: for type checkers that do not infer from the annotation (pyright) that None is allowed, if there is a codec; at run
             time the annotation decides.
         null: `"marker"` stores None as an empty cell; `"delete"` deletes the cell (only on models without indexes).
-        was: the former name of the field, in the same cell and with the same codec.
+        renamed_from: the former name of the field, in the same cell and with the same codec.
         versions: the number of versions of the cell to keep, for `session.versions` and `query.as_of`. This is a setting of the
             family: all of its columns keep the largest number that one of them declares.
     """
-    return FieldSpec("column", codec, alias, family, default, nullable=nullable, null=null, was=was, versions=versions)
+    return FieldSpec("column", codec, alias, family, default, nullable=nullable, null=null, renamed_from=renamed_from, versions=versions)
 
 
 def counter(alias: str | None = None, /, *, family: str | None = None, init: Literal[False] = False) -> Column[int]:
@@ -252,7 +252,7 @@ def index(
     none: bool = True,
     where: Callable[[Any], Predicate] | None = None,
     unique: bool = False,
-    was: str | None = None,
+    renamed_from: str | None = None,
 ) -> Any:
     """Declares an index table.
 
@@ -268,10 +268,10 @@ def index(
             index must repeat the condition, or have one that plainly implies it.
         unique: on versioned models, whether no two rows may have the same values in these fields (None excepted); otherwise a write
             is a `UniqueViolation`.
-        was: the former name of the index, with the same entries.
+        renamed_from: the former name of the index, with the same entries.
     """
     parts = tuple(part if isinstance(part, DeclaredPart) else IndexField(part, None) for part in fields)
-    return IndexSpec(parts, covers, salt, none, where, unique, was)
+    return IndexSpec(parts, covers, salt, none, where, unique, renamed_from)
 
 
 def each(name: str, *, desc: bool = False) -> DeclaredPart:

@@ -35,7 +35,7 @@ class Index:
         where: the predicates that a row must satisfy to have entries; none if every row has entries.
         unique: whether no two rows may have the same values in its fields.
         verified: whether writers verify its entries, so that these answer queries without their rows.
-        was: the former name, or None.
+        renamed_from: the former name, or None.
         stored_spec: like `spec`, with the place of each stored field in the bytes instead of its name: indexes with equal ones have
             the same entries, whatever their names.
         kept_by_all: whether every program that writes the table maintains the index by now.
@@ -53,7 +53,7 @@ class Index:
     where: Sequence[Predicate] = attrs.field(repr=False, eq=False, default=())
     unique: bool = False
     verified: bool = False
-    was: str | None = attrs.field(repr=False, eq=False, default=None)
+    renamed_from: str | None = attrs.field(repr=False, eq=False, default=None)
     stored_spec: Mapping[str, Any] = attrs.field(repr=False, eq=False, factory=dict)
     kept_by_all: bool = attrs.field(default=True, repr=False, eq=False)
     alone: bool = attrs.field(default=True, repr=False, eq=False)

@@ -246,7 +246,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
     if spec.kind == "version" and inner is not int:
         raise mistake("A version must be annotated hb.Column[int].")
     if spec.kind == "key":
-        return Field(name, "key", codec, nullable, desc=spec.desc, hint=inner, was=spec.was, part=spec.part, split=spec.split)
+        return Field(name, "key", codec, nullable, desc=spec.desc, hint=inner, renamed_from=spec.renamed_from, part=spec.part, split=spec.split)
     if spec.kind == "version":
         return Field(name, "version", codec, default=spec.default, family=options.family_name.encode(), qualifier=VERSION_QUALIFIER)
     if isinstance(spec.family, Family):
@@ -263,7 +263,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         qualifier=as_qualifier(cls.__name__, alias, empty=spec.kind == "column", field=name),
         null=spec.null,
         hint=inner,
-        was=spec.was,
+        renamed_from=spec.renamed_from,
         versions=spec.versions,
     )
 

@@ -47,7 +47,7 @@ class Field:
         desc: whether a key field sorts descending.
         null: how None is stored: as an empty cell, or by deleting the cell.
         hint: the annotated type of its values, or None if there is none.
-        was: its former name, or None.
+        renamed_from: its former name, or None.
         part: the place of a key field: the row key or the column qualifier.
         split: length of the buckets of a key field that is in both: the bucket in the row key, the offset in the qualifier.
         versions: the number of versions of the cell to keep; None leaves it to the family.
@@ -63,7 +63,7 @@ class Field:
     desc: bool = False
     null: Literal["marker", "delete"] = "marker"
     hint: Any = field(default=None, eq=False, repr=False)
-    was: str | None = field(default=None, eq=False, repr=False)
+    renamed_from: str | None = field(default=None, eq=False, repr=False)
     part: Part = "row"
     split: timedelta | None = None
     versions: int | None = field(default=None, eq=False)

@@ -83,6 +83,6 @@ def check_former(model: str, former: Mapping[str, str | None], kind: str) -> Non
     for name, was in former.items():
         if was is not None and (not isinstance(was, str) or not was or was == name or given.count(was) > 1):
             raise DeclarationError(
-                'was takes the former name of the field or index, each name only once: was="old_name".',
+                'renamed_from takes the former name of the field or index, each name only once: renamed_from="old_name".',
                 **{"model": model, kind: name, "found": repr(was)},
             )  # fmt: skip

@@ -65,7 +65,7 @@ def alter(
     """Changes live tables to what models declare: creates tables, adds families, changes options, registers the rest.
 
     A field or an index with another name and the same bytes is renamed in the registry; if several are possible, the model
-    decides with `was=`. A new index on existing rows is registered as absent: `build_index` builds it. Repeating the call
+    decides with `renamed_from=`. A new index on existing rows is registered as absent: `build_index` builds it. Repeating the call
     finishes what a crash interrupted. Programs with older models continue to work while it runs: everything they know is kept.
 
     Args:

@@ -311,7 +311,7 @@ def _compare_entry(catalog: Registry, schema: TableSchema, entry: Registration |
         return
     renames = field_renames(schema, entry.layout)
     for what, declared, live in layout_mismatches(schema, entry.layout, SAFE):
-        why = f"{_MISREAD}; if a field was renamed, say was=..." if any(r.how == "ambiguous" for r in renames) else _MISREAD
+        why = f"{_MISREAD}; if a field was renamed, say renamed_from=..." if any(r.how == "ambiguous" for r in renames) else _MISREAD
         yield Difference(schema.table, "layout", what, declared, live, "refused", why)
     for rename in renames:
         if rename.how in SAFE:
@@ -340,7 +340,7 @@ def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Differe
             yield Difference(schema.table, "rename", "index", name, state.name, why=_SAME_ENTRIES)
     for name in matched.ambiguous:
         known = ", ".join(sorted(state.name for state in matched.unknown))
-        why = "several indexes have the same entries: say hb.index(..., was=...)"
+        why = "several indexes have the same entries: say hb.index(..., renamed_from=...)"
         yield Difference(schema.table, "index", f"index {name}", name, known, "refused", why)
     for name, state in sorted(matched.taken.items()):
         why = f"the name belongs to an index that is called {state.name} now: choose another"

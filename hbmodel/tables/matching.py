@@ -87,7 +87,7 @@ def _key_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[Ren
         return
     names = [names_at(layout, f"key {at}") for at in range(len(live))]
     changed = [at for at, f in enumerate(schema.key_fields) if f.name not in names[at]]
-    unsaid = [at for at in changed if schema.key_fields[at].was not in names[at]]
+    unsaid = [at for at in changed if schema.key_fields[at].renamed_from not in names[at]]
     own, known = {f.name for f in schema.key_fields}, {each[0] for each in names}
     for at in changed:
         of = schema.key_fields[at]
@@ -107,7 +107,7 @@ def _column_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[
         names = names_at(layout, place)
         if of.name in names:
             continue
-        how: How = "said" if of.was in names else "seen"
+        how: How = "said" if of.renamed_from in names else "seen"
         if how == "seen" and any(
             other != place and _nameless(spec) == _nameless(columns[place]) and of.name == spec["name"] for other, spec in columns.items()
         ):
@@ -166,7 +166,7 @@ def rename_hints(renames: Sequence[Rename]) -> list[str]:
     lines: list[str] = []
     for rename in renames:
         is_key = rename.place.startswith("key ")
-        say = f'if it was called {rename.live} before, say {"hb.key" if is_key else "hb.column"}(was="{rename.live}")'
+        say = f'if it was called {rename.live} before, say {"hb.key" if is_key else "hb.column"}(renamed_from="{rename.live}")'
         if rename.how == "ambiguous":
             lines.append(f"{rename.what} {rename.declared}: {say}")
         elif rename.how == "seen" and is_key:
@@ -210,11 +210,11 @@ def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
         (_likeness(index, state), name, cell)
         for name, index in schema.indexes.items()
         for cell, state in found.indexes.items()
-        if state.tables and {name, index.was} & {state.name, *state.was}
+        if state.tables and {name, index.renamed_from} & {state.name, *state.was}
     ]
     take((name, cell) for _, name, cell in sorted(by_name, key=lambda pair: pair[0], reverse=True))
     empty = {cell for cell, state in free.items() if not state.tables}
-    own = {name for name, index in schema.indexes.items() if {name, index.was} & empty}
+    own = {name for name, index in schema.indexes.items() if {name, index.renamed_from} & empty}
     ambiguous: list[str] = []
     for wanting in (
         [index for name, index in schema.indexes.items() if name not in states and (name in own) == late] for late in (False, True)
@@ -227,7 +227,7 @@ def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
             elif alike:
                 ambiguous.append(index.name)
     take((name, cell) for name in schema.indexes for cell in empty if cell == name)
-    take((name, cell) for name, index in schema.indexes.items() for cell in empty if cell == index.was)
+    take((name, cell) for name, index in schema.indexes.items() for cell in empty if cell == index.renamed_from)
     taken = dict(_taken(schema, found, states))
     for name in taken:
         if name in states:
@@ -252,7 +252,7 @@ def _taken(schema: TableSchema, found: Registration, states: Mapping[str, IndexS
 
 
 def _likeness(index: Index, state: IndexState) -> tuple[bool, ...]:
-    return same_entries(index, state), state.state != ABSENT, state.name == index.name, index.was in {state.name, *state.was}
+    return same_entries(index, state), state.state != ABSENT, state.name == index.name, index.renamed_from in {state.name, *state.was}
 
 
 def state_of_index(schema: TableSchema, found: Registration, name: str) -> IndexState | None:

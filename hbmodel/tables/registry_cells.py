@@ -26,7 +26,7 @@ def matched_states(schema: TableSchema, found: Registration) -> Mapping[str, Ind
     matched = match_indexes(schema, found)
     if matched.ambiguous:
         raise SchemaMismatch(
-            "Several indexes have the same entries, so it is unclear which of them was renamed: say hb.index(..., was=...).",
+            "Several indexes have the same entries, so it is unclear which of them was renamed: say hb.index(..., renamed_from=...).",
             table=schema.table, index=matched.ambiguous[0], known=sorted(state.name for state in matched.unknown),
         )  # fmt: skip
     return matched.states

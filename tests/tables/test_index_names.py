@@ -61,8 +61,8 @@ def check(store: hb.Store, declared: Any, index: str, times: hb.IndexTimes = TIM
 def test_the_names_of_a_dropped_index_are_free(bed: Bed, said: bool) -> None:
     times, table = SLOW if bed.real else TIMES, f"named{int(said)}"
     before = model(table, ix=hb.index("x"))
-    renamed = model(table, iz=hb.index("x", was="ix" if said else None))
-    others = model(table, iz=hb.index("x", was="ix" if said else None), ix=hb.index("y"))
+    renamed = model(table, iz=hb.index("x", renamed_from="ix" if said else None))
+    others = model(table, iz=hb.index("x", renamed_from="ix" if said else None), ix=hb.index("y"))
     hb.drop_tables(bed.store, before)
     hb.create_tables(bed.store, before)
     hb.alter(bed.store, renamed)
@@ -85,7 +85,7 @@ def test_the_names_of_a_dropped_index_are_free(bed: Bed, said: bool) -> None:
 
 def test_a_drop_by_the_name_alone_means_the_index_that_has_it_now() -> None:
     with fresh(model(ix=hb.index("x"))) as store:
-        hb.create_tables(store, model(iz=hb.index("x", was="ix")))
+        hb.create_tables(store, model(iz=hb.index("x", renamed_from="ix")))
         hb.drop_index(store, model(), "iz", times=TIMES)
         again = model(ix=hb.index("x"), iz=hb.index("y"))
         hb.create_tables(store, again)
@@ -124,7 +124,7 @@ class Step:
 
     @property
     def declared(self) -> Any:
-        return model(**{name: hb.index(*ENTRIES[entries], was=was) for name, (entries, was) in self.indexes.items()})
+        return model(**{name: hb.index(*ENTRIES[entries], renamed_from=was) for name, (entries, was) in self.indexes.items()})
 
 
 @st.composite

@@ -48,7 +48,7 @@ def renamed(*, said: bool = True, versioned: bool = False, table: str = "") -> R
     table = table or f"renamed-{uuid4().hex[:10]}"
 
     def was(name: str) -> dict[str, str]:
-        return {"was": name} if said else {}
+        return {"renamed_from": name} if said else {}
 
     version = {"version": (hb.Column[int], hb.version())} if versioned else {}
     before = {
@@ -140,7 +140,7 @@ def test_programs_from_before_and_after_write_in_turns(bed: Bed, said: bool, ver
     old = hb.Session(bed.store, **{**SESSION, "lease": 60})  # learns nothing of the rename
     write(old, both, random, expected, True)
     if not said:
-        with pytest.raises(hb.SchemaMismatch, match="was="):
+        with pytest.raises(hb.SchemaMismatch, match="renamed_from="):
             hb.create_tables(bed.store, both.after)
         hb.alter(bed.store, both.after)
     new = open_session(bed.store)
@@ -202,7 +202,7 @@ def test_what_is_renamed_is_shown_and_altered() -> None:
 
 def key_model(names: str, **was: str) -> type[Any]:
     """Key fields that are alike."""
-    keys = {name: (hb.Key[int], hb.key(hb.UInt32, was=was.get(name))) for name in names}
+    keys = {name: (hb.Key[int], hb.key(hb.UInt32, renamed_from=was.get(name))) for name in names}
     return declare("alike", {**keys, "x": (hb.Column[int], hb.column("x"))})
 
 
@@ -221,9 +221,9 @@ def test_fields_that_are_alike_are_renamed_only_as_is_said(after: list[str], sai
         plain = len(unsaid) == 1 and unsaid[0] == "d" and not any(old in names for new, old in zip(names, "abc", strict=True) if new == "d")
         if unsaid and not plain:
             for call in (hb.create_tables, hb.alter):
-                with pytest.raises(hb.SchemaMismatch, match="was="):
+                with pytest.raises(hb.SchemaMismatch, match="renamed_from="):
                     call(store, model)
-            assert "was=" in str(hb.diff(store, model))
+            assert "renamed_from=" in str(hb.diff(store, model))
             return
         (hb.alter if unsaid else hb.create_tables)(store, model)
         for reader, order in ((model, names), (before, "abc")):
@@ -239,9 +239,9 @@ def test_columns_that_change_places_must_say_so() -> None:
     before = model(x=hb.column("1"), y=hb.column("2"))
     with fresh(before) as store:
         for call in (hb.create_tables, hb.alter):
-            with pytest.raises(hb.SchemaMismatch, match="was="):
+            with pytest.raises(hb.SchemaMismatch, match="renamed_from="):
                 call(store, model(x=hb.column("2"), y=hb.column("1")))
-        swapped = model(x=hb.column("2", was="y"), y=hb.column("1", was="x"))
+        swapped = model(x=hb.column("2", renamed_from="y"), y=hb.column("1", renamed_from="x"))
         hb.create_tables(store, swapped)
         with hb.Session(store) as session:
             session.add(swapped(a=1, x="two", y="one"))
@@ -263,7 +263,7 @@ def test_an_index_of_which_two_could_be_meant_must_say_so() -> None:
         hb.Session(store).query(unclear).allow_full_scan().all()
         with pytest.raises(hb.IndexUnavailable), hb.Session(store) as session:
             session.add(unclear(a=1, x="", y=""))
-        clear = model(three=hb.index("x", was="one"), two=hb.index("x"))
+        clear = model(three=hb.index("x", renamed_from="one"), two=hb.index("x"))
         hb.create_tables(store, clear)
         again = model(one=hb.index("y"), three=hb.index("x"), two=hb.index("x"))
         with pytest.raises(hb.SchemaMismatch, match="choose another"):  # `one` is still what older programs call `three`
@@ -279,7 +279,7 @@ def test_indexes_that_exchange_their_names() -> None:
     with fresh(before) as store:
         with pytest.raises(hb.SchemaMismatch):
             hb.create_tables(store, model(one=hb.index("y"), two=hb.index("x")))
-        after = model(one=hb.index("y", was="two"), two=hb.index("x", was="one"))
+        after = model(one=hb.index("y", renamed_from="two"), two=hb.index("x", renamed_from="one"))
         for declared in (after, before, after):
             hb.create_tables(store, declared)
             with hb.Session(store) as session:
@@ -310,10 +310,10 @@ def test_an_index_that_was_renamed_is_dropped_and_built_by_either_name() -> None
 
 @pytest.mark.parametrize("was", ["a", "", 3])
 def test_a_former_name_that_cannot_be(was: Any) -> None:
-    with pytest.raises(hb.DeclarationError, match="was takes the former name of the field or index, each name"):
-        declare("never", {"a": (hb.Key[int], hb.key(was=was)), "x": (hb.Column[int], hb.column("x"))})
+    with pytest.raises(hb.DeclarationError, match="renamed_from takes the former name of the field or index, each name"):
+        declare("never", {"a": (hb.Key[int], hb.key(renamed_from=was)), "x": (hb.Column[int], hb.column("x"))})
 
 
 def test_two_fields_cannot_have_had_one_name() -> None:
-    with pytest.raises(hb.DeclarationError, match="was takes the former name of the field or index, each name"):
-        declare("never", {"a": (hb.Key[int], hb.key(was="c")), "b": (hb.Key[int], hb.key(was="c")), "x": (hb.Column[int], hb.column("x"))})
+    with pytest.raises(hb.DeclarationError, match="renamed_from takes the former name of the field or index, each name"):
+        declare("never", {"a": (hb.Key[int], hb.key(renamed_from="c")), "b": (hb.Key[int], hb.key(renamed_from="c")), "x": (hb.Column[int], hb.column("x"))})
