@@ -105,7 +105,7 @@ def adding(number: int, article: str) -> Callable[[hb.Session], Order]:
 def ship(session: hb.Session, number: int) -> bool:
     """Ships an order that is open; what else has changed in it does not matter."""
     try:
-        session.update_key(Order, number=number, if_=Order.state == State.OPEN, state=State.SHIPPED)
+        session.update_key(Order, number=number, condition=Order.state == State.OPEN, state=State.SHIPPED)
         session.commit()
     except hb.ConditionFailed:
         return False

@@ -203,7 +203,7 @@ class ConflictError(HbmodelError):
 
 
 class ConditionFailed(HbmodelError):
-    """The row does not satisfy the `if_` condition of an update or delete."""
+    """The row does not satisfy the `condition` condition of an update or delete."""
 
 
 class UniqueViolation(HbmodelError):

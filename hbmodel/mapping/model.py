@@ -204,8 +204,11 @@ def _resolve_map(cls: type[Any], name: str, spec: MapSpec, hint: Any, options: M
 def _check_name(name: str, mistake: Callable[..., DeclarationError]) -> None:
     if name == "self":
         raise mistake("A field cannot be called self: the constructor takes fields by name.")
-    if name == "if_":
-        raise mistake("A field cannot be called if_: update() takes a condition by this name.")
+    if name == "condition":
+        raise mistake(
+            "A field cannot be called condition: update() takes a condition by this name. Give the attribute another name; a column keeps "
+            'its qualifier by hb.column("condition").'
+        )
     if not is_field_name(name):
         raise mistake("The name of a field must be an identifier that is neither a keyword nor a special name of Python.")
 

@@ -25,7 +25,7 @@ LONGEST_WAIT = 0.5
 
 
 def check_condition(schema: TableSchema, condition: object) -> None:
-    """Checks the value of `if_`.
+    """Checks the value of `condition`.
 
     Raises:
         SessionError: it is not a predicate, or the model has no version.
@@ -34,10 +34,10 @@ def check_condition(schema: TableSchema, condition: object) -> None:
     if condition is None:
         return
     if not isinstance(condition, Predicate):
-        raise SessionError("if_ takes a condition, such as Action.name == 'x'.", table=schema.table, found=type(condition).__name__)
+        raise SessionError("condition takes a condition, such as Action.name == 'x'.", table=schema.table, found=type(condition).__name__)
     if not schema.versioned:
         raise SessionError(
-            "if_ needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().", table=schema.table
+            "condition needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().", table=schema.table
         )
     unknown = sorted(condition.names() - schema.by_name.keys())
     if unknown:

@@ -21,18 +21,18 @@ class KeyCalls:
     _delete: Callable[[TableSchema, Any, tuple[Any, ...]], None]
 
     @guarded
-    def update_key(self, model: type[Any], /, *, if_: Predicate | None = None, **fields: Any) -> None:
+    def update_key(self, model: type[Any], /, *, condition: Predicate | None = None, **fields: Any) -> None:
         """`update` by key: writes some fields of the row under a key at the next commit, whatever its version.
 
         Args:
             model: the model class.
-            if_: as for `update`.
+            condition: as for `update`.
             **fields: every key field by name, to identify the row, and the new values of other fields, as for `update`.
 
         Raises:
             IncompleteKey: names the missing key fields.
         """
-        self._work.add(update_key_call(schema_of(model), fields, if_))
+        self._work.add(update_key_call(schema_of(model), fields, condition))
 
     @guarded
     def delete_key(self, model: type[Any], /, **key: Any) -> None:

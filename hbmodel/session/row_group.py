@@ -142,9 +142,9 @@ class RowGroup:
         self._take(Pending(schema, obj, [put_object(schema, obj)], copy=obj))
 
     @guarded
-    def update(self, obj: T, /, *, if_: Predicate | None = None, **changes: Any) -> T:
+    def update(self, obj: T, /, *, condition: Predicate | None = None, **changes: Any) -> T:
         """See `Session.update`; the object must belong to the row."""
-        call = update_call(obj, changes, if_)
+        call = update_call(obj, changes, condition)
         self._take(call)
         changed: T = call.copy
         return changed

@@ -251,7 +251,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         self._work.add(Pending(schema, obj, [put_object(schema, obj, None if ttl is None else milliseconds(schema, ttl))], copy=obj))
 
     @guarded
-    def update(self, obj: T, /, *, if_: Predicate | None = None, **changes: Any) -> T:
+    def update(self, obj: T, /, *, condition: Predicate | None = None, **changes: Any) -> T:
         """Writes only these fields at the next commit and returns a changed copy; uses only the key and version of `obj`.
 
         The copy has the values that a read returns, so times are in UTC, and rounded if their codec rounds.
@@ -263,30 +263,30 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         Args:
             obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still have the
                 version that was read.
-            if_: for versioned models, a condition that the row must satisfy at the write, or else `ConditionFailed`.
+            condition: for versioned models, a condition that the row must satisfy at the write, or else `ConditionFailed`.
             **changes: new values by field name; no key fields, no counters. `ttl` (unless a field has this name) gives the row a
                 new lifetime, from now on, even without any other change.
         """
-        call = update_call(obj, changes, if_)
+        call = update_call(obj, changes, condition)
         self._work.add(call)
         changed: T = call.copy
         return changed
 
     @guarded
-    def delete(self, obj: Any, *, if_: Predicate | None = None) -> None:
+    def delete(self, obj: Any, *, condition: Predicate | None = None) -> None:
         """Deletes the object's row and its index entries at the next commit; uses only the key and version of `obj`.
 
         An absent row is not an error.
 
         Args:
             obj: the object whose key identifies the row; if it has a version that was read, the row must still have it.
-            if_: as for `update`.
+            condition: as for `update`.
         """
         if isinstance(obj, Query):
             raise SessionError("delete() takes an object: query.delete() deletes what a query finds.")
         schema = schema_of(type(obj))
-        check_condition(schema, if_)
-        self._delete(schema, obj, key_of(schema, obj), version_of(schema, obj), if_)
+        check_condition(schema, condition)
+        self._delete(schema, obj, key_of(schema, obj), version_of(schema, obj), condition)
 
     def _delete(
         self, schema: TableSchema, subject: Any, key: tuple[Any, ...], version: int = UNKNOWN, condition: Predicate | None = None

@@ -330,7 +330,7 @@ def closed_while_reading(session: hb.Session) -> None:
 CALLS = [
     in_session(hb.SessionError, "A TTL must be a timedelta: ttl=timedelta", lambda s: s.add(Thing(name="a"), ttl=5)),  # type: ignore[arg-type]
     in_session(hb.EncodingError, "A TTL must be a positive number of whole", lambda s: s.add(Thing(name="a"), ttl=timedelta(0))),
-    in_session(hb.SessionError, "if_ takes a condition", lambda s: s.update(Thing(name="a"), if_=True, price=Decimal(2))),  # type: ignore[arg-type]
+    in_session(hb.SessionError, "condition takes a condition", lambda s: s.update(Thing(name="a"), condition=True, price=Decimal(2))),  # type: ignore[arg-type]
     in_session(hb.SessionError, "Only a counter can be incremented", lambda s: s.increment(Thing(name="a"), Thing.price)),  # type: ignore[arg-type]
     in_session(
         hb.SessionError,

@@ -65,7 +65,7 @@ def days() -> Any:
 def test_conditions_of_other_models_and_spans_of_half_days(days: Any) -> None:
     session = hb.Session(days)
     with pytest.raises(hb.UnknownField, match="The model has no field that the condition reads"):
-        session.update(Day(place="x", day=TODAY), if_=Pet.species == "cat", rain=1)
+        session.update(Day(place="x", day=TODAY), condition=Pet.species == "cat", rain=1)
     with pytest.raises(hb.QueryError, match="A span of dates must be a whole number of"):
         hb.downsample(session.query(Day).where(Day.place == "x"), Day.day, timedelta(hours=36), Day.rain)
 

@@ -400,11 +400,11 @@ def field_called_self() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("cannot be called if_: update", field="if_")
+@mistake("cannot be called condition: update", field="condition")
 def field_called_as_the_condition_of_an_update() -> None:
     @hb.model(table="t")
     class Bad:
-        if_: hb.Key[int] = hb.key()
+        condition: hb.Key[int] = hb.key()
         a: hb.Column[int] = hb.column("a")
 
 

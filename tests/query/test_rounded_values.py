@@ -113,7 +113,7 @@ def test_conditions_of_writes_slices_and_keys(data: st.DataObject) -> None:
             predicate, oracle = draw(conditions_on_seen())
             matches = oracle(job.seen)
             event(f"matches: {matches}")
-            session.update_key(Job, **key, seen=draw(st.none() | moments()), if_=predicate)
+            session.update_key(Job, **key, seen=draw(st.none() | moments()), condition=predicate)
             try:
                 session.commit()
             except hb.ConditionFailed:

@@ -289,9 +289,9 @@ def test_an_update_by_key_under_a_condition() -> None:
         session = hb.Session(store)
         session.add(Job(name="a", state="open"))
         session.commit()
-        session.update_key(Job, name="a", state="done", if_=Job.first == "o")
+        session.update_key(Job, name="a", state="done", condition=Job.first == "o")
         session.commit()
-        session.update_key(Job, name="a", state="late", if_=Job.state == "open")
+        session.update_key(Job, name="a", state="late", condition=Job.state == "open")
         with pytest.raises(hb.ConditionFailed):
             session.commit()
         assert [job.state for job in session.query(Job).allow_full_scan()] == ["done"]

@@ -240,7 +240,7 @@ def test_what_builds_on_a_refused_update_is_refused_with_it() -> None:
         first = session.update(account(session), balance=1)
         second = session.update(first, note="second")
         session.update(second, note="third")
-        session.delete(session.update(account(session, "b"), balance=1, if_=Account.owner == "bob"))
+        session.delete(session.update(account(session, "b"), balance=1, condition=Account.owner == "bob"))
         kept = session.update(session.update(account(session, "c"), balance=1), note="kept")
         other.update(other.get(Account, name="a"), note="theirs")
         other.commit()
@@ -456,20 +456,20 @@ def test_the_version_is_part_of_an_object_and_not_of_its_value() -> None:
 def test_a_condition_is_asked_of_the_row_as_it_is_when_it_is_written(atomic_bed: Bed) -> None:
     session = stored(atomic_bed)
     known = Account(name="a", owner="?")
-    session.update(known, balance=5, if_=(Account.owner == "ann") & (Account.balance == 0))
+    session.update(known, balance=5, condition=(Account.owner == "ann") & (Account.balance == 0))
     session.commit()
-    session.update(known, balance=6, if_=Account.balance == 0)
+    session.update(known, balance=6, condition=Account.balance == 0)
     with pytest.raises(hb.ConditionFailed):
         session.commit()
-    session.delete(known, if_=Account.note == "x")
+    session.delete(known, condition=Account.note == "x")
     with pytest.raises(hb.ConditionFailed):
         session.commit()
-    session.update(known, balance=6, if_=Account.version == account(session).version)
+    session.update(known, balance=6, condition=Account.version == account(session).version)
     session.commit()
-    session.delete(known, if_=Account.balance == 6)
+    session.delete(known, condition=Account.balance == 6)
     session.commit()
     assert session.get(Account, name="a") is None
-    session.update(known, balance=6, if_=Account.balance == 6)
+    session.update(known, balance=6, condition=Account.balance == 6)
     with pytest.raises(hb.RowNotFound):
         session.commit()
 
@@ -484,16 +484,16 @@ def test_conditions_that_cannot_be_asked() -> None:
     with fresh(Plain, Account) as store:
         session = hb.Session(store)
         for call in (
-            lambda: session.update(Plain(name="a", owner="b"), owner="c", if_=Plain.owner == "b"),
-            lambda: session.delete(Plain(name="a", owner="b"), if_=Plain.owner == "b"),
+            lambda: session.update(Plain(name="a", owner="b"), owner="c", condition=Plain.owner == "b"),
+            lambda: session.delete(Plain(name="a", owner="b"), condition=Plain.owner == "b"),
         ):
-            with pytest.raises(hb.SessionError, match="if_ needs a versioned model"):
+            with pytest.raises(hb.SessionError, match="condition needs a versioned model"):
                 call()
         held = Account(name="a", owner="b")
         with pytest.raises(hb.SessionError, match="condition"):
-            session.update(held, owner="c", if_="owner")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            session.update(held, owner="c", condition="owner")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         with pytest.raises(hb.UnknownField):
-            session.update(held, owner="c", if_=Ticket.state == "b")
+            session.update(held, owner="c", condition=Ticket.state == "b")
         with pytest.raises(hb.SessionError, match="version"):
             session.update(held, version=1)
         assert repr(session).endswith("0 pending)")
@@ -704,7 +704,7 @@ def scenario(session: hb.Session) -> list[hb.Outcome]:
     session.update(held[0], owner="bob")
     session.update(held[1], note="n")
     session.delete(held[2])
-    session.update(attrs.evolve(held[3]), balance=1, if_=Account.balance == 7)
+    session.update(attrs.evolve(held[3]), balance=1, condition=Account.balance == 7)
     session.add(Account(name="e", owner="eve"))
     stale = attrs.evolve(held[3], note="stale")
     stale.version -= 1

@@ -259,14 +259,14 @@ def check_indexed(session: hb.Session, at: list[datetime]) -> None:
     inserted = session.insert(obj)
     assert (obj.at, obj.lasted, obj.version) == (at[0], lasted, 0), "a frozen object"
     check_read(session, inserted)
-    changed = session.update(inserted, notes={at[0]: at[1]}, lasted=FineDuration(0, 0, 8), if_=Indexed.seen <= at[1])
+    changed = session.update(inserted, notes={at[0]: at[1]}, lasted=FineDuration(0, 0, 8), condition=Indexed.seen <= at[1])
     session.commit()
     check_read(session, changed)
     session.put_columns(changed, Indexed.notes, {at[3]: at[0]})
     session.commit()
     read = session.get(Indexed, run=run, at=at[0].replace(microsecond=3))
     assert read is not None
-    changed = session.update(hb.evolve(read, at=at[0].replace(microsecond=9)), seen=at[3], if_=~(Indexed.seen > at[1]))
+    changed = session.update(hb.evolve(read, at=at[0].replace(microsecond=9)), seen=at[3], condition=~(Indexed.seen > at[1]))
     session.commit()
     assert changed.version == read.version + 1, "checked, since the key is the same"
     found = session.query(Indexed).where(Indexed.seen == at[3], Indexed.run == run).use_index("by_seen").load(Indexed.notes).one()

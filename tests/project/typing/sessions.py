@@ -55,8 +55,8 @@ session.discard()
 
 job = Job(name="a", state="open")
 assert_type(job.version, int)
-assert_type(session.update(job, state="x", if_=(Job.state == "open") & (Job.version > 3)), Job)
-session.delete(job, if_=Job.state.in_(["x"]))
+assert_type(session.update(job, state="x", condition=(Job.state == "open") & (Job.version > 3)), Job)
+session.delete(job, condition=Job.state.in_(["x"]))
 
 
 def taken(session: hb.Session) -> Job | None:
@@ -70,7 +70,7 @@ assert_type(hb.Names(session), hb.Names)
 hb.Sequence("jobs").on("memory:")  # E: arg-type reportArgumentType
 assert_type(session.retry(lambda session: session.update(job, state="y"), attempts=3), Job)
 Job(name="a", state="open", version=3)  # E: call-arg reportCallIssue
-session.update(job, if_="open")  # E: arg-type reportArgumentType
+session.update(job, condition="open")  # E: arg-type reportArgumentType
 
 assert_type(hb.row_key(User, name="ann", nick=None), bytes)
 assert_type(hb.describe(User), hb.Description)
