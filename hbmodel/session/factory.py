@@ -19,19 +19,19 @@ class Sessions:
 
     Args:
         store: as for `Session`.
-        knowledge: metadata that is shared with other sessions too; its lease takes precedence.
+        cache: metadata that is shared with other sessions too; its lease takes precedence.
         **options: the options of each session, as for `Session`.
 
     Raises:
         SessionError: as for `Session`.
     """
 
-    def __init__(self, store: Store, *, knowledge: MetadataCache | None = None, **options: Unpack[SessionOptions]) -> None:
+    def __init__(self, store: Store, *, cache: MetadataCache | None = None, **options: Unpack[SessionOptions]) -> None:
         Session(store, **options).close()  # invalid options are reported here
         self._store = store
         self._options = options
-        self._knowledge = MetadataCache(options.get("lease", LEASE)) if knowledge is None else knowledge
+        self._cache = MetadataCache(options.get("lease", LEASE)) if cache is None else cache
 
     def __call__(self) -> Session:
         """Opens a new session."""
-        return Session(self._store, **self._options, knowledge=self._knowledge)
+        return Session(self._store, **self._options, cache=self._cache)

@@ -31,7 +31,7 @@ class KnownModels:
     Args:
         store: the store with the tables.
         registry: records the state of each model's table.
-        knowledge: the metadata cache that sessions share.
+        cache: the metadata cache that sessions share.
         pages: how much of a wide row is read at once.
         longest_call: the longest duration of a call to the store, in seconds.
     """
@@ -40,11 +40,11 @@ class KnownModels:
         self,
         store: Store,
         registry: Registry,
-        knowledge: MetadataCache,
+        cache: MetadataCache,
         pages: PageSizes = PAGE_SIZES,
         longest_call: float = LONGEST_CALL / 1000,
     ) -> None:
-        self._store, self._registry, self._knowledge, self._pages = store, registry, knowledge, pages
+        self._store, self._registry, self._cache, self._pages = store, registry, cache, pages
         self._bindings: dict[TableSchema, Binding] = {}
         self._views: dict[TableSchema, Store] = {}
         self._written: set[TableSchema | None] = set()
@@ -52,7 +52,7 @@ class KnownModels:
         self._rows: dict[tuple[TableSchema, ...], dict[bytes, None]] = {}
         self._kept: dict[tuple[TableSchema, ...], list[TableSchema]] = {}
         self._apart = store.capabilities.versions_apart
-        self._roll = None if store.capabilities.gated_writes else knowledge.roll(longest_call)
+        self._roll = None if store.capabilities.gated_writes else cache.roll(longest_call)
         self.bind_to_write = self.bind if self._roll is None else self._bind_to_write
         """The binding of a model for writes, like `bind`; the writers' roll allows them until its lease ends."""
 
@@ -64,7 +64,7 @@ class KnownModels:
         """
         if schema.replaces is not None:
             self._check_in_use(schema, schema.replaces, self.bind)
-        binding = self._bindings[schema] = self._knowledge.binding(schema, self._registry)
+        binding = self._bindings[schema] = self._cache.binding(schema, self._registry)
         return binding
 
     def _bind_to_write(self, schema: TableSchema) -> Binding:
@@ -73,7 +73,7 @@ class KnownModels:
             self._calls.begin()
         if schema.replaces is not None:
             self._check_in_use(schema, schema.replaces, self._bind_to_write)
-        binding = self._bindings[schema] = self._knowledge.binding_to_write(schema, self._registry, self._roll, self._store)
+        binding = self._bindings[schema] = self._cache.binding_to_write(schema, self._registry, self._roll, self._store)
         return binding
 
     def _check_in_use(self, schema: TableSchema, replaced: TableSchema, bind: Callable[[TableSchema], Binding]) -> None:

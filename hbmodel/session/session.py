@@ -72,7 +72,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
             retries, and error. An exception of the function is logged, and the session continues.
         atomic_rows: whether the writes of one commit into a shared row are one atomic mutation, and refused if the store does not
             support it; otherwise only the write of each object is atomic.
-        knowledge: metadata that is shared with other sessions, see `Sessions`; its lease takes precedence.
+        cache: metadata that is shared with other sessions, see `Sessions`; its lease takes precedence.
         sizes: how much is read and written at once; the defaults suit all programs.
 
     Raises:
@@ -92,7 +92,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         token_key: bytes | str | None = None,
         on_call: OnCall | None = None,
         atomic_rows: bool = True,
-        knowledge: MetadataCache | None = None,
+        cache: MetadataCache | None = None,
         sizes: SessionSizes = SESSION_SIZES,
     ) -> None:
         if isinstance(store, str):
@@ -103,15 +103,15 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         check_seconds(lease=lease, grace=grace, clock_bound=clock_bound, longest_call=longest_call)
         self.store = store
         self._registry = Registry(store, registry)
-        shared = self._knowledge = MetadataCache(lease) if knowledge is None else knowledge
-        self._sizes, self._leaves = sizes, knowledge is None
-        known = KnownModels(store, self._registry, self._knowledge, sizes.pages, longest_call)
+        shared = self._cache = MetadataCache(lease) if cache is None else cache
+        self._sizes, self._leaves = sizes, cache is None
+        known = KnownModels(store, self._registry, self._cache, sizes.pages, longest_call)
         self._bind, self._bind_to_write, self._view, self._writing = known.bind, known.bind_to_write, known.view, known.writing
         token_key = getattr(store, "token_key", None) if token_key is None else token_key
         self._seal: Seal | None = None if token_key is None else FernetSeal(token_key)
         self._clock = ServerClock.of_seconds(
             self._registry.server_time, known.lease_valid,
-            grace=grace, bound=clock_bound, longest_call=longest_call, shared=self._knowledge.offset,
+            grace=grace, bound=clock_bound, longest_call=longest_call, shared=self._cache.offset,
         )  # fmt: skip
         self._work = UnitOfWork(store, self._view, self._bind_to_write, self._clock, self._writing, atomic_rows=atomic_rows, sizes=sizes)
         self._guard = Guard(names := Names(store, registry=registry, cache=shared.names))
@@ -152,7 +152,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
                 self._work.discard()
                 self._guard.closed = True
             if self._leaves:
-                self._knowledge.leave(self.store)
+                self._cache.leave(self.store)
 
     def _mention_lost(self) -> None:
         """Logs a warning, since a forgotten commit is not visible anywhere else."""

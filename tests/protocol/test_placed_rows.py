@@ -74,7 +74,7 @@ class PassingStore(RecordingStore):
     def session(self) -> hb.Session:
         """A program that trusts the registry for a lease by this clock."""
         clock = lambda: self.now  # noqa: E731
-        return hb.Session(self, knowledge=MetadataCache(LEASE, running=clock, offset=SharedOffset(clock, clock)))
+        return hb.Session(self, cache=MetadataCache(LEASE, running=clock, offset=SharedOffset(clock, clock)))
 
 
 def begun(model: Any, how: str, *objects: Any, limited: bool = False) -> PassingStore:

@@ -118,7 +118,7 @@ FOUND = ResultRow(row=ROW, columns={column: ResultCell(value=value, timestamp=1)
 )
 def test_a_call_of_one_row_runs_few_functions(work: Callable[[hb.Session], None], answer: bytes, most: int) -> None:
     with gateway(answer) as url, hb.connect(url) as store:
-        session = hb.Session(store, knowledge=Known(60).on_the_roll(store))
+        session = hb.Session(store, cache=Known(60).on_the_roll(store))
         run = functions_run(lambda: work(session))
     print(len(run))
     assert len(run) <= most, run

@@ -102,10 +102,10 @@ class Table:
 
     def early(self) -> hb.Session:
         """A session that will never notice that the table has changed."""
-        knowledge = MetadataCache(60, running=lambda: 0)
+        cache = MetadataCache(60, running=lambda: 0)
         for model in (self.old, self.new):
-            assert knowledge.binding(hb.schema_of(model), Registry(self.store)).rows == "unindexed"
-        return hb.Session(self.store, knowledge=knowledge)
+            assert cache.binding(hb.schema_of(model), Registry(self.store)).rows == "unindexed"
+        return hb.Session(self.store, cache=cache)
 
     def write_by(self, state: RowState) -> None:
         """Has sessions opened from now on write by a state of the rows."""
@@ -381,7 +381,7 @@ def test_it_prepends_before_the_first_row_that_is_there() -> None:
     with fresh(old) as store:
         with hb.Session(store) as session:
             session.add_all(old(topic="a", number=number, text=1) for number in (100, 200))
-        early = hb.Session(store, knowledge=MetadataCache(60, running=lambda: 0))
+        early = hb.Session(store, cache=MetadataCache(60, running=lambda: 0))
         assert early.query(new).allow_full_scan().count() == 2
         hb.create_tables(store, new)
         assert hb.build_index(store, new, "by_text").readable

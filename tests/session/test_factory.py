@@ -23,7 +23,7 @@ def written(sessions: hb.Sessions, number: int) -> None:
 
 def test_only_the_first_session_asks_for_what_they_share(lease_clock: LeaseClock) -> None:
     with fresh(Order) as store:
-        sessions = hb.Sessions(store, knowledge=lease_clock.knowledge())
+        sessions = hb.Sessions(store, cache=lease_clock.cache())
         written(sessions, 1)
         first = store.told()
         written(sessions, 2)
@@ -32,7 +32,7 @@ def test_only_the_first_session_asks_for_what_they_share(lease_clock: LeaseClock
         lease_clock.move(61)
         written(sessions, 3)
         assert [call for call in store.told() if "hbmodel" in call] == ["get hbmodel"]
-        written(hb.Sessions(store, knowledge=lease_clock.knowledge()), 4)
+        written(hb.Sessions(store, cache=lease_clock.cache()), 4)
         assert store.told() == first  # another maker knows nothing
         assert sessions().query(Order).allow_full_scan().count() == 4
 
@@ -69,7 +69,7 @@ def test_a_change_that_another_session_saw_first_is_not_overlooked(lease_clock: 
 
     with fresh(Order) as inner:
         set_state(inner, Order, "by_amount", ABSENT)
-        sessions = hb.Sessions(Changing(inner), knowledge=lease_clock.knowledge())
+        sessions = hb.Sessions(Changing(inner), cache=lease_clock.cache())
         session = sessions()
         session.add(order(1, amount=1))
         assert [outcome.action for outcome in session.commit()] == ["put"]

@@ -319,11 +319,11 @@ def test_a_commit_that_took_too_long_puts_its_entries_again_at_a_fresh_time() ->
 
     with RecordingStore(EmbeddedStore(None, lambda: now)) as inner:
         hb.create_tables(inner, Order)
-        knowledge = MetadataCache(LEASE, offset=SharedOffset(lambda: now, lambda: now))
-        with hb.Session(inner, knowledge=knowledge) as session:
+        cache = MetadataCache(LEASE, offset=SharedOffset(lambda: now, lambda: now))
+        with hb.Session(inner, cache=cache) as session:
             session.add_all([order(1, "old"), order(2, "old")])
         store = Changing(inner, long_call)
-        session = hb.Session(store, knowledge=knowledge)
+        session = hb.Session(store, cache=cache)
         session.update(order(1), state="new")
         session.delete(order(2))
         assert [outcome.action for outcome in session.commit()] == ["put", "deleted"]

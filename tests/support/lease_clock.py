@@ -19,10 +19,10 @@ class LeaseClock:
         """Lets so many seconds pass."""
         self._now += round(1000 * seconds)
 
-    def knowledge(self, lease: float = LEASE) -> MetadataCache:
+    def cache(self, lease: float = LEASE) -> MetadataCache:
         """Metadata that sessions trust for so many seconds by this clock."""
         return MetadataCache(lease, running=lambda: self._now)
 
     def session(self, store: hb.Store, *, lease: float = LEASE, **options: Any) -> hb.Session:
         """A session that trusts what it knows for so many seconds by this clock."""
-        return hb.Session(store, knowledge=self.knowledge(lease), **options)
+        return hb.Session(store, cache=self.cache(lease), **options)

@@ -55,7 +55,7 @@ def kinds(store: hb.Store) -> list[str]:
 
 
 def session_of(store: hb.Store, times: RollTimes = ROLL_TIMES, **options: Any) -> hb.Session:
-    return hb.Session(store, knowledge=MetadataCache(options.pop("lease", 60), roll_times=times), **options)
+    return hb.Session(store, cache=MetadataCache(options.pop("lease", 60), roll_times=times), **options)
 
 
 def add(session: hb.Session, name: str, model: Any = PLAIN) -> None:
@@ -320,8 +320,8 @@ def test_a_lease_that_was_slept_through_is_taken_again() -> None:
     """The machine sleeps between two writes, and an index is built meanwhile."""
     now = [1_000_000]
     with fresh(PLAIN, gated=False) as store:
-        knowledge = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
-        session = hb.Session(store, knowledge=knowledge)
+        cache = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
+        session = hb.Session(store, cache=cache)
         add(session, "a")
         hb.create_tables(store, ONE)
         assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0, longest_call=0)).readable
@@ -334,8 +334,8 @@ def test_writes_do_not_lengthen_the_lease_of_readers() -> None:
     """A drop waits one lease for readers: what a session reads by must be no older than that, also if it writes."""
     now, other = [1_000_000], declare()
     with fresh(PLAIN, gated=False) as store:
-        knowledge = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
-        with hb.Session(store, knowledge=knowledge) as session:
+        cache = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
+        with hb.Session(store, cache=cache) as session:
             add(session, "a")
             now[0] += 10_000
             session.get(other, name="a")
@@ -350,8 +350,8 @@ def test_writes_do_not_lengthen_the_lease_of_readers() -> None:
 def test_a_writer_learns_of_a_change_from_what_it_reads() -> None:
     now = [1_000_000]
     with fresh(PLAIN, gated=False) as store:
-        knowledge = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
-        with hb.Session(store, knowledge=knowledge) as session:
+        cache = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
+        with hb.Session(store, cache=cache) as session:
             session.get(PLAIN, name="a")
             now[0] += 30_000
             add(session, "a")
