@@ -35,7 +35,7 @@ class IndexSpec:
     parts: Sequence[DeclaredPart]
     covers: Sequence[str]
     salt: Salt | None
-    none: bool = True
+    skip_none: bool = False
     where: Where | None = None
     unique: bool = False
     renamed_from: str | None = None
@@ -283,10 +283,10 @@ def _build_index(
             parts.append(declared_part.resolve(fields))
         except DeclarationError as error:
             raise mistake(error.message, **{"field": declared_part.name, **error.details}) from None
-    if not spec.none:
+    if spec.skip_none:
         every, parts = parts, [part.without_none() for part in parts]
         if every == parts:
-            raise mistake("none=False leaves out rows with None, but no field of the index allows None: remove it.")
+            raise mistake("skip_none=True leaves out rows with None, but no field of the index allows None: remove it.")
     try:
         where = resolve_where(spec.where, fields, model)
     except (DeclarationError, EncodingError, QueryError) as error:
@@ -314,7 +314,7 @@ def _build_index(
         raise mistake("A unique index needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().")
     if spec.unique and (where or not all(part.is_field and not part.required for part in parts)):
         raise mistake(
-            "A unique index must have an entry for every row, made of plain stored fields: remove where=, none=False and computed parts."
+            "A unique index must have an entry for every row, made of plain stored fields: remove where=, skip_none=True and computed parts."
         )
     if spec.unique and len(key_fields) == len(spec.parts):
         raise mistake("The index has every key field, so its values are unique in any case: remove unique=True.")

@@ -249,7 +249,7 @@ def index(
     *fields: str | DeclaredPart,
     covers: Sequence[str] = (),
     salt: Salt | None = None,
-    none: bool = True,
+    skip_none: bool = False,
     where: Callable[[Any], Predicate] | None = None,
     unique: bool = False,
     renamed_from: str | None = None,
@@ -262,7 +262,7 @@ def index(
         covers: columns that are stored in the entries too, in a tuple. On versioned and immutable models, entries answer queries
             that need no other columns.
         salt: salt of the index table, by the names of its fields.
-        none: False excludes rows that have None in a field of the index. Queries that use the index must exclude None in these
+        skip_none: excludes rows that have None in a field of the index. Queries that use the index must exclude None in these
             fields: by `==`, `<`, `startswith` and similar conditions, or by `~field.is_(None)`.
         where: excludes rows that do not satisfy a condition: `where=lambda ticket: ticket.state == "open"`. Queries that use the
             index must repeat the condition, or have one that plainly implies it.
@@ -271,7 +271,7 @@ def index(
         renamed_from: the former name of the index, with the same entries.
     """
     parts = tuple(part if isinstance(part, DeclaredPart) else IndexField(part, None) for part in fields)
-    return IndexSpec(parts, covers, salt, none, where, unique, renamed_from)
+    return IndexSpec(parts, covers, salt, skip_none, where, unique, renamed_from)
 
 
 def each(name: str, *, desc: bool = False) -> DeclaredPart:

@@ -581,8 +581,8 @@ class Other:
     a: hb.Column[int] = hb.column("a")
 
 
-kind(lambda: hb.index("a", none=False), "none=False leaves out rows with None", index="by")
-kind(lambda: hb.index(hb.each("tags"), none=False), "none=False leaves out rows with None", index="by")
+kind(lambda: hb.index("a", skip_none=True), "skip_none=True leaves out rows with None", index="by")
+kind(lambda: hb.index(hb.each("tags"), skip_none=True), "skip_none=True leaves out rows with None", index="by")
 kind(lambda: hb.index("a", where="a"), "where takes a function", index="by", found="str")  # type: ignore[arg-type]
 kind(lambda: hb.index("a", where=lambda m: True), "where takes a function", index="by", found="bool")  # type: ignore[arg-type,return-value]
 kind(lambda: hb.index("a", where=lambda m: m.c == 1), "condition of the index names an unknown field", index="by", field="c")

@@ -41,9 +41,9 @@ class User:
     by_domain = hb.index("domain", hb.desc("id"))
     by_shown = hb.index("shown")
     by_tag = hb.index(hb.each("tags"))
-    by_some_tag = hb.index(hb.each("tags"), none=False)
+    by_some_tag = hb.index(hb.each("tags"), skip_none=True)
     by_role = hb.index(hb.each("roles", desc=True))
-    by_upper = hb.index("upper", none=False)
+    by_upper = hb.index("upper", skip_none=True)
     rich = hb.index("nick", where=lambda user: user.amount >= Decimal(10), covers=("email",))
     pairs = hb.index(hb.each("roles"), hb.each("tags"))
 

@@ -30,7 +30,7 @@ class Event:
 
     by_kind = hb.index("kind", hb.desc("size"), covers=("text",), salt=hb.HashSalt(4))
     large = hb.index("kind", covers=("size",), where=lambda event: event.size > 10)
-    by_half = hb.index("half", covers=("size",), none=False)
+    by_half = hb.index("half", covers=("size",), skip_none=True)
 
 
 @hb.model(table="cov_jobs", family="d")

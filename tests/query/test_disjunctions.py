@@ -43,7 +43,7 @@ class Post:
     size: hb.Column[int | None] = hb.column("s", hb.Int8, default=None)
 
     by_name = hb.index("name", "at")
-    by_size = hb.index("size", none=False)
+    by_size = hb.index("size", skip_none=True)
 
 
 @hb.model(table="disjoined_plain")

@@ -41,7 +41,7 @@ def declare(**options: Any) -> Any:
         by_number = hb.index("tag", "number")
         by_initial = hb.index("initial")
         by_doubled = hb.index("doubled")
-        sized = hb.index("size", none=False)
+        sized = hb.index("size", skip_none=True)
 
     return Thing
 

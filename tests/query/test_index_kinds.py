@@ -43,11 +43,11 @@ class Paper:
     letters = hb.computed(letters, of=["title"])
 
     by_tag = hb.index(hb.each("tags"))
-    by_tag_down = hb.index(hb.each("tags", desc=True), "rank", none=False, salt=hb.HashSalt(3, by=("tags",)))
+    by_tag_down = hb.index(hb.each("tags", desc=True), "rank", skip_none=True, salt=hb.HashSalt(3, by=("tags",)))
     by_rank_tag = hb.index("rank", hb.each("tags"), salt=hb.HashSalt(2))
     by_letter = hb.index(hb.each("letters"), where=lambda paper: paper.state == "open")
-    by_rank = hb.index("rank", none=False)
-    by_first = hb.index("first", "rank", none=False, covers=("state",))
+    by_rank = hb.index("rank", skip_none=True)
+    by_first = hb.index("first", "rank", skip_none=True, covers=("state",))
     by_open = hb.index(hb.desc("rank"), where=lambda paper: (paper.state == "open") & (paper.title != "b"))
 
 

@@ -33,7 +33,7 @@ class Post:
     tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]))
 
     by_name = hb.index("name", "at")
-    by_size = hb.index("size", none=False)
+    by_size = hb.index("size", skip_none=True)
     by_tag = hb.index(hb.each("tags"), "at")
 
 

@@ -39,7 +39,7 @@ def declare(**options: Any) -> type[Any]:
         note: hb.Column[str | None] = hb.column("n", default=None)
 
         by_topic = hb.index("topic", covers=("note",))
-        noted = hb.index("note", none=False)
+        noted = hb.index("note", skip_none=True)
 
     return Given
 

@@ -56,7 +56,7 @@ def declare(
         body["by_title"] = hb.index("title", covers=("rank", "tags"))
     if indexed and not few:
         body["by_tag"] = hb.index(hb.each("tags"), salt=hb.HashSalt(2))
-        body["by_rank"] = hb.index("rank", none=False)
+        body["by_rank"] = hb.index("rank", skip_none=True)
         body["by_open"] = hb.index(hb.desc("rank"), where=lambda made: made.title != "b")
         body["by_initial"] = hb.index("initial", "app")
     if version and indexed:

@@ -56,7 +56,7 @@ def declare(table: str, wide: bool, **options: Any) -> Any:
         types["tags"] = hb.Column[list[str]]
         fields["by_tag"] = hb.index(hb.each("tags"), "at")
         fields["by_large"] = hb.index("size", where=lambda obj: obj.value >= 2)
-        fields["by_some"] = hb.index("size", none=False)
+        fields["by_some"] = hb.index("size", skip_none=True)
     if indexed:
         fields["by_value"] = hb.index("value")
         fields["by_size"] = hb.index(hb.desc("size"), salt=hb.HashSalt(2), covers=("value",))

@@ -218,7 +218,7 @@ def models(
             where = repeated(condition)
         uncovered = [name for name in [*stored, "s"] if name in body and name not in names]
         covers = draw(st.lists(st.sampled_from(uncovered), unique=True) | st.just(uncovered)) if covering and uncovered else ()
-        indexes[f"i{number}"] = hb.index(*turned, salt=draw(_salts(tuple(names), random=False)), none=none, where=where, covers=covers)
+        indexes[f"i{number}"] = hb.index(*turned, salt=draw(_salts(tuple(names), random=False)), skip_none=not none, where=where, covers=covers)
     return RandomModel(made(**indexes), values, computed, wheres)
 
 

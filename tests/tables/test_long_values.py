@@ -44,7 +44,7 @@ KINDS: Mapping[str, tuple[bool, Callable[[], Any]]] = {
     "covering": (True, lambda: hb.index("text", covers=("other",))),
     "last write wins": (False, lambda: hb.index("text")),
     "each": (False, lambda: hb.index(hb.each("texts"))),
-    "partial": (False, lambda: hb.index("text", none=False)),
+    "partial": (False, lambda: hb.index("text", skip_none=True)),
 }
 
 CORRECTIONS: Mapping[str, Callable[[hb.Session, Any], object]] = {

@@ -33,7 +33,7 @@ def declared(index: Any, version: int = 1, of: Sequence[str] = ("x",)) -> Any:
 
 KINDS = {
     "plain": declared(hb.index("y")),
-    "without None": declared(hb.index("y", none=False)),
+    "without None": declared(hb.index("y", skip_none=True)),
     "not null where": declared(hb.index("y", where=lambda m: ~m.y.is_(None))),
     "where": declared(hb.index("y", where=lambda m: m.x > 1)),
     "another bound": declared(hb.index("y", where=lambda m: m.x > 2)),

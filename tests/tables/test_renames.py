@@ -58,7 +58,7 @@ def renamed(*, said: bool = True, versioned: bool = False, table: str = "") -> R
         "note": (hb.Column[str | None], hb.column("n", default=None)),
         **version,
         "by_topic": (None, hb.index("topic", "at", covers=("note",), salt=hb.HashSalt(3, by=("topic",)))),
-        "by_note": (None, hb.index("note", none=False, where=lambda model: model.topic != "hidden")),
+        "by_note": (None, hb.index("note", skip_none=True, where=lambda model: model.topic != "hidden")),
     }
     after = {
         "user_id": (hb.Key[str], hb.key(**was("user"))),
@@ -67,7 +67,7 @@ def renamed(*, said: bool = True, versioned: bool = False, table: str = "") -> R
         "remark": (hb.Column[str | None], hb.column("n", default=None, **was("note"))),
         **version,
         "by_subject": (None, hb.index("subject", "moment", covers=("remark",), salt=hb.HashSalt(3, by=("subject",)), **was("by_topic"))),
-        "by_remark": (None, hb.index("remark", none=False, where=lambda model: model.subject != "hidden", **was("by_note"))),
+        "by_remark": (None, hb.index("remark", skip_none=True, where=lambda model: model.subject != "hidden", **was("by_note"))),
     }
     salt = hb.HashSalt(4, by=("user",)), hb.HashSalt(4, by=("user_id",))
     return Renamed(declare(table, before, salt=salt[0]), declare(table, after, salt=salt[1]))
@@ -187,7 +187,7 @@ def test_what_is_renamed_is_shown_and_altered() -> None:
                 "subject": (hb.Column[str], hb.column("t")),
                 "remark": (hb.Column[str | None], hb.column("n", default=None)),
                 "by_title": (None, hb.index("subject", "moment", covers=("remark",), salt=hb.HashSalt(3, by=("subject",)))),
-                "by_remark": (None, hb.index("remark", none=False, where=lambda model: model.subject != "hidden")),
+                "by_remark": (None, hb.index("remark", skip_none=True, where=lambda model: model.subject != "hidden")),
             },
             salt=hb.HashSalt(4, by=("owner",)),
         )

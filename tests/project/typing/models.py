@@ -42,7 +42,7 @@ class Action:
     words = hb.computed(lambda name: [str(name)], of="name", codec=hb.Json(list[str]))
 
     by_name = hb.index("name", hb.desc("at"), covers=("amount",))
-    by_tag = hb.index(hb.each("tags"), "initial", none=False, where=lambda action: action.kind == Kind.CARD)
+    by_tag = hb.index(hb.each("tags"), "initial", skip_none=True, where=lambda action: action.kind == Kind.CARD)
 
 
 @hb.model(table="pets")
@@ -141,7 +141,7 @@ hb.model(family="d")  # E: call-arg reportCallIssue
 hb.model(table="t", salt=16)  # E: arg-type reportArgumentType
 hb.index(1)  # E: arg-type reportArgumentType
 hb.index("a", where="a")  # E: arg-type reportArgumentType
-hb.index("a", none="no")  # E: arg-type reportArgumentType
+hb.index("a", skip_none="no")  # E: arg-type reportArgumentType
 hb.each(1)  # E: arg-type reportArgumentType
 hb.computed(initial_of, of=3)  # E: arg-type reportArgumentType
 hb.computed("name", of="name")  # E: arg-type reportArgumentType
