@@ -32,7 +32,7 @@ ASKED = 42
 # --- the models -------------------------------------------------------------------------------------------------------
 
 
-@hb.model(table="user_actions", family="content", foreign=True)
+@hb.model(table="user_actions", family="content", external=True)
 class JavaAction:
     """An action in the table of the Java program, which goes on to write it: no index, no cell of ours."""
 

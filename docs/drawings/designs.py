@@ -30,7 +30,7 @@ class Comment:
     author: hb.Column[str] = hb.column("a")
 
 
-@hb.model(table="user_actions", family="content", foreign=True)
+@hb.model(table="user_actions", family="content", external=True)
 class JavaAction:
     """An action as a Java program stores it."""
 

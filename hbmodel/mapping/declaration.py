@@ -63,9 +63,9 @@ def build_schema(
     salt = _bind(name, options.salt, layout)
     if salt.random and not options.immutable:
         raise DeclarationError("RandomSalt needs @hb.model(immutable=True): a row's bucket cannot be found again to change it.", model=name)
-    if indexes and options.foreign and not options.immutable:
+    if indexes and options.external and not options.immutable:
         raise DeclarationError(
-            "Indexes on a foreign table need @hb.model(immutable=True): queries would miss what its other writers change.",
+            "Indexes on an external table need @hb.model(immutable=True): queries would miss what its other writers change.",
             model=name,
         )
     if indexes and salt.random and any(prefix != bytes((bucket % 256,)) for bucket, prefix in enumerate(salt.prefixes)):
@@ -81,11 +81,11 @@ def build_schema(
     families = _families(name, fields, maps, system, options)
     marked = system or options.exists is not None
     flag = None if options.exists is None else options.family_name.encode() + b":" + options.exists.encode()
-    checked = check_maps(name, maps, fields, families, immutable=options.immutable, foreign=options.foreign, marked=system, flag=flag)
+    checked = check_maps(name, maps, fields, families, immutable=options.immutable, external=options.external, marked=system, flag=flag)
     wide = wide_rows(name, layout, salt, fields, families, row=options.row, kind=options.kind, marked=marked)
     # Whoever changes a row must know which entries to take back: it has read the row, or rows never change. Where cells expire, or a row
     # has several entries or several places to stand in, entries say nothing by themselves; nor where others write the table.
-    lasting = not (options.foreign or salt.random or any(family.ttl is not None for family in families))
+    lasting = not (options.external or salt.random or any(family.ttl is not None for family in families))
     known = lasting and (versioned or options.immutable)
 
     for index, spec in indexes.items() if maps else ():
@@ -113,7 +113,7 @@ def build_schema(
         salt=salt,
         indexes={index: index_of(index, spec) for index, spec in indexes.items()},
         immutable=options.immutable,
-        foreign=options.foreign,
+        external=options.external,
         blind_puts=options.blind_puts,
         exists=None if options.exists is None else options.exists.encode(),
         families=families,
@@ -195,8 +195,8 @@ def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -
         raise DeclarationError(
             "Rows of an immutable model never change, so they cannot have a version: leave out one of the two.", model=model, field=found[0]
         )
-    if options.foreign:
-        raise DeclarationError("A foreign table cannot have versions: its other writers would not count them.", model=model, field=found[0])
+    if options.external:
+        raise DeclarationError("An external table cannot have versions: its other writers would not count them.", model=model, field=found[0])
     families = [family for family in (options.family, *options.families) if isinstance(family, Family)]
     if any(family.ttl is not None for family in families):
         raise DeclarationError(

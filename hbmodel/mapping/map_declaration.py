@@ -206,7 +206,7 @@ def check_maps(
     families: Sequence[Family],
     *,
     immutable: bool,
-    foreign: bool,
+    external: bool,
     marked: bool,
     flag: bytes | None,
 ) -> tuple[MapField, ...]:
@@ -218,7 +218,7 @@ def check_maps(
         fields: the fields of the model.
         families: the families of its columns.
         immutable: whether rows never change.
-        foreign: whether other programs write the table.
+        external: whether other programs write the table.
         marked: whether rows have system cells.
         flag: `family:qualifier` of the flag, or None.
 
@@ -230,9 +230,9 @@ def check_maps(
     name = maps[0].name
     if immutable:
         raise DeclarationError("An immutable model cannot have map columns: their entries are put one by one.", model=model, field=name)
-    if foreign:
+    if external:
         raise DeclarationError(
-            "A foreign table cannot have map columns: a delete could not tell which cells belong to them.", model=model, field=name
+            "An external table cannot have map columns: a delete could not tell which cells belong to them.", model=model, field=name
         )
     if any(family.ttl is not None for family in families):
         raise DeclarationError(

@@ -80,7 +80,7 @@ class RowDecoder:
         """The columns that a get or scan requests: whole families for whole objects without map columns, else just the cells needed."""
         if self.names is not None and self.anchors:
             return tuple(sorted({*self.anchors, *(f.column for f in self.fields)}))
-        if self.schema.foreign:
+        if self.schema.external:
             flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
             marks = (self.schema.liveness_column,) if self.indexed or self.adopting else ()
             return tuple(sorted({*flag, *marks, *(f.column for f in self.schema.columns)}))

@@ -47,7 +47,7 @@ def model(
     families: Sequence[Family] = (),
     salt: Salt | None = None,
     immutable: bool = False,
-    foreign: bool = False,
+    external: bool = False,
     blind_puts: bool = True,
     exists: FlagSpec | None = None,
     row: bytes | None = None,
@@ -69,7 +69,7 @@ def model(
         salt: spreads rows over buckets.
         immutable: rows are never changed after they are written, so writes need not read the old row; `update` and `increment` are
             refused. Keys of deleted rows must not be used again within the grace time (an hour).
-        foreign: other programs write the table: deletes touch mapped columns only. Only models of rows that never change can have
+        external: other programs write the table: deletes touch mapped columns only. Only models of rows that never change can have
             indexes; rows of other programs are added to an index when it is built or repaired.
         blind_puts: whether `add` and `load` put objects without reading their rows. Without an index or a version, such a put is not
             seen if a cell that it replaces is ahead of the server's clock. With False, each commit first reads the rows of its puts
@@ -89,7 +89,7 @@ def model(
     if misplaced is not None:  # a bare @hb.model gives the class here, and Python misses the table
         raise DeclarationError("hb.model takes options by name and gives a decorator: write @hb.model(table=...) above the class.")
     flagged = exists.alias if isinstance(exists, FlagSpec) else None
-    options = ModelOptions(table, family, families, salt, immutable, foreign, flagged, row, kind, blind_puts)
+    options = ModelOptions(table, family, families, salt, immutable, external, flagged, row, kind, blind_puts)
 
     def decorate(cls: C) -> C:
         if not isinstance(cls, type):

@@ -26,7 +26,7 @@ class ModelOptions:
     families: Sequence[Family]
     salt: Salt | None
     immutable: bool
-    foreign: bool
+    external: bool
     exists: str | None
     row: bytes | None = None
     kind: bytes | None = None

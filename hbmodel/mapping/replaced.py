@@ -61,7 +61,7 @@ def check_movable(schema: TableSchema, of: TableSchema) -> None:
         raise _mistake(schema, "A table with fields of a dictionary cannot be moved this way: " + _OFFLINE)
     if not of.immutable and any((family.max_versions or 1) > 1 for family in of.families):
         raise _mistake(schema, "A table whose cells keep several versions cannot be moved: only the newest versions would be copied.")
-    if of.foreign:
+    if of.external:
         raise _mistake(schema, "A table that other programs write cannot be moved: they would continue to write the old one.")
 
 

@@ -87,7 +87,7 @@ class TableSchema:
         salt: salt of the primary table.
         indexes: the indexes, by name.
         immutable: whether rows never change after they are written.
-        foreign: whether other programs write the table; deletes then touch mapped columns only.
+        external: whether other programs write the table; deletes then touch mapped columns only.
         blind_puts: whether whole objects are put without a read of their rows.
         exists: qualifier of the flag that marks existence, or None.
         families: options of the model's families.
@@ -110,7 +110,7 @@ class TableSchema:
     salt: BoundSalt
     indexes: Mapping[str, Index]
     immutable: bool = False
-    foreign: bool = False
+    external: bool = False
     blind_puts: bool = True
     exists: bytes | None = None
     families: Sequence[Family] = attrs.field(factory=tuple)
@@ -188,7 +188,7 @@ class TableSchema:
         empty always has one. So has a model with a declared flag. A table that other programs fill gets no cells but the model's, and
         an object that is one cell with an empty qualifier has no room for another.
         """
-        if self.foreign or self.immutable or self.exists is not None or (self.wide is not None and self.wide.qualifiers.raw):
+        if self.external or self.immutable or self.exists is not None or (self.wide is not None and self.wide.qualifiers.raw):
             return None
         if any(f.required and not f.nullable and not f.codec.may_be_empty for f in self.columns):
             return None

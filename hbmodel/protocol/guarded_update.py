@@ -161,7 +161,7 @@ def _guard(planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: 
     """The column to check and its value, or the failed plan of an update for which there is none."""
     schema = planner.schema
     changed = {} if plan.put is None else plan.put.cells
-    if plan.blanks and schema.foreign and not (can.mutate_row or schema.required_columns or schema.exists_column):
+    if plan.blanks and schema.external and not (can.mutate_row or schema.required_columns or schema.exists_column):
         return _failed(schema, row, _CLEARS)
     kept = [column for column in _guards(planner, row) if row.columns[column].value]
     if not any(map(changed.get, (schema.spare_flag_column or b"", *schema.proving_columns))):

@@ -172,8 +172,8 @@ class UnindexedMover(RowMover):
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """Every column of the model, and unless the table is foreign, everything else in its families."""
-        if not self.schema.foreign:
+        """Every column of the model, and unless the table is external, everything else in its families."""
+        if not self.schema.external:
             return self.schema.family_names
         return tuple(sorted({*self.planner.columns, self.schema.move_column}))
 

@@ -59,7 +59,7 @@ def insert_unindexed(
         else:
             # The mark distinguishes the row from one that another insert has put. An object that is one cell with an empty qualifier has
             # no room for it. A table that other programs fill gets no cells but the model's.
-            markable = not schema.foreign and (schema.wide_rows is None or not schema.wide_rows.bare)
+            markable = not schema.external and (schema.wide_rows is None or not schema.wide_rows.bare)
             mark = schema.stamp_prefix + planner.draw() if markable else None
             marks = [] if mark is None else [Put(write.row, {mark: OWN}, plan.put.timestamp, min(STAMP_LIFE, plan.put.ttl or STAMP_LIFE))]
             went_through = yield CheckAndMutate(schema.table, write.row, *checked, [*plan.joined, *counters, *marks])

@@ -82,9 +82,9 @@ class UnindexedRowPlanner:
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """Every column of the model, and unless the table is foreign, everything else in its families."""
+        """Every column of the model, and unless the table is external, everything else in its families."""
         columns = RowDecoder.of(self.schema, indexed=False).columns
-        return self._with_end(columns) if self.schema.foreign else columns
+        return self._with_end(columns) if self.schema.external else columns
 
     def _with_end(self, columns: Iterable[bytes]) -> Sequence[bytes]:
         return tuple(sorted({*columns, self.schema.expiry_column}))
@@ -117,7 +117,7 @@ class UnindexedRowPlanner:
         rows = [write.row for write in writes if isinstance(write, DeleteRow)]
         if not rows:
             return {}
-        columns = self.own_columns if self.schema.foreign or self.schema.maps else self.schema.family_names
+        columns = self.own_columns if self.schema.external or self.schema.maps else self.schema.family_names
         return (yield from read_masks(self.schema, rows, columns, bound))
 
     def await_replaced(
@@ -315,9 +315,9 @@ class UnindexedRowPlanner:
         return {**write.cells, **flag, **marks} if flag or marks else write.cells
 
     def deletion(self, row: bytes, timestamp: int | None = None) -> Delete:
-        """The delete of the model's families, or in a foreign table of its own columns."""
+        """The delete of the model's families, or in an external table of its own columns."""
         schema = self.schema
-        if not schema.foreign:
+        if not schema.external:
             return Delete(row, families=schema.family_names, timestamp=timestamp)
         return Delete(row, columns=self.own_columns, timestamp=timestamp)
 

@@ -74,7 +74,7 @@ def under_condition(schema: TableSchema, write: UpdateFields) -> bool:
     Cells that make no row by themselves need no condition: nobody sees them without a row, and a put of a whole object overwrites
     them. It does not overwrite entries of map columns, nor the cells that another program's put of a row leaves out.
     """
-    if schema.foreign or not schema.maps_by_name.keys().isdisjoint(write.changes):
+    if schema.external or not schema.maps_by_name.keys().isdisjoint(write.changes):
         return True
     if schema.exists_column is not None:
         return False

@@ -99,7 +99,7 @@ def index_families(schema: TableSchema, index: Index) -> list[Family]:
     """
     names = entry_families(schema, index)
     used = [family for family in schema.families if family.name in names]
-    return [Family(family.name, ttl=None if schema.foreign else family.ttl, compression=family.compression) for family in used]
+    return [Family(family.name, ttl=None if schema.external else family.ttl, compression=family.compression) for family in used]
 
 
 def _check_shared(schemas: Sequence[TableSchema]) -> None:

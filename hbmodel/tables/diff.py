@@ -153,10 +153,10 @@ SAMPLE = 100
 def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE, sample: int = SAMPLE) -> Diff:
     """Compares live tables with what models declare, and changes nothing.
 
-    It compares missing tables and families, the families' options (those that the model gives, and the TTL; for a `foreign` model
+    It compares missing tables and families, the families' options (those that the model gives, and the TTL; for an `external` model
     the TTL only if given), the registry's entry, and the indexes with their tables. Options that the store cannot read are not
     compared: the Thrift1 gateway returns neither block sizes nor configurations. A sample of rows is searched for columns that no model
-    has, and for rows that lack a required column; not in tables of `foreign` models, which may hold any columns, and the latter not
+    has, and for rows that lack a required column; not in tables of `external` models, which may hold any columns, and the latter not
     where objects share rows.
 
     Args:
@@ -201,7 +201,7 @@ def _differences(store: Store, planned: Sequence[DeclaredTable], catalog: Regist
         elif table.name in existing and (table.index is None or is_live(state_of(table, entries))):
             yield from compare_families(store, table)
             yield from _compare_splits(store, table)
-            if table.index is None and not any(schema.foreign for schema in table.schemas):
+            if table.index is None and not any(schema.external for schema in table.schemas):
                 yield from _unmapped_families(store, table, catalog, existing)
                 if sample and catalog.table in existing:
                     yield from _unmapped_columns(store, table, catalog, entries, sample)
@@ -223,14 +223,14 @@ def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]
     """The differences in the families of a live table."""
     live = {family.name: family for family in store.families(table.name)}
     configurable = store.capabilities.family_configuration
-    foreign = {name for schema in table.schemas if schema.foreign for name in schema.family_names}
+    external = {name for schema in table.schemas if schema.external for name in schema.family_names}
     for family in table.families:
         name = family.name.decode()
         found = live.get(family.name)
         if found is None:
             yield Difference(table.name, "family", f"family {name}", family, None, family=name)
             continue
-        for option, declared, there in _options(family, found, configurable, family.name in foreign):
+        for option, declared, there in _options(family, found, configurable, family.name in external):
             if declared != there:
                 loss = _loss(option, declared, there)
                 effect: Effect = "safe" if loss is None else "lossy"
@@ -271,9 +271,9 @@ def _unmapped_columns(
                 yield Difference(table.name, "column", f"column {column}", "required", live, "left", _LACKING, family)
 
 
-def _options(family: Family, live: Family, configurable: bool, foreign: bool) -> Iterator[tuple[str, Any, Any]]:
+def _options(family: Family, live: Family, configurable: bool, external: bool) -> Iterator[tuple[str, Any, Any]]:
     """Name, declared and live value of each option that the model gives and the store shows."""
-    if family.ttl is not None or not foreign:
+    if family.ttl is not None or not external:
         yield "ttl", family.ttl, live.ttl
     names = ["max_versions", "compression", "bloom_filter", "in_memory", *(["block_size"] if configurable else [])]
     for option in names:

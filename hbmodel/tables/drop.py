@@ -23,7 +23,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     """Disables and drops the primary tables of models with all their rows, their index tables and their registry entries.
 
     Tables that are already gone are skipped, so it can be repeated after a crash. Namespaces and the registry table remain, and
-    so do the tables of `foreign` models, which belong to other programs. Programs that still use the tables get `TableNotFound`.
+    so do the tables of `external` models, which belong to other programs. Programs that still use the tables get `TableNotFound`.
     But if the tables are created again before a program's lease of the registry is over (`Session`, a minute by default), it
     still writes by the old entry, and such writes may be lost. So stop such programs, or wait for one lease, before
     `create_tables`.
@@ -58,7 +58,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
         if registry in existing:
             catalog.check_no_index(schema)
             entry = catalog.read(schema)
-            for row in [] if schema.foreign else catalog.rows_of_table(schema.table):
+            for row in [] if schema.external else catalog.rows_of_table(schema.table):
                 if row not in rows:
                     family = Place.of_row(schema.table, row).family.decode()
                     raise SchemaMismatch("Another model is stored in the table: drop both together.", table=schema.table, family=family)
@@ -67,7 +67,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     # Primary tables first: without rows there is nothing that an index could lack, so a crash leaves a state in which
     # `create_tables` too is right. In any other order there would be rows whose registered indexes are gone or not empty. The
     # registry's entry last: it is what tells a repeated call the names of the live index tables.
-    own = dict.fromkeys(schema.table for schema in schemas if not schema.foreign)
+    own = dict.fromkeys(schema.table for schema in schemas if not schema.external)
     dropped = [table for table in [*own, *index_tables] if table in existing]
     for table in dropped:
         with suppress(TableNotFound):  # another program was faster

@@ -105,7 +105,7 @@ class IndexStates:
                     "The index is being dropped: let hb.drop_index() finish first.", table=self.place.table, index=self.name
                 )
             now = self.registry.server_time()
-            if found.rows == "unindexed" and schema.foreign:
+            if found.rows == "unindexed" and schema.external:
                 self.registry.change_rows(self.place, found, "plain")
             elif found.rows == "unindexed":
                 self.registry.change_rows(self.place, found, "marking")

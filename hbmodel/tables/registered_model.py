@@ -84,7 +84,7 @@ def _index_model(place: Place, found: Registration, state: IndexState) -> type[A
     fields.append(Field(ENTRY_CELL, "column", Bytes, default=REQUIRED, family=place.family, qualifier=VERSION_QUALIFIER))
     salt = salt_of(state.table, state.spec["salt"])
     model = type(state.table, (), {})
-    options = ModelOptions(state.table, place.family.decode(), (), salt, immutable=True, foreign=True, exists=None)
+    options = ModelOptions(state.table, place.family.decode(), (), salt, immutable=True, external=True, exists=None)
     schema = _built(state.table, model, fields, {}, options)
     if state.spec["tail"]:
         layout = KeyLayout(tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in schema.key_fields), tail=state.spec["tail"])
@@ -105,15 +105,15 @@ def _schema(place: Place, found: Registration, indexes: Mapping[str, IndexSpec])
     salt = salt_of(place.table, layout["salt"])
     row, kind, exists = layout.get("row"), layout.get("kind"), layout.get("exists")
     verified = any(state.spec.get("verified") for state in found.indexes.values())
-    foreign = found.rows == "plain"
+    external = found.rows == "plain"
     model = type(place.table, (), {})
     options = ModelOptions(
         place.table,
         place.family.decode(),
         (),
         salt,
-        immutable=foreign or (salt is not None and salt.random) or (verified and not versioned),
-        foreign=foreign,
+        immutable=external or (salt is not None and salt.random) or (verified and not versioned),
+        external=external,
         exists=None if exists is None else exists.encode("latin-1").decode(),
         row=None if row is None else row.encode("latin-1"),
         kind=None if kind is None else kind.encode("latin-1"),

@@ -178,7 +178,7 @@ class Binding:
         No row of an unindexed table has one if other programs write the table, or if an object is a single cell.
         """
         if self.rows == "unindexed":
-            return not self.schema.foreign and (self.schema.wide is None or not self.schema.wide.qualifiers.raw)
+            return not self.schema.external and (self.schema.wide is None or not self.schema.wide.qualifiers.raw)
         return self.rows in ("marking", "mixed", "adopting")
 
     @property

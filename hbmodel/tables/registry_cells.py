@@ -69,21 +69,21 @@ def shown(indexes: Mapping[str, IndexState]) -> dict[str, IndexState]:
 
 def check_rows(schema: TableSchema, found: Registration) -> None:
     """Raises `SchemaMismatch` where a model keeps indexes with system cells and the rows of its table have none, or the other way round."""
-    if schema.indexes and not schema.foreign and found.rows == "plain":
+    if schema.indexes and not schema.external and found.rows == "plain":
         message = (
-            "Other programs write the table, so its rows have no system cells: declare the model with foreign=True and immutable=True."
+            "Other programs write the table, so its rows have no system cells: declare the model with external=True and immutable=True."
         )
         raise SchemaMismatch(message, table=schema.table)
-    if schema.foreign and schema.indexes and found.rows not in {"plain", "unindexed"}:
+    if schema.external and schema.indexes and found.rows not in {"plain", "unindexed"}:
         raise SchemaMismatch(
-            "The rows of the table have system cells, because hbmodel writes them: declare the model without foreign=True.",
+            "The rows of the table have system cells, because hbmodel writes them: declare the model without external=True.",
             table=schema.table, rows=found.rows,
         )  # fmt: skip
 
 
 def first_rows(schema: TableSchema, new_state: str) -> RowState:
     """Which rows of a table are live when it is registered; of a versioned model those too that were there before."""
-    if schema.foreign and schema.indexes:
+    if schema.external and schema.indexes:
         return "plain"
     if new_state == READABLE and (schema.indexes or schema.versioned):
         return "indexed"

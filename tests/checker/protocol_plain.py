@@ -40,7 +40,7 @@ from tests.checker.protocol_unindexed import ATOMIC
 from tests.checker.search import Model
 
 
-@hb.model(table="taken", family="d", foreign=True, immutable=True)
+@hb.model(table="taken", family="d", external=True, immutable=True)
 class Taken:
     """A row of which the tag is indexed; whoever puts it puts the same."""
 

@@ -122,7 +122,7 @@ class Blank:
     note: hb.Column[str | None] = hb.column("n", default=None)
 
 
-@hb.model(table="theirs", family="d", foreign=True)
+@hb.model(table="theirs", family="d", external=True)
 class Theirs:
     """Rows of other programs, with cells for every column that is not None."""
 

@@ -143,7 +143,7 @@ DECLARED = [
     refused(hb.DeclarationError, "A digest salt must have 1 to 3 hex digits", lambda: hb.DigestSalt(4)),
     refused(hb.RowKeyError, "computed from the key, not drawn", lambda: hb.HashSalt(4).draw()),
     refused(hb.DeclarationError, "The namespace hbase is reserved for HBase", lambda: declared(table="hbase:x")),
-    refused(hb.DeclarationError, "A foreign table cannot have versions", lambda: declared(foreign=True, fields=VERSION)),
+    refused(hb.DeclarationError, "An external table cannot have versions", lambda: declared(external=True, fields=VERSION)),
     refused(
         hb.DeclarationError,
         "Declare a column family with options by",
@@ -161,8 +161,8 @@ DECLARED = [
     ),
     refused(
         hb.DeclarationError,
-        "A foreign table cannot have map columns",
-        lambda: declared(foreign=True, fields={"notes": (hb.Columns[int, str], hb.columns("n", hb.Int32, hb.Text))}),
+        "An external table cannot have map columns",
+        lambda: declared(external=True, fields={"notes": (hb.Columns[int, str], hb.columns("n", hb.Int32, hb.Text))}),
     ),
     refused(
         hb.DeclarationError,

@@ -146,7 +146,7 @@ WORDS = hb.Dictionary("refusing_words", hb.UInt32)
             {"fields": {"w": (hb.Column[str], lambda: hb.column("w", WORDS))}},
             "A table with fields of a dictionary cannot be moved this way",
         ),
-        ({"foreign": True, "immutable": True}, "A table that other programs write cannot be moved"),
+        ({"external": True, "immutable": True}, "A table that other programs write cannot be moved"),
         ({"salt": hb.RandomSalt(4), "immutable": True}, "A table with a random salt cannot be moved this way"),
     ],
 )

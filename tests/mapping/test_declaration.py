@@ -513,9 +513,9 @@ def index_salt_by_another_field() -> None:
     with_index(hb.index("a", salt=hb.HashSalt(4, by=("j",))))
 
 
-@mistake("Indexes on a foreign table need @hb.model(immutable=True)")
-def foreign_index() -> None:
-    with_index(hb.index("a"), foreign=True)
+@mistake("Indexes on an external table need @hb.model(immutable=True)")
+def external_index() -> None:
+    with_index(hb.index("a"), external=True)
 
 
 @mistake("An index name must be an ASCII identifier", index="näme")

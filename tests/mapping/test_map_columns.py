@@ -126,7 +126,7 @@ MISTAKES: dict[str, tuple[Declaration, str]] = {
     "called self": (lambda: declared(self=(hb.columns("m"), TEXTS)), "cannot be called self"),
     "factory": (lambda: declared(m=(hb.columns("m", factory=lambda: {1: 2}), TEXTS)), "A map column of a new object is an empty"),
     "immutable": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"immutable": True}), "An immutable model cannot have map columns"),
-    "foreign": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"foreign": True}), "foreign table"),
+    "external": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"external": True}), "external table"),
     "family that ends": (
         lambda: declared(m=(hb.columns("m"), TEXTS), options={"family": hb.family("d", ttl=timedelta(days=1))}),
         "A model with map columns cannot have a family with a TTL",

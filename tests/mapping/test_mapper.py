@@ -45,14 +45,14 @@ class Loose:
     views: hb.Column[int] = hb.counter("v", family="x")
 
 
-@hb.model(table="foreign", foreign=True)
-class Foreign:
+@hb.model(table="external", external=True)
+class External:
     k: hb.Key[int] = hb.key(hb.UInt8)
     note: hb.Column[str | None] = hb.column("o", default=None)
     level: hb.Column[int] = hb.column("l", family="x")
 
 
-@hb.model(table="claimed", foreign=True, exists=hb.flag("e"))
+@hb.model(table="claimed", external=True, exists=hb.flag("e"))
 class Claimed:
     k: hb.Key[int] = hb.key(hb.UInt8)
     note: hb.Column[str | None] = hb.column("o", default=None)
@@ -151,8 +151,8 @@ def test_what_exists() -> None:
         (Flagged, False, {"note"}, (b"d:e", b"d:o")),
         (Flagged, False, set(), (b"d:e",)),
         (Loose, False, {"note"}, (b"d", b"x")),  # no column is in every row
-        (Foreign, False, None, (b"d:o", b"x:l")),
-        (Foreign, False, {"note"}, (b"d:o", b"x:l")),
+        (External, False, None, (b"d:o", b"x:l")),
+        (External, False, {"note"}, (b"d:o", b"x:l")),
         (Claimed, False, None, (b"d:e", b"d:o")),
     ],
 )

@@ -180,7 +180,7 @@ def test_the_schema_says_what_was_declared() -> None:
     assert schema.by_name["name"] == Field("name", "column", hb.Text, default=REQUIRED, family=b"d", qualifier=b"n")
     assert schema.by_name["amount"] == Field("amount", "column", hb.DecimalNumber, True, None, family=b"d", qualifier=b"a")
     assert schema.by_name["views"] == Field("views", "counter", hb.JavaLong, False, 0, family=b"d", qualifier=b"v")
-    assert (schema.immutable, schema.foreign, schema.exists) == (False, False, None)
+    assert (schema.immutable, schema.external, schema.exists) == (False, False, None)
 
 
 def test_only_models_have_a_schema() -> None:

@@ -33,7 +33,7 @@ WRONG: dict[str, tuple[str, Callable[[], object]]] = {
         lambda: declare(fields(), immutable=True),
     ),
     "random salt": ("RandomSalt|immutable", lambda: declare(fields(), salt=hb.RandomSalt(4))),
-    "foreign": ("foreign", lambda: declare(fields(), foreign=True)),
+    "external": ("external", lambda: declare(fields(), external=True)),
     "a family with a TTL": (
         "The families of a versioned model cannot have a TTL",
         lambda: declare(fields(), family=hb.family("d", ttl=timedelta(minutes=1))),

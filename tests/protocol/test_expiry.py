@@ -33,7 +33,7 @@ SOON = timedelta(milliseconds=700)
 LATER = timedelta(hours=1)
 
 
-@hb.model(table="slips", family="d", foreign=True)
+@hb.model(table="slips", family="d", external=True)
 class Slip:
     """In a table that others write too."""
 
@@ -327,7 +327,7 @@ def test_an_immutable_row_that_expires_is_read_first(bed: TimedBed) -> None:
 
 
 @lives_for(SOON.total_seconds())
-def test_a_foreign_table_keeps_what_the_model_does_not_map(bed: TimedBed) -> None:
+def test_a_external_table_keeps_what_the_model_does_not_map(bed: TimedBed) -> None:
     session = bed.use(Slip)
     bed.store.put("slips", [Put(b"a", {b"d:other": b"theirs", b"d:p": b"x"})])
     session.add(Slip(name="a", page="y"), ttl=SOON)

@@ -35,19 +35,19 @@ def model(name: str, *, required: type | None, flag: bool = False, **options: An
 NUMBER = model("gu_number", required=int)
 TEXT = model("gu_text", required=str)
 FLAG = model("gu_flag", required=int, flag=True)
-FOREIGN = model("gu_foreign", required=int, foreign=True)
+EXTERNAL = model("gu_external", required=int, external=True)
 NOTHING = model("gu_nothing", required=None)
-MODELS = (NUMBER, TEXT, FLAG, FOREIGN, NOTHING)
+MODELS = (NUMBER, TEXT, FLAG, EXTERNAL, NOTHING)
 
 
 def value(made: Any, number: int) -> Any:
     """A value of the column m."""
-    return number if made in (NUMBER, FLAG, FOREIGN) else str(number)
+    return number if made in (NUMBER, FLAG, EXTERNAL) else str(number)
 
 
 def use(bed: Bed, made: Any) -> hb.Session:
-    if made is FOREIGN and "gu_foreign" not in bed.store.tables():
-        bed.store.create_table("gu_foreign", [Family(b"d")])
+    if made is EXTERNAL and "gu_external" not in bed.store.tables():
+        bed.store.create_table("gu_external", [Family(b"d")])
     return bed.use(made)
 
 
@@ -181,7 +181,7 @@ def test_a_row_from_before_the_flag_is_put_whole(bed: Bed) -> None:
 
 
 def test_where_other_programs_write_a_row_without_a_required_cell_is_not_emptied(bed: Bed) -> None:
-    made = model("gu_theirs", required=None, foreign=True)
+    made = model("gu_theirs", required=None, external=True)
     if "gu_theirs" not in bed.store.tables():
         bed.store.create_table("gu_theirs", [Family(b"d")])
     session = bed.use(made)

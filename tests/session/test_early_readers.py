@@ -390,9 +390,9 @@ def test_it_prepends_before_the_first_row_that_is_there() -> None:
         assert early.prepend(new, topic="a", text=2).number == 199
 
 
-def test_a_foreign_model_reads_a_table_that_has_an_index() -> None:
+def test_a_external_model_reads_a_table_that_has_an_index() -> None:
     table, _, late = early_and_late("plain", "gone", "stays")
-    foreign = hb.model(table=hb.schema_of(table.new).table, family="d", foreign=True)(
+    external = hb.model(table=hb.schema_of(table.new).table, family="d", external=True)(
         type("Theirs", (), {
             "group": hb.key(), "name": hb.key(), "rank": hb.column("r", hb.UInt8), "note": hb.column("n", default=None),
             "__annotations__": {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int], "note": hb.Column[str | None]},
@@ -400,7 +400,7 @@ def test_a_foreign_model_reads_a_table_that_has_an_index() -> None:
     )  # fmt: skip
     late.delete_key(table.new, group="g", name="gone")
     late.commit()
-    for way, found in read(late, foreign, ["gone", "stays"]):
+    for way, found in read(late, external, ["gone", "stays"]):
         assert found == dict(read(late, table.new, ["gone", "stays"]))[way], way
 
 

@@ -96,7 +96,7 @@ def test_a_unique_value_may_end_in_zero(atomic_bed: Bed) -> None:
         session.commit()
 
 
-@hb.model(table="theirs", foreign=True)
+@hb.model(table="theirs", external=True)
 class Theirs:
     digest: hb.Key[bytes] = hb.key(hb.Bytes(4))
     kind: hb.Column[bytes] = hb.column("k", hb.Bytes(2))

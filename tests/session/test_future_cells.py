@@ -54,8 +54,8 @@ class Families:
     hits: hb.Column[int] = hb.counter("h", family="c")
 
 
-@hb.model(table="future_foreign", family="d", foreign=True)
-class Foreign:
+@hb.model(table="future_external", family="d", external=True)
+class External:
     k: hb.Key[str] = hb.key()
     m: hb.Column[int] = hb.column("m")
     hits: hb.Column[int] = hb.counter("h")
@@ -77,7 +77,7 @@ class Versioned:
     version: hb.Column[int] = hb.version()
 
 
-UNINDEXED = (Tall, Flag, Wide, Families, Foreign)
+UNINDEXED = (Tall, Flag, Wide, Families, External)
 each_model = pytest.mark.parametrize("model", UNINDEXED, ids=lambda model: model.__name__)
 
 
@@ -455,7 +455,7 @@ def test_what_follows_a_ttl_over_a_cell_that_is_ahead_is_not_hidden(bed: Bed) ->
     assert session.get(Expiring, k="a") is None
 
 
-@pytest.mark.parametrize("model", [Tall, Foreign], ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", [Tall, External], ids=lambda model: model.__name__)
 def test_the_server_is_not_asked_for_its_time_where_no_cell_is_ahead(bed: Bed, model: Any) -> None:
     session = bed.use(model)
     session.add(made(model))
@@ -492,7 +492,7 @@ class SeenMap:
     tags: hb.Columns[str, int] = hb.columns("t:")
 
 
-@hb.model(table="future_seen_foreign", family="d", foreign=True, blind_puts=False)
+@hb.model(table="future_seen_external", family="d", external=True, blind_puts=False)
 class SeenForeign:
     k: hb.Key[str] = hb.key()
     m: hb.Column[int] = hb.column("m")

@@ -76,8 +76,8 @@ class Beside(Keys):
     version: hb.Column[int] = hb.version()
 
 
-@hb.model(table="joined_foreign", family="d", foreign=True)
-class Foreign(Keys):
+@hb.model(table="joined_external", family="d", external=True)
+class External(Keys):
     text: hb.Column[str | None] = hb.column("m", default=None)
     more: hb.Column[str | None] = hb.column("z", default=None)
 
@@ -230,13 +230,13 @@ def test_groups_in_every_store(atomic_bed: Bed) -> None:
 
 def test_cells_of_other_programs_stay_with_their_object(bed: Bed) -> None:
     """Of two objects, the names of the cells joined are those that the first would have with the aliases of the one before."""
-    session = bed.use(Foreign)
+    session = bed.use(External)
 
     def column(label: str, alias: bytes) -> bytes:
         return b"d:" + label.encode() + b"\x00\x01" + alias
 
     cells = [("A", b"m", b"1"), ("A", b"z", b"2"), ("Xd:Y", b"md:X", b"3"), ("Y", b"z", b"4")]
-    bed.store.put("joined_foreign", [Put(b"o", {column(label, alias): value for label, alias, value in cells})])
-    found = [(obj.label, obj.text, obj.more) for obj in session.query(Foreign).where(Foreign.owner == "o")]
+    bed.store.put("joined_external", [Put(b"o", {column(label, alias): value for label, alias, value in cells})])
+    found = [(obj.label, obj.text, obj.more) for obj in session.query(External).where(External.owner == "o")]
     assert found == [("A", "1", "2"), ("Y", None, "4")]
-    assert session.get(Foreign, owner="o", label="Y") == Foreign(owner="o", label="Y", more="4")
+    assert session.get(External, owner="o", label="Y") == External(owner="o", label="Y", more="4")

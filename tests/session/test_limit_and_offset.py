@@ -52,7 +52,7 @@ def store(request: pytest.FixtureRequest, local_hbase: Any) -> Iterator[hb.Store
 def declared(table: str, *, own: bool) -> Any:
     """The Java program's layout; in a table of its own with an index."""
 
-    @hb.model(table=table, family="content", foreign=not own)
+    @hb.model(table=table, family="content", external=not own)
     class Action:
         user_id: hb.Key[int] = hb.key(hb.UInt32)
         at: hb.Key[datetime] = hb.key(hb.ReverseStamp)

@@ -31,7 +31,7 @@ WORDS = ("a", "b", "c")
 def declare(**options: Any) -> type[Any]:
     """A model of a table that others fill."""
 
-    @hb.model(table=f"given-{uuid4().hex[:10]}", family="d", foreign=True, immutable=True, **options)
+    @hb.model(table=f"given-{uuid4().hex[:10]}", family="d", external=True, immutable=True, **options)
     class Given:
         name: hb.Key[str] = hb.key()
         topic: hb.Column[str] = hb.column("t")
@@ -227,7 +227,7 @@ def test_an_index_is_built_while_others_and_this_library_write(bed: Bed, given_m
 def test_entries_stay_where_rows_end_by_their_family() -> None:
     """The server gives the rows their times, so that entries of the same TTL might end before them."""
 
-    @hb.model(table="brief", family=hb.family("d", ttl=timedelta(seconds=60)), foreign=True, immutable=True)
+    @hb.model(table="brief", family=hb.family("d", ttl=timedelta(seconds=60)), external=True, immutable=True)
     class Brief:
         name: hb.Key[str] = hb.key()
         topic: hb.Column[str] = hb.column("t")
@@ -245,7 +245,7 @@ def test_what_cannot_be_is_refused(bed: Bed, given_model: Any) -> None:
     table = hb.schema_of(given_model).table
     with pytest.raises(hb.DeclarationError, match="immutable"):
 
-        @hb.model(table=table, family="d", foreign=True)
+        @hb.model(table=table, family="d", external=True)
         class Changing:
             name: hb.Key[str] = hb.key()
             topic: hb.Column[str] = hb.column("t")
@@ -259,8 +259,8 @@ def test_what_cannot_be_is_refused(bed: Bed, given_model: Any) -> None:
 
         by_topic = hb.index("topic")
 
-    @hb.model(table=f"own-{table}", family="d", foreign=True, immutable=True)
-    class Foreign:
+    @hb.model(table=f"own-{table}", family="d", external=True, immutable=True)
+    class External:
         name: hb.Key[str] = hb.key()
         topic: hb.Column[str] = hb.column("t")
 
@@ -269,9 +269,9 @@ def test_what_cannot_be_is_refused(bed: Bed, given_model: Any) -> None:
     hb.create_tables(bed.store, Own)
     try:
         with pytest.raises(hb.SchemaMismatch, match="system cells"):
-            hb.create_tables(bed.store, Foreign)
+            hb.create_tables(bed.store, External)
         with pytest.raises(hb.SchemaMismatch, match="system cells"):
-            open_session(bed.store).query(Foreign).where(Foreign.topic == "a").all()
+            open_session(bed.store).query(External).where(External.topic == "a").all()
     finally:
         hb.drop_tables(bed.store, Own)
 

@@ -466,20 +466,20 @@ def test_columns_that_the_model_does_not_declare_move_too(atomic_bed: Bed) -> No
     assert _without_stamps(atomic_bed.store, "rekeyed_short") == {b"b": {b"d:s": hb.Int64.encode(1), b"d:other": b"!"}}
 
 
-@hb.model(table="rekeyed_foreign", family="d", foreign=True)
-class Foreign:
+@hb.model(table="rekeyed_external", family="d", external=True)
+class External:
     """A table that others write."""
 
     name: hb.Key[str] = hb.key()
     size: hb.Column[int] = hb.column("s")
 
 
-def test_of_a_foreign_table_the_columns_of_the_model_move(atomic_bed: Bed) -> None:
+def test_of_a_external_table_the_columns_of_the_model_move(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Short)
-    atomic_bed.store.create_table("rekeyed_foreign", [hb.store.Family(b"d")])
-    atomic_bed.store.put("rekeyed_foreign", [Put(b"a", {b"d:s": hb.Int64.encode(1), b"d:other": b"!"})])
-    assert session.rekey(Foreign(name="a", size=0), name="b") == Foreign(name="b", size=1)
-    assert _without_stamps(atomic_bed.store, "rekeyed_foreign") == {b"a": {b"d:other": b"!"}, b"b": {b"d:s": hb.Int64.encode(1)}}
+    atomic_bed.store.create_table("rekeyed_external", [hb.store.Family(b"d")])
+    atomic_bed.store.put("rekeyed_external", [Put(b"a", {b"d:s": hb.Int64.encode(1), b"d:other": b"!"})])
+    assert session.rekey(External(name="a", size=0), name="b") == External(name="b", size=1)
+    assert _without_stamps(atomic_bed.store, "rekeyed_external") == {b"a": {b"d:other": b"!"}, b"b": {b"d:s": hb.Int64.encode(1)}}
 
 
 @hb.model(table="rekeyed_random", family="d", immutable=True, salt=hb.RandomSalt(2))

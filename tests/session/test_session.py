@@ -337,7 +337,7 @@ def test_delete_under_a_random_salt_empties_every_bucket_and_the_index(bed: Bed)
     assert session.query(Hit).allow_full_scan().all() == []
 
 
-def test_delete_spares_what_the_model_of_a_foreign_table_does_not_map(bed: Bed) -> None:
+def test_delete_spares_what_the_model_of_a_external_table_does_not_map(bed: Bed) -> None:
     session = bed.use(Legacy)
     session.add(Legacy(code="x", when=5, title="t", tag="g"))
     session.commit()

@@ -101,7 +101,7 @@ KINDS: Mapping[str, Kind] = {
         kind("flag", exists=hb.flag("e")),
         kind("counted", counter=True, exists=hb.flag("e")),
         kind("counter", counter=True),
-        kind("foreign", foreign=True),
+        kind("external", external=True),
         kind("nothing", number=False, required=False),
         kind("blank", number=False, required=False, null=None),
         kind("families", family="x"),

@@ -93,7 +93,7 @@ DEEDS: Mapping[str, Deed] = {
             lambda of, state, n: _increment(of, state),
             lambda of: of.counter,
         ),
-        Deed("rekey", _rekey_now, lambda of, state, n: _rekey(of, state), lambda of: _insertable(of) and not of.schema.foreign),
+        Deed("rekey", _rekey_now, lambda of, state, n: _rekey(of, state), lambda of: _insertable(of) and not of.schema.external),
         *MAP_DEEDS,
         *GROUP_DEEDS,
         *PREPEND_DEEDS,

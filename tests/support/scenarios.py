@@ -234,7 +234,7 @@ SCENARIOS: dict[str, Scenario] = {
         [Flagged(name="a", text="t"), Flagged(name="b")],
         [lambda s: s.add(Flagged(name="c")), lambda s: s.delete(Flagged(name="a"))],
     ),
-    "foreign": Scenario(
+    "external": Scenario(
         Legacy,
         [Legacy(code="a", when=1, title="t", tag="g")],
         [lambda s: s.add(Legacy(code="b", when=1, title="u", tag="g")), lambda s: s.delete_key(Legacy, code="a", when=1)],

@@ -103,7 +103,7 @@ class Pair:
             and found == state
         ):
             return True  # the claim of the first one stands until its grace time is over
-        if of.schema.foreign and hb.RowExists in self.errors and found.keys() == {"k"}:
+        if of.schema.external and hb.RowExists in self.errors and found.keys() == {"k"}:
             return True  # without a mark of its own an insert does not know its row again once another call has changed it
         rest = without(state, "k")
         for at in (0, 1):

@@ -245,14 +245,14 @@ def test_the_life_of_index_entries_changes_with_that_of_rows(empty: Bed, before:
     assert order == ([f"{TABLE}.by_tag", TABLE, TABLE] if longer else [TABLE, TABLE, f"{TABLE}.by_tag"]), "entries outlive rows"
 
 
-def test_a_foreign_table_keeps_a_life_that_the_model_does_not_name() -> None:
+def test_a_external_table_keeps_a_life_that_the_model_does_not_name() -> None:
     with hb.connect("memory:") as store:
         store.create_table(TABLE, [hb.Family(b"d", ttl=60), hb.Family(b"t")])
-        foreign = declare(foreign=True)
-        assert told(hb.diff(store, foreign)) == [("hbmodel", "registry table", "safe"), (TABLE, "registry entry of family d", "safe")]
-        hb.create_tables(store, foreign)
-        assert not hb.diff(store, foreign)
-        assert told(hb.diff(store, declare(foreign=True, family=hb.family("d", ttl=HOUR)))) == [(TABLE, "family d ttl", "safe")]
+        external = declare(external=True)
+        assert told(hb.diff(store, external)) == [("hbmodel", "registry table", "safe"), (TABLE, "registry entry of family d", "safe")]
+        hb.create_tables(store, external)
+        assert not hb.diff(store, external)
+        assert told(hb.diff(store, declare(external=True, family=hb.family("d", ttl=HOUR)))) == [(TABLE, "family d ttl", "safe")]
         assert told(hb.diff(store, declare())) == [(TABLE, "family d ttl", "safe")]
 
 

@@ -75,7 +75,7 @@ def test_an_index_is_dropped_where_it_lives() -> None:
 
 @pytest.mark.parametrize("registered", [True, False])
 def test_a_table_of_other_programs_stays(registered: bool) -> None:
-    @hb.model(table="theirs", family="info", foreign=True)
+    @hb.model(table="theirs", family="info", external=True)
     class Theirs:
         name: hb.Key[str] = hb.key()
         city: hb.Column[str] = hb.column("c")

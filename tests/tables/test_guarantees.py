@@ -21,7 +21,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "last write wins": {},
     "immutable": {"immutable": True},
     "versioned": {},
-    "foreign": {"foreign": True, "immutable": True},
+    "external": {"external": True, "immutable": True},
 }
 
 
@@ -60,10 +60,10 @@ def test_each_kind_of_model_gives_what_the_table_says(kind: str, limited: bool) 
     model = declare(kind)
     table = hb.schema_of(model).table
     with EmbeddedStore(None) as inner:
-        if kind == "foreign":
+        if kind == "external":
             inner.create_table(table, [Family(b"d")])
         hb.create_tables(inner, model)
-        if kind == "foreign":
+        if kind == "external":
             hb.build_index(inner, model, "by_topic", times=TIMES)
         with open_session(inner) as session:
             session.add_all(model(name=name, topic="t", note=1) for name in "abcd")
@@ -74,7 +74,7 @@ def test_each_kind_of_model_gives_what_the_table_says(kind: str, limited: bool) 
         assert (query.explain().covering == "verified") is (kind in {"immutable", "versioned"})
         store.told()
         assert len(query.all()) == 5
-        assert (f"get {table}" in store.told()) is (kind in {"last write wins", "foreign"})
+        assert (f"get {table}" in store.told()) is (kind in {"last write wins", "external"})
 
         session = open_session(store)
         if limited:
@@ -107,7 +107,7 @@ def test_each_kind_of_model_gives_what_the_table_says(kind: str, limited: bool) 
             with pytest.raises(hb.CapabilityError):
                 hb.purge_rows(store, model, times=TIMES)
         else:
-            assert hb.purge_rows(store, model, times=TIMES) == (0 if kind == "foreign" else 1)
+            assert hb.purge_rows(store, model, times=TIMES) == (0 if kind == "external" else 1)
             assert hb.row_key(model, name="a") not in cells_of(inner, table)
 
 

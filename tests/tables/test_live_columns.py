@@ -67,11 +67,11 @@ def test_a_column_that_was_blanked_or_deleted_is_held_no_longer() -> None:
         assert not hb.diff(store, ONE)
 
 
-def test_a_foreign_table_may_hold_any_columns() -> None:
+def test_a_external_table_may_hold_any_columns() -> None:
     with fresh(BOTH) as store:
         with hb.Session(store) as session:
             session.add(BOTH(key="one", a="x", b="y"))
-        assert not hb.diff(store, with_columns("a", foreign=True))
+        assert not hb.diff(store, with_columns("a", external=True))
 
 
 @pytest.mark.parametrize("number", [0, 5, 1_500])
