@@ -63,7 +63,7 @@ class Order:
     reference: hb.Column[str] = hb.column("r")  # from the payment service
     total: hb.Column[Decimal] = hb.column("t")
     state: hb.Column[State] = hb.column("s", default=State.OPEN)
-    lines: hb.Columns[str, Line] = hb.columns("l", value=hb.Json(Line), factory=dict)  # by article
+    lines: hb.Map[str, Line] = hb.map_column("l", value=hb.Json(Line), factory=dict)  # by article
     version: hb.Column[int] = hb.version()
 
     by_customer = hb.index("customer", hb.desc("placed"))
@@ -95,7 +95,7 @@ def adding(number: int, article: str) -> Callable[[hb.Session], Order]:
 
     def change(session: hb.Session) -> Order:
         order = session.query(Order).where(Order.number == number).one()
-        line = session.columns(Order.lines, number=number).get(article) or Line(0, PRICES[article])
+        line = session.entries(Order.lines, number=number).get(article) or Line(0, PRICES[article])
         line = attrs.evolve(line, quantity=line.quantity + 1)
         return session.update(order, total=order.total + line.price, lines={article: line})
 

@@ -33,7 +33,7 @@ class Post:
     number: hb.Key[int] = hb.key(hb.UInt32)
     author: hb.Column[str] = hb.column("a")
     views: hb.Column[int] = hb.counter("v")
-    marks: hb.Columns[str, int] = hb.columns("m")
+    marks: hb.Map[str, int] = hb.map_column("m")
 
     by_author = hb.index("author")
 
@@ -118,7 +118,7 @@ def move_posts(console: Console, store: hb.Store, session: hb.Session) -> None:
     check("posts on the old board", session.query(Post).where(Post.board == "news").count(), 0)
     by_author = [post.board for post in session.query(Post).where(Post.author == "author 1")]
     check("posts of an author", by_author, ["archive"] * (POSTS // 4))
-    check("marks", dict(session.columns(Post.marks, board="archive", number=7)), {"ann": 2, "bob": 1})
+    check("marks", dict(session.entries(Post.marks, board="archive", number=7)), {"ann": 2, "bob": 1})
 
 
 def rename_member(console: Console, session: hb.Session) -> None:

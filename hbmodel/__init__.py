@@ -106,13 +106,13 @@ from hbmodel.mapping.families import family
 from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, each, flag, index, key, version
 from hbmodel.mapping.key_cost import Description, describe
 from hbmodel.mapping.map_columns import NotLoaded
-from hbmodel.mapping.map_declaration import Columns, MapColumns, columns
+from hbmodel.mapping.map_declaration import Map, MapExpression, map_column
 from hbmodel.mapping.model import mixin, model
 from hbmodel.mapping.predicates import Ordering, Predicate
 from hbmodel.mapping.raw_access import decode, row_key
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.protocol.writes import Outcome
-from hbmodel.query.column_slice import ColumnSlice
+from hbmodel.query.map_slice import MapSlice
 from hbmodel.query.downsample import TimeSpan, downsample
 from hbmodel.query.explanation import Explanation, Slices
 from hbmodel.query.paging import Page
@@ -158,8 +158,8 @@ __all__ = [
     "ClockError",
     "Codec",
     "Column",
-    "ColumnSlice",
-    "Columns",
+    "MapSlice",
+    "Map",
     "ComputedFieldError",
     "ConditionFailed",
     "ConflictError",
@@ -217,7 +217,7 @@ __all__ = [
     "Key",
     "KeyTooLong",
     "LocalHBaseError",
-    "MapColumns",
+    "MapExpression",
     "Migration",
     "MigrationError",
     "MigrationProgress",
@@ -294,7 +294,7 @@ __all__ = [
     "build_index",
     "check_regions",
     "column",
-    "columns",
+    "map_column",
     "computed",
     "connect",
     "counter",

@@ -32,7 +32,7 @@ class NotLoadedType:
 
     def _refuse(self, *_: object) -> NoReturn:
         raise SessionError(
-            "The map column was not read with its object: add .load(Model.field) to the query, or read entries with session.columns()."
+            "The map column was not read with its object: add .load(Model.field) to the query, or read entries with session.entries()."
         )
 
     __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = _refuse
@@ -159,7 +159,7 @@ class MapField:
 def checked_values(of: MapField, entries: object) -> Mapping[Any, Any]:
     """Entries to put, none of them removed; raises `EncodingError`."""
     if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
-        raise EncodingError("A map column cannot hold None: remove entries with session.remove_columns().", field=of.name)
+        raise EncodingError("A map column cannot hold None: remove entries with session.remove_entries().", field=of.name)
     return entries  # type: ignore[return-value]  # `MapField.cells` refuses what is no mapping
 
 

@@ -24,8 +24,8 @@ LONGEST_NAME = 100
 
 
 @frozen(eq=False, repr=False, order=False)
-class MapColumns(Generic[K, V]):
-    """A map column as an attribute of the model class, for `Session.columns` and similar methods.
+class MapExpression(Generic[K, V]):
+    """A map column as an attribute of the model class, for `Session.entries` and similar methods.
 
     Attributes:
         of: the declared map column.
@@ -42,7 +42,7 @@ class MapColumns(Generic[K, V]):
         return hash((self.model, self.of.name))
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise QueryError("A map column cannot be compared: read its entries with session.columns().", field=self.of.name)
+        raise QueryError("A map column cannot be compared: read its entries with session.entries().", field=self.of.name)
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __contains__ = __iter__ = __getitem__ = _refuse
 
@@ -50,17 +50,17 @@ class MapColumns(Generic[K, V]):
         between = startswith = in_ = is_ = contains = desc = asc = _refuse
 
 
-class Columns(Generic[K, V]):
-    """The annotation of a map column: a `MapColumns` on the class, a dictionary on an instance.
+class Map(Generic[K, V]):
+    """The annotation of a map column: a `MapExpression` on the class, a dictionary on an instance.
 
     In an object that was read without its entries it is `NotLoaded`.
     """
 
-    def __init__(self, expression: MapColumns[K, V]) -> None:
+    def __init__(self, expression: MapExpression[K, V]) -> None:
         self._expression = expression
 
     @overload
-    def __get__(self, instance: None, owner: type[Any]) -> MapColumns[K, V]: ...
+    def __get__(self, instance: None, owner: type[Any]) -> MapExpression[K, V]: ...
     @overload
     def __get__(self, instance: object, owner: type[Any]) -> dict[K, V]: ...
     def __get__(self, instance: object, owner: type[Any]) -> Any:
@@ -73,7 +73,7 @@ class Columns(Generic[K, V]):
 
 @frozen
 class MapSpec:
-    """The return value of `columns` before the decorator resolves it."""
+    """The return value of `map_column` before the decorator resolves it."""
 
     alias: str | None
     key: Codec[Any] | None
@@ -82,7 +82,7 @@ class MapSpec:
 
 
 @overload
-def columns(
+def map_column(
     alias: str | None,
     /,
     key: Codec[K],
@@ -90,9 +90,9 @@ def columns(
     *,
     family: str | None = None,
     factory: Callable[[], dict[Any, Any]] = ...,
-) -> Columns[K, V]: ...
+) -> Map[K, V]: ...
 @overload
-def columns(
+def map_column(
     alias: str | None = None,
     /,
     key: Codec[Any] | None = None,
@@ -101,7 +101,7 @@ def columns(
     family: str | None = None,
     factory: Callable[[], dict[Any, Any]] = ...,
 ) -> Any: ...
-def columns(
+def map_column(
     alias: str | None = None,
     /,
     key: Codec[Any] | None = None,
@@ -112,13 +112,13 @@ def columns(
 ) -> Any:
     """Declares a map column: each entry is a separate cell, sorted by its key, and there may be millions of them.
 
-    Entries are read by `Session.columns` and changed by `Session.put_columns` and `remove_columns`; `add` and `update` merge their
+    Entries are read by `Session.entries` and changed by `Session.put_entries` and `remove_entries`; `add` and `update` merge their
     entries into the existing ones.
 
     Args:
         alias: the prefix of the qualifiers of all entries; by default the attribute's name. No other alias of the family may begin
             with it, and it may not begin with another one.
-        key: codec of the keys; by default the codec for the annotation, `hb.Columns[str, int]` or `dict[str, int]`.
+        key: codec of the keys; by default the codec for the annotation, `hb.Map[str, int]` or `dict[str, int]`.
         value: codec of the values, likewise.
         family: column family; by default the model's.
         factory: for type checkers: `factory=dict` declares that the constructor argument is optional. New objects have an empty
@@ -152,9 +152,9 @@ def resolve_map(
     Raises:
         DeclarationError: the annotation or a codec is not valid here, or the name is too long.
     """
-    if typing.get_origin(hint) not in {Columns, dict} or len(typing.get_args(hint)) != 2:
+    if typing.get_origin(hint) not in {Map, dict} or len(typing.get_args(hint)) != 2:
         raise mistake(
-            "A map column must be annotated hb.Columns[...] or dict[...], with the types of keys and values.", annotation=repr(hint)
+            "A map column must be annotated hb.Map[...] or dict[...], with the types of keys and values.", annotation=repr(hint)
         )
     if len(name.encode()) > LONGEST_NAME:
         raise mistake("The name of a map column must be at most 100 bytes long.", length=len(name.encode()))
@@ -192,7 +192,7 @@ def map_of(schema: TableSchema, of: object) -> MapField:
         QueryError: the argument is something else.
         UnknownField: it belongs to another model.
     """
-    if not isinstance(of, MapColumns):
+    if not isinstance(of, MapExpression):
         raise QueryError("Give a map column as an attribute of the model class: Model.field.", table=schema.table, found=type(of).__name__)
     if schema.maps_by_name.get(of.of.name) is not of.of:
         raise UnknownField("The map column belongs to another model: give one of this model.", table=schema.table, field=of.of.name)

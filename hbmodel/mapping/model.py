@@ -24,7 +24,7 @@ from hbmodel.mapping.fields import Column, FieldSpec, FlagSpec, Key, column, cou
 from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.key_order import in_key_order
 from hbmodel.mapping.map_columns import MapField
-from hbmodel.mapping.map_declaration import Columns, MapColumns, MapSpec, columns, resolve_map
+from hbmodel.mapping.map_declaration import Map, MapExpression, MapSpec, map_column, resolve_map
 from hbmodel.mapping.model_options import ModelOptions, check_options
 from hbmodel.mapping.names import as_qualifier, is_field_name
 from hbmodel.mapping.replaced import earlier_layout
@@ -37,7 +37,7 @@ Declared = FieldSpec | IndexSpec | ComputedSpec | MapSpec
 """What the functions that declare return."""
 
 
-@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, columns, counter, version))
+@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, map_column, counter, version))
 def model(
     misplaced: None = None,
     /,
@@ -109,7 +109,7 @@ def model(
             descriptor = Key if declared.is_key else Column
             setattr(made, declared.name, descriptor(FieldExpression(of=declared, model=made.__name__)))
         for entries in schema.maps:
-            setattr(made, entries.name, Columns(MapColumns[Any, Any](entries, made)))
+            setattr(made, entries.name, Map(MapExpression[Any, Any](entries, made)))
         for of in schema.computed:
             setattr(made, of.name, Computed(FieldExpression(of=of, model=made.__name__)))
         for name in indexes:
@@ -124,7 +124,7 @@ def model(
 def mixin(cls: C, /) -> C: ...
 @overload
 def mixin(*, frozen: bool = False) -> Callable[[C], C]: ...
-@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, columns, counter, version))
+@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, map_column, counter, version))
 def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
     """Marks a class whose fields and indexes several models inherit.
 
@@ -182,7 +182,7 @@ def _fields(
             raise DeclarationError("A computed field must be declared without an annotation.", model=cls.__name__, field=name)
         if name not in specs and not is_class_var(hint):
             raise DeclarationError(
-                "An annotated attribute must be declared with hb.key, hb.column, hb.columns, hb.counter or hb.version (or be a ClassVar).",
+                "An annotated attribute must be declared with hb.key, hb.column, hb.map_column, hb.counter or hb.version (or be a ClassVar).",
                 model=cls.__name__, field=name,
             )  # fmt: skip
     fields = [_resolve(cls, name, spec, hints.get(name), options) for name, spec in specs.items() if isinstance(spec, FieldSpec)]

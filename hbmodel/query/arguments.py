@@ -6,7 +6,7 @@ from typing import Final, SupportsIndex
 
 from hbmodel.errors import QueryError, UnknownField
 from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.map_declaration import MapColumns
+from hbmodel.mapping.map_declaration import MapExpression
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.store.checks.numbers import whole_number
@@ -35,8 +35,8 @@ def given_token(after: str | None, before: str | None) -> tuple[str | None, bool
 
 def field_of(part: object) -> Field:
     """The field of an expression; raises `QueryError` for anything else."""
-    if isinstance(part, MapColumns):
-        raise QueryError("A map column is read by load(), or by session.columns().", field=part.of.name)
+    if isinstance(part, MapExpression):
+        raise QueryError("A map column is read by load(), or by session.entries().", field=part.of.name)
     if not isinstance(part, FieldExpression):
         raise QueryError(
             "Give fields as attributes of the model class: Model.field, or Model.field.desc() in an order.", found=type(part).__name__

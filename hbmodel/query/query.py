@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import NoResultFound, QueryError, MultipleResultsFound
 from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.map_declaration import MapColumns, map_of
+from hbmodel.mapping.map_declaration import MapExpression, map_of
 from hbmodel.mapping.predicates import Ordering, Predicate
 from hbmodel.mapping.schema import PRIMARY, Field, Index
 from hbmodel.query.arguments import NO_FORMER_ENTRIES, NO_FORMER_MAPS, check_field, check_own, field_of, given_token, whole
@@ -232,7 +232,7 @@ class Query(Generic[R_co]):
             raise QueryError("load() reads whole objects: leave out select().", table=schema.table)
         return self._of(evolve(self.terms, selection=chosen))
 
-    def load(self, *maps: MapColumns[Any, Any] | Mapping[Any, Any]) -> Query[R_co]:
+    def load(self, *maps: MapExpression[Any, Any] | Mapping[Any, Any]) -> Query[R_co]:
         """Reads these map columns with the objects, with all of their entries; without it they are `NotLoaded`.
 
         Raises:

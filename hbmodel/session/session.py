@@ -24,7 +24,7 @@ from hbmodel.query.terms import QueryTerms
 from hbmodel.session.batches import Pending
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
 from hbmodel.session.cell_versions import CellVersionCalls, asks_as_of
-from hbmodel.session.columns import MapColumnCalls
+from hbmodel.session.map_entries import MapEntryCalls
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.increment import increment
@@ -52,7 +52,7 @@ T = TypeVar("T")
 log = logging.getLogger("hbmodel")
 
 
-class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
+class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
     """Reads and writes objects of a store.
 
     Writes are pending until `commit()`; reads never see pending writes. As a context manager, a session commits on a clean exit and

@@ -27,7 +27,7 @@ class Ledger:
 
     name: hb.Key[str] = hb.key()
     tag: hb.Column[str] = hb.column("t")
-    lines: hb.Columns[str, str] = hb.columns("l", factory=dict)
+    lines: hb.Map[str, str] = hb.map_column("l", factory=dict)
     version: hb.Column[int] = hb.version()
 
     by_tag = hb.index("tag")
@@ -39,7 +39,7 @@ class Folio:
 
     name: hb.Key[str] = hb.key(part="column")
     tag: hb.Column[str] = hb.column("t")
-    lines: hb.Columns[str, str] = hb.columns("l", factory=dict)
+    lines: hb.Map[str, str] = hb.map_column("l", factory=dict)
     version: hb.Column[int] = hb.version()
 
     by_tag = hb.index("tag")
@@ -52,7 +52,7 @@ class Tally:
     name: hb.Key[str] = hb.key()
     tag: hb.Column[str] = hb.column("t")
     note: hb.Column[str | None] = hb.column("n", default=None)
-    lines: hb.Columns[str, str] = hb.columns("l", factory=dict)
+    lines: hb.Map[str, str] = hb.map_column("l", factory=dict)
     version: hb.Column[int] = hb.version()
 
     by_tag = hb.index("tag", covers=("note",))

@@ -12,7 +12,7 @@ from attrs import frozen
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
-from hbmodel.query.column_slice import ColumnSlice, EntryReader
+from hbmodel.query.map_slice import MapSlice, EntryReader
 from hbmodel.session.map_writes import Removed
 from hbmodel.store import Family, Put
 from hbmodel.store.embedded import EmbeddedStore
@@ -30,7 +30,7 @@ class Sheet:
     name: hb.Key[str] = hb.key()
     tag: hb.Column[str] = hb.column("t")
     note: hb.Column[str | None] = hb.column("n", default=None)
-    lines: hb.Columns[str, str] = hb.columns("l", factory=dict)
+    lines: hb.Map[str, str] = hb.map_column("l", factory=dict)
 
     by_tag = hb.index("tag")
 
@@ -42,7 +42,7 @@ class Leaf:
     name: hb.Key[str] = hb.key(part="column")
     tag: hb.Column[str] = hb.column("t")
     note: hb.Column[str | None] = hb.column("n", default=None)
-    lines: hb.Columns[str, str] = hb.columns("l", factory=dict)
+    lines: hb.Map[str, str] = hb.map_column("l", factory=dict)
 
     by_tag = hb.index("tag")
 
@@ -134,7 +134,7 @@ CAREFUL = Reading()
 
 @once
 def entry_reader(model: Any, reading: Reading = CAREFUL, page: int = 2) -> Callable[[], Steps]:
-    """Reads all entries of the object `k`, page by page, as `Session.columns` does.
+    """Reads all entries of the object `k`, page by page, as `Session.entries` does.
 
     Of a read of a page first comes whether the object is there, then the cells of the row, by the shipped slice of them.
     """
@@ -170,7 +170,7 @@ def _page(model: Any, reader: type[EntryReader], cells: tuple[Any, ...], after: 
         row, prefix = (place_of(model, "k"), b"") if schema.wide is None else schema.wide.form.cut(place_of(model, "k"))
         if cells:
             store.put(schema.table, [Put(row, {column[:2] + prefix + column[2:]: value for column, _, value in cells})])
-        found = ColumnSlice[Any, Any](reader(store, schema, schema.maps[0], place_of(model, "k"), lambda: True)).page(size, after)
+        found = MapSlice[Any, Any](reader(store, schema, schema.maps[0], place_of(model, "k"), lambda: True)).page(size, after)
     return tuple(found.items), found.next_token
 
 

@@ -22,7 +22,7 @@ from tests.support.models import Order, Person, Sample, day, order
 class Noted:
     name: hb.Key[str] = hb.key()
     kind: hb.Column[str] = hb.column("k")
-    notes: hb.Columns[str, str] = hb.columns("n", factory=dict)
+    notes: hb.Map[str, str] = hb.map_column("n", factory=dict)
 
 
 KEY = {"customer": 1, "at": day(1), "number": 1}
@@ -40,9 +40,9 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "insert": lambda s: s.insert(order(1)),
     "prepend": lambda s: s.prepend(Order, **KEY),
     "rekey": lambda s: s.rekey(order(1), number=2),
-    "columns": lambda s: s.columns(Noted.notes, name="n"),
-    "put_columns": lambda s: s.put_columns(Noted(name="n", kind="k"), Noted.notes, {"a": "b"}),
-    "remove_columns": lambda s: s.remove_columns(Noted(name="n", kind="k"), Noted.notes, ["a"]),
+    "entries": lambda s: s.entries(Noted.notes, name="n"),
+    "put_entries": lambda s: s.put_entries(Noted(name="n", kind="k"), Noted.notes, {"a": "b"}),
+    "remove_entries": lambda s: s.remove_entries(Noted(name="n", kind="k"), Noted.notes, ["a"]),
     "update": lambda s: s.update(order(1), state="b"),
     "update_key": lambda s: s.update_key(Order, **KEY, state="b"),
     "delete": lambda s: s.delete(order(1)),

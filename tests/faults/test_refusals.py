@@ -162,7 +162,7 @@ DECLARED = [
     refused(
         hb.DeclarationError,
         "An external table cannot have map columns",
-        lambda: declared(external=True, fields={"notes": (hb.Columns[int, str], hb.columns("n", hb.Int32, hb.Text))}),
+        lambda: declared(external=True, fields={"notes": (hb.Map[int, str], hb.map_column("n", hb.Int32, hb.Text))}),
     ),
     refused(
         hb.DeclarationError,
@@ -302,7 +302,7 @@ class Thing:
     day: hb.Column[date] = hb.column("d", default=date(2026, 3, 1))
     price: hb.Column[Decimal] = hb.column("p", default=Decimal(1))
     seen: hb.Column[int] = hb.counter("c")
-    notes: hb.Columns[int, str] = hb.columns("n", hb.Int32, hb.Text)
+    notes: hb.Map[int, str] = hb.map_column("n", hb.Int32, hb.Text)
 
 
 @hb.model(table="refusing_numbers", family="d")

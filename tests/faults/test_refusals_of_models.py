@@ -30,7 +30,7 @@ class Drawn:
 class Note:
     number: hb.Key[int] = hb.key(hb.UInt32)
     text: hb.Column[str] = hb.column("t", default="")
-    marks: hb.Columns[str, str] = hb.columns("m", hb.Text, hb.Text)
+    marks: hb.Map[str, str] = hb.map_column("m", hb.Text, hb.Text)
 
 
 @hb.model(table="refusing_shared", family="p")
@@ -141,7 +141,7 @@ WORDS = hb.Dictionary("refusing_words", hb.UInt32)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fields": {"m": (hb.Columns[str, str], lambda: hb.columns("m", hb.Text, hb.Text))}}, "have map columns cannot be moved: each"),
+        ({"fields": {"m": (hb.Map[str, str], lambda: hb.map_column("m", hb.Text, hb.Text))}}, "have map columns cannot be moved: each"),
         (
             {"fields": {"w": (hb.Column[str], lambda: hb.column("w", WORDS))}},
             "A table with fields of a dictionary cannot be moved this way",

@@ -195,12 +195,12 @@ DECLARATIONS = [
     refused(
         hb.DeclarationError,
         "A column alias must not be empty.",
-        declared(lambda: {"v": (hb.Columns[int, int], hb.columns("", hb.UInt32, hb.UInt32))}),
+        declared(lambda: {"v": (hb.Map[int, int], hb.map_column("", hb.UInt32, hb.UInt32))}),
     ),
     refused(
         hb.DeclarationError,
         "The codec of the keys reads values of another type than the annotation says",
-        declared(lambda: {"v": column(), "m": (hb.Columns[str, int], hb.columns("m", hb.UInt32, hb.UInt32))}),
+        declared(lambda: {"v": column(), "m": (hb.Map[str, int], hb.map_column("m", hb.UInt32, hb.UInt32))}),
     ),
 ]
 """Families and models."""

@@ -12,7 +12,7 @@ class Pet:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(part="column")
     kind: hb.Column[str] = hb.column("k")
-    food: hb.Columns[str, int] = hb.columns("f")
+    food: hb.Map[str, int] = hb.map_column("f")
 
 
 def test_the_later_value_counts_and_entries_of_a_map_are_those_of_both() -> None:
@@ -28,7 +28,7 @@ def test_entries_put_twice_in_one_commit_are_all_written() -> None:
     pet = Pet(owner="ann", name="rex", kind="dog", food={})
     session.add(pet)
     session.commit()
-    session.put_columns(pet, Pet.food, {"fish": 1, "meat": 1})
-    session.put_columns(pet, Pet.food, {"meat": 2})
+    session.put_entries(pet, Pet.food, {"fish": 1, "meat": 1})
+    session.put_entries(pet, Pet.food, {"meat": 2})
     session.commit()
-    assert dict(session.columns(Pet.food, owner="ann", name="rex")) == {"fish": 1, "meat": 2}
+    assert dict(session.entries(Pet.food, owner="ann", name="rex")) == {"fish": 1, "meat": 2}

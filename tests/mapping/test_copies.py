@@ -20,7 +20,7 @@ from tests.support.random_queries import models, stored_objects
 class Copied:
     name: hb.Key[str] = hb.key()
     size: hb.Column[int] = hb.column("s", default=0)
-    notes: hb.Columns[str, int] = hb.columns("n")
+    notes: hb.Map[str, int] = hb.map_column("n")
     version: hb.Column[int] = hb.version()
 
     double = hb.computed(lambda size: size * 2, of="size", codec=hb.Int64)

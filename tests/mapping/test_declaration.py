@@ -83,7 +83,7 @@ def annotation_without_a_type() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("must be declared with hb.key, hb.column, hb.columns, hb.counter or hb.version", field="a")
+@mistake("must be declared with hb.key, hb.column, hb.map_column, hb.counter or hb.version", field="a")
 def annotation_without_a_declaration() -> None:
     @hb.model(table="t")
     class Bad:
@@ -91,7 +91,7 @@ def annotation_without_a_declaration() -> None:
         a: hb.Column[int]
 
 
-@mistake("must be declared with hb.key, hb.column, hb.columns, hb.counter or hb.version", field="a")
+@mistake("must be declared with hb.key, hb.column, hb.map_column, hb.counter or hb.version", field="a")
 def plain_attribute() -> None:
     @hb.model(table="t")
     class Bad:

@@ -25,8 +25,8 @@ from hbmodel.tables.layout_text import canonical_json, layout_differences
 class Pet:
     owner: hb.Key[str] = hb.key()
     kind: hb.Column[str] = hb.column("k")
-    notes: dict[str, str] = hb.columns("n")
-    weights: hb.Columns[int, float | bytes] = hb.columns("w", hb.UInt16, hb.Bytes, factory=dict)
+    notes: dict[str, str] = hb.map_column("n")
+    weights: hb.Map[int, float | bytes] = hb.map_column("w", hb.UInt16, hb.Bytes, factory=dict)
 
 
 @hb.model(table="pets", kind=b"p")
@@ -34,7 +34,7 @@ class Seen:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(part="column")
     kind: hb.Column[str] = hb.column("k")
-    at: hb.Columns[int, bool] = hb.columns("s")
+    at: hb.Map[int, bool] = hb.map_column("s")
 
     by_kind = hb.index("kind")
 
@@ -87,11 +87,11 @@ def test_layouts_that_differ_are_found() -> None:
     def layout(**fields: Any) -> Any:
         return hb.schema_of(declared(**fields)).layout_spec
 
-    texts = layout(m=(hb.columns("m"), dict[str, str]))
+    texts = layout(m=(hb.map_column("m"), dict[str, str]))
     assert layout_differences(texts, layout()) == []
     assert layout_differences(texts, texts) == []
-    assert len(layout_differences(texts, layout(m=(hb.columns("m"), dict[str, int])))) == 1
-    assert len(layout_differences(texts, layout(m=(hb.columns("m"), dict[int, str])))) == 1
+    assert len(layout_differences(texts, layout(m=(hb.map_column("m"), dict[str, int])))) == 1
+    assert len(layout_differences(texts, layout(m=(hb.map_column("m"), dict[int, str])))) == 1
     assert len(layout_differences(texts, layout(m=(hb.column("m"), hb.Column[str])))) == 3  # another kind, no key, and None
     assert len(layout_differences(texts, layout(mine=(hb.column("mine"), hb.Column[str])))) == 1
     assert len(layout_differences(layout(mine=(hb.column("mine"), hb.Column[str])), texts)) == 1
@@ -100,40 +100,40 @@ def test_layouts_that_differ_are_found() -> None:
 Declaration = Callable[[], Any]
 TEXTS = dict[str, str]
 MISTAKES: dict[str, tuple[Declaration, str]] = {
-    "annotation": (lambda: declared(m=(hb.columns("m"), int)), "A map column must be annotated"),
-    "key annotation": (lambda: declared(m=(hb.columns("m"), hb.Key[TEXTS])), "A map column must be annotated"),
-    "no types": (lambda: declared(m=(hb.columns("m"), dict)), "A map column must be annotated"),
-    "key of None": (lambda: declared(m=(hb.columns("m"), dict[str | None, int])), "Neither the keys nor the values"),
-    "value of None": (lambda: declared(m=(hb.columns("m"), dict[str, int | None])), "Neither the keys nor the values"),
-    "key without a codec": (lambda: declared(m=(hb.columns("m"), dict[list[str], int])), "This type has no default codec"),
-    "value without a codec": (lambda: declared(m=(hb.columns("m"), dict[str, list[str]])), "This type has no default codec"),
+    "annotation": (lambda: declared(m=(hb.map_column("m"), int)), "A map column must be annotated"),
+    "key annotation": (lambda: declared(m=(hb.map_column("m"), hb.Key[TEXTS])), "A map column must be annotated"),
+    "no types": (lambda: declared(m=(hb.map_column("m"), dict)), "A map column must be annotated"),
+    "key of None": (lambda: declared(m=(hb.map_column("m"), dict[str | None, int])), "Neither the keys nor the values"),
+    "value of None": (lambda: declared(m=(hb.map_column("m"), dict[str, int | None])), "Neither the keys nor the values"),
+    "key without a codec": (lambda: declared(m=(hb.map_column("m"), dict[list[str], int])), "This type has no default codec"),
+    "value without a codec": (lambda: declared(m=(hb.map_column("m"), dict[str, list[str]])), "This type has no default codec"),
     "codec that keys cannot have": (
-        lambda: declared(m=(hb.columns("m", hb.Json(list[str])), dict[list[str], int])), "map column needs a key codec"),
-    "codec without an order": (lambda: declared(m=(hb.columns("m", hb.Reversed(hb.Int32)), dict[int, int])), "needs a key codec"),
-    "codec of another type": (lambda: declared(m=(hb.columns("m", hb.Int32), TEXTS)), r"another type than the annotation says\."),
+        lambda: declared(m=(hb.map_column("m", hb.Json(list[str])), dict[list[str], int])), "map column needs a key codec"),
+    "codec without an order": (lambda: declared(m=(hb.map_column("m", hb.Reversed(hb.Int32)), dict[int, int])), "needs a key codec"),
+    "codec of another type": (lambda: declared(m=(hb.map_column("m", hb.Int32), TEXTS)), r"another type than the annotation says\."),
     "value codec of another type": (
-        lambda: declared(m=(hb.columns("m", hb.Text, hb.Int8), TEXTS)), r"another type than the annotation says\."),
-    "no codec": (lambda: declared(m=(hb.columns("m", str), TEXTS)), "A codec must be a Codec"),  # type: ignore[arg-type]
-    "empty alias": (lambda: declared(m=(hb.columns(""), TEXTS)), "must not be empty"),
-    "system's alias": (lambda: declared(m=(hb.columns("_m"), TEXTS)), "reserved for system cells"),
-    "alias that begins another": (lambda: declared(m=(hb.columns("m"), TEXTS), x=(hb.column("mx"), hb.Column[int])), "a prefix"),
-    "alias that another begins": (lambda: declared(m=(hb.columns("cm"), TEXTS)), "must not be a prefix"),
-    "alias of a column": (lambda: declared(m=(hb.columns("c"), TEXTS)), "must not be a prefix"),
-    "alias of a counter": (lambda: declared(m=(hb.columns("m"), TEXTS), x=(hb.counter("mm"), hb.Column[int])), "must not be a prefix"),
-    "two maps": (lambda: declared(m=(hb.columns("m"), TEXTS), n=(hb.columns("mn"), TEXTS)), "must not be a prefix"),
-    "flag": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"exists": hb.flag("me")}), "must not be a prefix"),
-    "name": (lambda: declared(**{"m" * 101: (hb.columns("m"), TEXTS)}), "at most 100 bytes"),
-    "called self": (lambda: declared(self=(hb.columns("m"), TEXTS)), "cannot be called self"),
-    "factory": (lambda: declared(m=(hb.columns("m", factory=lambda: {1: 2}), TEXTS)), "A map column of a new object is an empty"),
-    "immutable": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"immutable": True}), "An immutable model cannot have map columns"),
-    "external": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"external": True}), "external table"),
+        lambda: declared(m=(hb.map_column("m", hb.Text, hb.Int8), TEXTS)), r"another type than the annotation says\."),
+    "no codec": (lambda: declared(m=(hb.map_column("m", str), TEXTS)), "A codec must be a Codec"),  # type: ignore[arg-type]
+    "empty alias": (lambda: declared(m=(hb.map_column(""), TEXTS)), "must not be empty"),
+    "system's alias": (lambda: declared(m=(hb.map_column("_m"), TEXTS)), "reserved for system cells"),
+    "alias that begins another": (lambda: declared(m=(hb.map_column("m"), TEXTS), x=(hb.column("mx"), hb.Column[int])), "a prefix"),
+    "alias that another begins": (lambda: declared(m=(hb.map_column("cm"), TEXTS)), "must not be a prefix"),
+    "alias of a column": (lambda: declared(m=(hb.map_column("c"), TEXTS)), "must not be a prefix"),
+    "alias of a counter": (lambda: declared(m=(hb.map_column("m"), TEXTS), x=(hb.counter("mm"), hb.Column[int])), "must not be a prefix"),
+    "two maps": (lambda: declared(m=(hb.map_column("m"), TEXTS), n=(hb.map_column("mn"), TEXTS)), "must not be a prefix"),
+    "flag": (lambda: declared(m=(hb.map_column("m"), TEXTS), options={"exists": hb.flag("me")}), "must not be a prefix"),
+    "name": (lambda: declared(**{"m" * 101: (hb.map_column("m"), TEXTS)}), "at most 100 bytes"),
+    "called self": (lambda: declared(self=(hb.map_column("m"), TEXTS)), "cannot be called self"),
+    "factory": (lambda: declared(m=(hb.map_column("m", factory=lambda: {1: 2}), TEXTS)), "A map column of a new object is an empty"),
+    "immutable": (lambda: declared(m=(hb.map_column("m"), TEXTS), options={"immutable": True}), "An immutable model cannot have map columns"),
+    "external": (lambda: declared(m=(hb.map_column("m"), TEXTS), options={"external": True}), "external table"),
     "family that ends": (
-        lambda: declared(m=(hb.columns("m"), TEXTS), options={"family": hb.family("d", ttl=timedelta(days=1))}),
+        lambda: declared(m=(hb.map_column("m"), TEXTS), options={"family": hb.family("d", ttl=timedelta(days=1))}),
         "A model with map columns cannot have a family with a TTL",
     ),
-    "in an index": (lambda: declared(m=(hb.columns("m"), TEXTS), i=(hb.index("m"), None)), "cannot be in an index"),
-    "each of an index": (lambda: declared(m=(hb.columns("m"), TEXTS), i=(hb.index(hb.each("m")), None)), "cannot be in an index"),
-    "covered": (lambda: declared(m=(hb.columns("m"), TEXTS), i=(hb.index("c", covers=("m",)), None)), "cannot be in an index"),
+    "in an index": (lambda: declared(m=(hb.map_column("m"), TEXTS), i=(hb.index("m"), None)), "cannot be in an index"),
+    "each of an index": (lambda: declared(m=(hb.map_column("m"), TEXTS), i=(hb.index(hb.each("m")), None)), "cannot be in an index"),
+    "covered": (lambda: declared(m=(hb.map_column("m"), TEXTS), i=(hb.index("c", covers=("m",)), None)), "cannot be in an index"),
 }  # fmt: skip
 
 
@@ -150,7 +150,7 @@ def test_a_model_needs_more_than_map_columns() -> None:
         @hb.model(table="t")
         class Bad:
             k: hb.Key[int] = hb.key()
-            m: dict[str, str] = hb.columns("m")
+            m: dict[str, str] = hb.map_column("m")
 
 
 def test_no_map_column_beside_an_empty_alias() -> None:
@@ -161,7 +161,7 @@ def test_no_map_column_beside_an_empty_alias() -> None:
             k: hb.Key[int] = hb.key()
             n: hb.Key[int] = hb.key(part="column")
             c: hb.Column[int] = hb.column("")
-            m: dict[str, str] = hb.columns("m")
+            m: dict[str, str] = hb.map_column("m")
 
 
 @pytest.mark.parametrize(

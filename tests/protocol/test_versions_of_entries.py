@@ -41,7 +41,7 @@ def declare(table: str, *, maps: bool = False, unique: bool = False) -> Any:
         "by_x": hb.index("x", covers=("y",)),
     }  # fmt: skip
     if maps:
-        types["m"], body["m"] = hb.Columns[str, int], hb.columns("m", factory=dict)
+        types["m"], body["m"] = hb.Map[str, int], hb.map_column("m", factory=dict)
     if unique:
         body["by_y"] = hb.index("y", unique=True)
     return hb.model(table=table, family="d")(type("Thing", (), {**body, "__annotations__": types}))
@@ -80,10 +80,10 @@ def test_entries_of_a_map_column(store: hb.Store) -> None:
     session = hb.Session(store)
     session.add(model(k="k", x="a"))
     session.commit()
-    session.put_columns(session.get(model, k="k"), model.m, {"z": 5})
+    session.put_entries(session.get(model, k="k"), model.m, {"z": 5})
     session.commit()
     check(store, model)
-    session.remove_columns(session.get(model, k="k"), model.m, ["z"])
+    session.remove_entries(session.get(model, k="k"), model.m, ["z"])
     session.commit()
     check(store, model)
 

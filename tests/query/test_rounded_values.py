@@ -75,7 +75,7 @@ class Job:
     day: hb.Key[datetime] = hb.key(SECONDS)
     at: hb.Key[datetime] = hb.key(SECONDS, desc=True)
     seen: hb.Column[datetime | None] = hb.column("s", SECONDS, default=NOON + timedelta(microseconds=5))
-    notes: hb.Columns[datetime, int] = hb.columns("n", SECONDS, hb.Int8)
+    notes: hb.Map[datetime, int] = hb.map_column("n", SECONDS, hb.Int8)
     version: hb.Column[int] = hb.version()
 
     late = hb.index("seen", where=lambda job: job.seen > NOON + timedelta(seconds=2, microseconds=1))
@@ -108,7 +108,7 @@ def test_conditions_of_writes_slices_and_keys(data: st.DataObject) -> None:
 
         for job in whole:
             key = {"day": job.day.replace(microsecond=draw(st.sampled_from([0, 7]))), "at": job.at.replace(microsecond=9)}
-            entries = session.columns(Job.notes, **key)
+            entries = session.entries(Job.notes, **key)
             assert dict(entries.between(low, high)) == {name: value for name, value in job.notes.items() if low <= name <= high}
             predicate, oracle = draw(conditions_on_seen())
             matches = oracle(job.seen)

@@ -34,7 +34,7 @@ class Place:
     owner: hb.Key[str] = hb.key(WORDS)
     name: hb.Key[str | None] = hb.key(WORDS, nullable=True, desc=True, part="column")
     size: hb.Column[int] = hb.column("s")
-    notes: hb.Columns[str, str] = hb.columns("t")
+    notes: hb.Map[str, str] = hb.map_column("t")
 
 
 def point(metric: str, second: int, host: str | None = None) -> Point:
@@ -97,10 +97,10 @@ def test_objects_that_share_rows(bed: Bed) -> None:
     assert places.where(Place.name.is_(None)).count() == 1
     place = session.get(Place, owner="o1", name="n3")
     assert place is not None
-    session.put_columns(place, Place.notes, {"a": "b"})
+    session.put_entries(place, Place.notes, {"a": "b"})
     session.commit()
-    assert list(session.columns(Place.notes, owner="o1", name="n3")) == [("a", "b")]
-    assert list(session.columns(Place.notes, owner="nobody", name="n3")) == []
+    assert list(session.entries(Place.notes, owner="o1", name="n3")) == [("a", "b")]
+    assert list(session.entries(Place.notes, owner="nobody", name="n3")) == []
 
 
 def test_a_local_transaction() -> None:
@@ -243,7 +243,7 @@ def test_map_columns_have_no_names() -> None:
         @hb.model(table="maps", family="d")
         class Mapped:
             owner: hb.Key[str] = hb.key()
-            notes: hb.Columns[int, str] = hb.columns("n", value=WORDS)
+            notes: hb.Map[int, str] = hb.map_column("n", value=WORDS)
 
 
 NAMES = st.sampled_from(["a", "b", "cc", "d" * 40, "é"])

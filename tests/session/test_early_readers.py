@@ -71,7 +71,7 @@ def declare(kind: str, table: str, indexed: bool) -> Any:
     if declared.pop("views", False):
         body["views"], types["views"] = hb.counter("v"), hb.Column[int]
     if declared.pop("marks", False):
-        body["marks"], types["marks"] = hb.columns("m"), hb.Columns[str, str]
+        body["marks"], types["marks"] = hb.map_column("m"), hb.Map[str, str]
     if indexed:
         body["by_rank"] = hb.index("rank")
     return hb.model(table=table, family="d", **declared)(type("Thing", (), {**body, "__annotations__": types}))
@@ -324,8 +324,8 @@ def test_it_reads_no_entries_of_an_object_that_was_deleted() -> None:
     late.delete_key(table.new, group="g", name="gone")
     late.commit()
     for model in (table.old, table.new):
-        assert dict(early.columns(model.marks, group="g", name="stays")) == {"a": "1", "b": "2"}
-        assert dict(early.columns(model.marks, group="g", name="gone")) == {}
+        assert dict(early.entries(model.marks, group="g", name="stays")) == {"a": "1", "b": "2"}
+        assert dict(early.entries(model.marks, group="g", name="gone")) == {}
         loaded = early.query(model).where(model.group == "g").load(model.marks).all()
         assert [(one.name, dict(one.marks)) for one in loaded] == [("stays", {"a": "1", "b": "2"})]
 

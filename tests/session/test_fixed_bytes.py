@@ -22,7 +22,7 @@ class Digests:
     digest: hb.Key[bytes] = hb.key(hb.Bytes(2))
     tag: hb.Column[bytes] = hb.column("t", hb.Bytes(2))
     other: hb.Column[bytes | None] = hb.column("o", hb.Bytes(2), default=None, nullable=True)
-    parts: hb.Columns[bytes, bytes] = hb.columns("p", hb.Bytes(2), hb.Bytes(2), factory=dict)
+    parts: hb.Map[bytes, bytes] = hb.map_column("p", hb.Bytes(2), hb.Bytes(2), factory=dict)
 
     by_tag = hb.index("tag")
     by_head = hb.index("head")

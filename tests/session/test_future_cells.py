@@ -489,7 +489,7 @@ class SeenWide:
 class SeenMap:
     k: hb.Key[str] = hb.key()
     m: hb.Column[int] = hb.column("m")
-    tags: hb.Columns[str, int] = hb.columns("t:")
+    tags: hb.Map[str, int] = hb.map_column("t:")
 
 
 @hb.model(table="future_seen_external", family="d", external=True, blind_puts=False)
@@ -567,7 +567,7 @@ def test_a_map_entry_ahead_of_the_clock_is_waited_for(bed: Bed) -> None:
     moved_ahead(bed, SeenMap, b"x")
     session.add(SeenMap(k="a", m=2, tags={"x": 2}))
     session.commit()
-    assert session.columns(SeenMap.tags, k="a").all() == {"x": 2}
+    assert session.entries(SeenMap.tags, k="a").all() == {"x": 2}
 
 
 def test_puts_that_are_not_blind_read_their_rows_in_one_call(bed: Bed) -> None:

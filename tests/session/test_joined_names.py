@@ -27,7 +27,7 @@ class Keys:
 class Tagged(Keys):
     """Its map column gives cells any names."""
 
-    tags: hb.Columns[str, str] = hb.columns("m", factory=dict)
+    tags: hb.Map[str, str] = hb.map_column("m", factory=dict)
     text: hb.Column[str | None] = hb.column("z", default=None)
 
 
@@ -151,7 +151,7 @@ def check(store: hb.Store, models: tuple[Any, ...], expected: dict[Any, dict[tup
             found = session.get(model, **key_of(obj))
             assert found is not None
             if model is Tagged:
-                assert session.columns(Tagged.tags, **key_of(obj)).all() == obj.tags
+                assert session.entries(Tagged.tags, **key_of(obj)).all() == obj.tags
                 assert found.text == obj.text
             else:
                 assert shown(found) == shown(obj)

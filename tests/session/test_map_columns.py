@@ -44,8 +44,8 @@ def declare(table: str, **options: Any) -> Any:
         "name": hb.key(part="column") if wide else hb.key(),
         "colour": hb.column("c"),
         "age": hb.column("a", default=None),
-        "notes": hb.columns("n"),
-        "scores": hb.columns("s", hb.Int32, hb.Int8, family="e" if second else None),
+        "notes": hb.map_column("n"),
+        "scores": hb.map_column("s", hb.Int32, hb.Int8, family="e" if second else None),
     }
     types: dict[str, Any] = {
         "owner": hb.Key[str],
@@ -53,7 +53,7 @@ def declare(table: str, **options: Any) -> Any:
         "colour": hb.Column[str],
         "age": hb.Column[int | None],
         "notes": dict[str, str],
-        "scores": hb.Columns[int, int],
+        "scores": hb.Map[int, int],
     }
     if versioned:
         fields["version"], types["version"] = hb.version(), hb.Column[int]
@@ -126,7 +126,7 @@ class Pets:
     def refused(self, key: tuple[str, str]) -> None:
         """A write of entries needs a row."""
         self.session.commit()
-        self.session.put_columns(self.object(key, colour="r"), self.model.notes, {"a": "b"})
+        self.session.put_entries(self.object(key, colour="r"), self.model.notes, {"a": "b"})
         with pytest.raises(hb.RowNotFound):
             self.session.commit()
         self.session.discard()
@@ -142,11 +142,11 @@ class Pets:
             return
         if call == "put":
             more = self.notes() or {"a": "once"}
-            self.session.put_columns(pet, self.model.notes, more)
+            self.session.put_entries(pet, self.model.notes, more)
             notes = {**notes, **more}
         elif call == "remove":
             gone = self.random.sample(SCORES, 2)
-            self.session.remove_columns(pet, self.model.scores, gone)
+            self.session.remove_entries(pet, self.model.scores, gone)
             scores = {key: value for key, value in scores.items() if key not in gone}
         else:
             colour, more = self.random.choice("rgb"), self.notes()
@@ -173,16 +173,16 @@ class Pets:
             assert (pet is None) == (key not in self.expected)
             assert pet is None or (pet.notes is hb.NotLoaded and pet.scores is hb.NotLoaded)
             _, _, notes, scores = self.expected.get(key, ("", None, {}, {}))
-            self.check_slice(self.session.columns(self.model.notes, **place), sorted(notes.items(), key=lambda item: item[0].encode()))
-            self.check_slice(self.session.columns(self.model.scores, **place), sorted(scores.items()))
+            self.check_slice(self.session.entries(self.model.notes, **place), sorted(notes.items(), key=lambda item: item[0].encode()))
+            self.check_slice(self.session.entries(self.model.scores, **place), sorted(scores.items()))
             low, high = sorted(self.random.sample(SCORES, 2))
             within = [item for item in sorted(scores.items()) if low <= item[0] <= high]
-            self.check_slice(self.session.columns(self.model.scores, **place).between(low, high), within)
+            self.check_slice(self.session.entries(self.model.scores, **place).between(low, high), within)
             above = [item for item in sorted(scores.items()) if item[0] >= low]
-            self.check_slice(self.session.columns(self.model.scores, **place).between(low, None), above)
+            self.check_slice(self.session.entries(self.model.scores, **place).between(low, None), above)
             prefix = self.random.choice(("a", "b", "\x00", "é", ""))
             starting = [item for item in sorted(notes.items()) if item[0].startswith(prefix)]
-            self.check_slice(self.session.columns(self.model.notes, **place).startswith(prefix), starting)
+            self.check_slice(self.session.entries(self.model.notes, **place).startswith(prefix), starting)
 
     def check_slice(self, found: Any, expected: list[Any]) -> None:
         assert list(found) == expected
@@ -264,7 +264,7 @@ def test_a_delete_takes_its_own_cells(shape: str) -> None:
         assert {row: {c: after[row][c] for c in cells} for row, cells in before.items()} == before
         kept = {b"d:u\x00\x01n", b"d:u\x00\x01s"} if "wide" in shape and shape != "wide" else set()
         assert {column for cells in left.values() for column, value in cells.items() if value and b"_" not in column} == kept
-        assert session.columns(model.notes, owner="a", name="u").all() == {}
+        assert session.entries(model.notes, owner="a", name="u").all() == {}
 
 
 @pytest.mark.lengthy
@@ -293,7 +293,7 @@ def test_a_crash_at_any_call(shape: str, limited: bool) -> None:
         session.commit()
 
     def state(session: hb.Session, name: str) -> tuple[bool, dict[str, str]]:
-        return session.get(model, owner="a", name=name) is not None, session.columns(model.notes, owner="a", name=name).all()
+        return session.get(model, owner="a", name=name) is not None, session.entries(model.notes, owner="a", name=name).all()
 
     with prepared() as store:
         watched = RecordingStore(store, limited=limited)
@@ -362,7 +362,7 @@ def test_entries_that_land_late(shape: str, landing: str, limited: bool) -> None
             let_tick_pass()
             losing = Losing(store)
             other = opened(losing)
-            other.put_columns(pet, model.notes, {"b": "late"})
+            other.put_entries(pet, model.notes, {"b": "late"})
             with pytest.raises(Crash):
                 other.commit()
             let_tick_pass()
@@ -374,10 +374,10 @@ def test_entries_that_land_late(shape: str, landing: str, limited: bool) -> None
             assert deleting.late is None
             if landing == "after the delete":
                 store.put(*losing.late)
-            assert session.columns(model.notes, owner="a", name="t").all() == {}
+            assert session.entries(model.notes, owner="a", name="t").all() == {}
             session.add(model(owner="a", name="t", colour="r", notes={"c": "new"}))
             session.commit()
-            assert session.columns(model.notes, owner="a", name="t").all() == {"c": "new"}
+            assert session.entries(model.notes, owner="a", name="t").all() == {"c": "new"}
             session.delete(pet)
             session.commit()
             end = time.monotonic() + 60
@@ -408,7 +408,7 @@ def test_entries_are_put_only_where_their_object_is(shape: str) -> None:
                 return super().check_and_mutate(table, row, column, expected, mutations)
 
         other = opened(Deleting(store))
-        other.put_columns(pet, model.notes, {"a": "late"})
+        other.put_entries(pet, model.notes, {"a": "late"})
         with pytest.raises(hb.RowNotFound):
             other.commit()
         assert cells_of(store, "maps_one") == {}
@@ -422,7 +422,7 @@ def test_puts_of_one_commit_are_merged() -> None:
             for note in ("a", "b"):
                 session.add(model(owner="a", name="t", colour=note, notes={note: "1", "c": note}))
             session.commit()
-            assert session.columns(model.notes, owner="a", name="t").all() == {"a": "1", "b": "1", "c": "b"}
+            assert session.entries(model.notes, owner="a", name="t").all() == {"a": "1", "b": "1", "c": "b"}
 
 
 def test_an_update_returns_what_the_object_has_then() -> None:
@@ -439,10 +439,10 @@ def test_an_update_returns_what_the_object_has_then() -> None:
         read = session.get(model, owner="a", name="t")
         assert session.update(read, notes={"c": "3"}).notes is hb.NotLoaded
         session.commit()
-        assert session.columns(model.notes, owner="a", name="t").all() == {"a": "1", "b": "2", "c": "3"}
+        assert session.entries(model.notes, owner="a", name="t").all() == {"a": "1", "b": "2", "c": "3"}
         session.add(read)  # was read without its map, so it changes nothing there
         session.commit()
-        assert session.columns(model.notes, owner="a", name="t").count() == 3
+        assert session.entries(model.notes, owner="a", name="t").count() == 3
 
 
 def test_writes_of_entries_count_the_version() -> None:
@@ -452,16 +452,16 @@ def test_writes_of_entries_count_the_version() -> None:
         session.add(model(owner="a", name="t", colour="r"))
         session.commit()
         first, second = (session.get(model, owner="a", name="t") for _ in range(2))
-        session.put_columns(first, model.notes, {"a": "1"})
+        session.put_entries(first, model.notes, {"a": "1"})
         session.commit()
-        session.remove_columns(second, model.notes, ["a"])
+        session.remove_entries(second, model.notes, ["a"])
         with pytest.raises(hb.ConflictError):
             session.commit()
         found = session.get(model, owner="a", name="t")
         assert found.version == first.version > second.version
-        session.remove_columns(first, model.notes, ["a"])
+        session.remove_entries(first, model.notes, ["a"])
         session.commit()
-        assert session.columns(model.notes, owner="a", name="t").all() == {}
+        assert session.entries(model.notes, owner="a", name="t").all() == {}
 
 
 def test_entries_are_inserted_with_their_object() -> None:
@@ -472,7 +472,7 @@ def test_entries_are_inserted_with_their_object() -> None:
             session.insert(model(owner="a", name="t", colour="r", notes={"a": "1"}))
             with pytest.raises(hb.RowExists):
                 session.insert(model(owner="a", name="t", colour="r", notes={"b": "1"}))
-            assert session.columns(model.notes, owner="a", name="t").all() == {"a": "1"}
+            assert session.entries(model.notes, owner="a", name="t").all() == {"a": "1"}
 
 
 def test_what_is_refused() -> None:
@@ -483,25 +483,25 @@ def test_what_is_refused() -> None:
         with pytest.raises(hb.CapabilityError, match=r"map columns takes no TTL.*objects of a wide row"):
             session.add(pet, ttl=timedelta(hours=1))
         with pytest.raises(hb.UnknownField, match="The map column belongs to another model"):
-            session.put_columns(pet, other.notes, {"a": "b"})
+            session.put_entries(pet, other.notes, {"a": "b"})
         with pytest.raises(hb.QueryError, match="Give a map column as an attribute of the model class"):
-            session.put_columns(pet, {"a": "b"}, {"a": "b"})
+            session.put_entries(pet, {"a": "b"}, {"a": "b"})
         with pytest.raises(hb.QueryError, match="collection of map keys"):
-            session.remove_columns(pet, model.notes, "a")
+            session.remove_entries(pet, model.notes, "a")
         with pytest.raises(hb.EncodingError, match="A map key is hashable") as unhashable:
-            session.remove_columns(pet, model.notes, [["a"]])
+            session.remove_entries(pet, model.notes, [["a"]])
         assert unhashable.value.field == "notes"
-        with pytest.raises(hb.EncodingError, match="remove_columns"):
-            session.put_columns(pet, model.notes, {"a": None})
+        with pytest.raises(hb.EncodingError, match="remove_entries"):
+            session.put_entries(pet, model.notes, {"a": None})
         with pytest.raises(hb.EncodingError, match="A map column must be given a mapping"):
             session.update(pet, notes=["a"])
-        for empty in (lambda: session.put_columns(pet, model.notes, {}), lambda: session.remove_columns(pet, model.notes, [])):
+        for empty in (lambda: session.put_entries(pet, model.notes, {}), lambda: session.remove_entries(pet, model.notes, [])):
             with pytest.raises(hb.SessionError, match="no entries"):
                 empty()
         with pytest.raises(hb.IncompleteKey):
-            session.columns(model.notes, owner="a")
+            session.entries(model.notes, owner="a")
         with pytest.raises(hb.DeclarationError):
-            session.columns({"a": "b"}, owner="a", name="t")
+            session.entries({"a": "b"}, owner="a", name="t")
         assert not session.commit()
 
 
@@ -515,7 +515,7 @@ def filled(model: Any, count: int, store: Any = None) -> Any:
         session.add_all(model(owner="a", name=name, colour="g", scores=dict.fromkeys(SCORES, 1)) for name in ("s", "t", "u"))
         pet = model(owner="a", name="t", colour="g")
         for start in range(0, count, 10_000):
-            session.put_columns(pet, model.notes, {f"{n:07}": "x" for n in range(start, min(count, start + 10_000))})
+            session.put_entries(pet, model.notes, {f"{n:07}": "x" for n in range(start, min(count, start + 10_000))})
             session.commit()
     return store
 
@@ -556,10 +556,10 @@ def test_tokens(shape: str) -> None:
     with filled(model, 20) as store:
         session = opened(store)
         place = {"owner": "a", "name": "t"}
-        notes = session.columns(model.notes, **place)
+        notes = session.entries(model.notes, **place)
         token = notes.page(3).next_token
         assert [key for key, _ in notes.page(2, after=token).items] == ["0000003", "0000004"]
-        for another in (notes.startswith("0"), session.columns(model.notes, owner="a", name="s"), session.columns(model.scores, **place)):
+        for another in (notes.startswith("0"), session.entries(model.notes, owner="a", name="s"), session.entries(model.scores, **place)):
             with pytest.raises(hb.TokenError, match="another query"):
                 another.page(3, after=token)
         with pytest.raises(hb.TokenError, match="damaged"):
@@ -574,8 +574,8 @@ def test_tokens(shape: str) -> None:
                 wrong()
         with pytest.raises(hb.QueryError, match=r"last\(\) cannot be combined with limit\(\): leave it out"):
             notes.limit(3).last()
-        assert repr(notes.limit(3)) == "ColumnSlice(Pet.notes, limit 3)"
-        sealed = opened(store, token_key=b"0" * 43 + b"=").columns(model.notes, **place)
+        assert repr(notes.limit(3)) == "MapSlice(Pet.notes, limit 3)"
+        sealed = opened(store, token_key=b"0" * 43 + b"=").entries(model.notes, **place)
         assert [key for key, _ in sealed.page(1, after=sealed.page(2).next_token).items] == ["0000002"]
         with pytest.raises(hb.TokenError):
             sealed.page(3, after=token)
@@ -585,7 +585,7 @@ def test_bounds() -> None:
     model = model_of("tall")
     with filled(model, 30) as store:
         session = opened(store)
-        notes, scores = (session.columns(of, owner="a", name="t") for of in (model.notes, model.scores))
+        notes, scores = (session.entries(of, owner="a", name="t") for of in (model.notes, model.scores))
         assert len(notes.between("0000003", "0000007x").startswith("000000").all()) == 5
         assert scores.between(-0, 8).all() == {0: 1, 1: 1, 7: 1}
         assert scores.between(-(2**40), 2**40).count() == len(SCORES)
@@ -606,12 +606,12 @@ def test_many_removed_entries() -> None:
     model = model_of("wide")
     with filled(model, 60) as store:
         session = opened(store)
-        notes = session.columns(model.notes, owner="a", name="t")
-        session.remove_columns(model(owner="a", name="t", colour=""), model.notes, [f"{n:07}" for n in range(60) if n not in {20, 21}])
+        notes = session.entries(model.notes, owner="a", name="t")
+        session.remove_entries(model(owner="a", name="t", colour=""), model.notes, [f"{n:07}" for n in range(60) if n not in {20, 21}])
         session.commit()
         assert (notes.first(), notes.last(), notes.count()) == (("0000020", "x"), ("0000021", "x"), 2)
         assert list(pages(notes, 1)) == notes.page(5).items == list(notes)
-        session.remove_columns(model(owner="a", name="t", colour=""), model.notes, ["0000020", "0000021"])
+        session.remove_entries(model(owner="a", name="t", colour=""), model.notes, ["0000020", "0000021"])
         session.commit()
         assert (notes.first(), notes.last(), list(notes)) == (None, None, [])
 
@@ -644,12 +644,12 @@ def test_a_slice_ends_with_its_session() -> None:
     model = model_of("tall")
     with filled(model, 30) as store:
         session = opened(store)
-        notes = session.columns(model.notes, owner="a", name="t")
+        notes = session.entries(model.notes, owner="a", name="t")
         session.close()
         with pytest.raises(hb.SessionClosed):
             notes.first()
         with pytest.raises(hb.SessionClosed):
-            session.put_columns(model(owner="a", name="t", colour="g"), model.notes, {"a": "b"})
+            session.put_entries(model(owner="a", name="t", colour="g"), model.notes, {"a": "b"})
 
 
 def test_a_map_of_a_table_in_use() -> None:
@@ -665,20 +665,20 @@ def test_a_map_of_a_table_in_use() -> None:
             session.add(plain(**place, colour="g"))
         hb.create_tables(store, mapped)
         with opened(store) as session:
-            session.put_columns(session.get(mapped, **place), mapped.notes, {"a": "1", "b": "1"})
+            session.put_entries(session.get(mapped, **place), mapped.notes, {"a": "1", "b": "1"})
         hb.create_tables(store, indexed)
         hb.build_index(store, indexed, "by_colour", times=TIMES)
         session = opened(store)
         (pet,) = session.query(indexed).where(indexed.colour == "g").load(indexed.notes)
         assert pet.notes == {"a": "1", "b": "1"}
-        session.put_columns(pet, indexed.notes, {"a": "2"})
+        session.put_entries(pet, indexed.notes, {"a": "2"})
         session.commit()
-        assert session.columns(indexed.notes, **place).all() == {"a": "2", "b": "1"}
+        assert session.entries(indexed.notes, **place).all() == {"a": "2", "b": "1"}
         session.delete(pet)
         session.commit()
         session.add(indexed(**place, colour="r"))
         session.commit()
-        assert session.columns(indexed.notes, **place).all() == {}
+        assert session.entries(indexed.notes, **place).all() == {}
 
 
 @pytest.mark.lengthy
@@ -691,7 +691,7 @@ def test_memory_is_bounded(shape: str, count: int, monkeypatch: pytest.MonkeyPat
         hb.create_tables(store, model)
         filled(model, count, store)
         session = opened(store)
-        notes = session.columns(model.notes, owner="a", name="t")
+        notes = session.entries(model.notes, owner="a", name="t")
         tracemalloc.start()
         try:
             assert sum(1 for _ in notes) == notes.count() == count

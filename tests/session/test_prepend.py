@@ -417,7 +417,7 @@ def test_an_insert_leaves_no_entries_in_a_row_that_was_put_over_its_claim(name: 
                 session.insert(object_of(of, f"{at}", 1, None, x=1))
             except RowExists:
                 refused += 1
-                assert session.columns(of.model.e, **names(of, f"{at}")).all() == {"y": 2}
+                assert session.entries(of.model.e, **names(of, f"{at}")).all() == {"y": 2}
             if not beside.made:
                 break
         assert refused >= 3

@@ -48,7 +48,7 @@ def declare(
     if not options.get("immutable"):
         body["views"], types["views"] = hb.counter("v"), hb.Column[int]
     if entries:
-        body["notes"], types["notes"] = hb.columns("n"), hb.Columns[str, str]
+        body["notes"], types["notes"] = hb.map_column("n"), hb.Map[str, str]
     if version:
         body["version"], types["version"] = hb.version(), hb.Column[int]
     if indexed:
@@ -165,7 +165,7 @@ class Expected:
             assert found is not None
             assert {name: getattr(found, name) for name in values if name != "notes"} == self._without_notes(key)
             if "notes" in values:
-                assert dict(session.columns(self.model.notes, user=key[0], app=key[1]).all()) == values["notes"]
+                assert dict(session.entries(self.model.notes, user=key[0], app=key[1]).all()) == values["notes"]
         assert {(found.user, found.app) for found in session.query(self.model).allow_full_scan()} == self.rows.keys()
         for value in ("", "a", "b", "ab"):
             expected = {key for key, values in self.rows.items() if values["title"] == value}

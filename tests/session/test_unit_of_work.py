@@ -164,7 +164,7 @@ class Note:
     name: hb.Key[str] = hb.key()
     text: hb.Column[str] = hb.column("t")
     more: hb.Column[str | None] = hb.column("m", default=None, null="delete")
-    labels: hb.Columns[str, str] = hb.columns("l", factory=dict)
+    labels: hb.Map[str, str] = hb.map_column("l", factory=dict)
 
 
 @hb.model(table="uow_lives", family="d")
@@ -210,8 +210,8 @@ SERVER_TIME: dict[str, tuple[Callable[[hb.Session], object], Callable[[hb.Sessio
         lambda session: session.update_key(Life, name="a", text="later"),
     ),
     "map entry": (
-        lambda session: session.put_columns(Note(name="a", text=""), Note.labels, {"k": "mine"}),
-        lambda session: session.put_columns(Note(name="a", text=""), Note.labels, {"k": "later"}),
+        lambda session: session.put_entries(Note(name="a", text=""), Note.labels, {"k": "mine"}),
+        lambda session: session.put_entries(Note(name="a", text=""), Note.labels, {"k": "later"}),
     ),
     "delete": (lambda session: session.delete_key(Note, name="a"), lambda session: session.add(Note(name="a", text="later"))),
     "objects of one row": (_shared_row, lambda session: session.delete_key(Shared, page="a", name="x")),

@@ -50,7 +50,7 @@ def check_read(session: hb.Session, obj: Any) -> None:
     read = session.get(model, **{name: getattr(obj, name) for name in schema.layout.names})
     found, expected = values_of(obj), values_of(read)
     for name in schema.maps_by_name:
-        expected[name] = dict(session.columns(getattr(model, name), **{key: getattr(obj, key) for key in schema.layout.names}))
+        expected[name] = dict(session.entries(getattr(model, name), **{key: getattr(obj, key) for key in schema.layout.names}))
     assert found == expected
 
 
@@ -209,7 +209,7 @@ class Indexed:
     at: hb.Key[datetime] = hb.key(SECONDS, desc=True)
     seen: hb.Column[datetime | None] = hb.column("s", SECONDS, default=NOON + timedelta(microseconds=5))
     lasted: hb.Column[timedelta] = hb.column("l", hb.Duration(round=True), default=timedelta(0))
-    notes: hb.Columns[datetime, datetime] = hb.columns("n", SECONDS, SECONDS)
+    notes: hb.Map[datetime, datetime] = hb.map_column("n", SECONDS, SECONDS)
     version: hb.Column[int] = hb.version()
 
     by_seen = hb.index("seen", covers=("lasted",))
@@ -262,7 +262,7 @@ def check_indexed(session: hb.Session, at: list[datetime]) -> None:
     changed = session.update(inserted, notes={at[0]: at[1]}, lasted=FineDuration(0, 0, 8), condition=Indexed.seen <= at[1])
     session.commit()
     check_read(session, changed)
-    session.put_columns(changed, Indexed.notes, {at[3]: at[0]})
+    session.put_entries(changed, Indexed.notes, {at[3]: at[0]})
     session.commit()
     read = session.get(Indexed, run=run, at=at[0].replace(microsecond=3))
     assert read is not None

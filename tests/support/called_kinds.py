@@ -79,7 +79,7 @@ def kind(
     if index:
         fields["by_m"] = hb.index("m", unique=True) if index == "unique" else hb.index("m", covers=("o",) if index == "covering" else ())
     if mapped:
-        fields["e"], types["e"] = hb.columns("e", factory=dict), hb.Columns[str, int]
+        fields["e"], types["e"] = hb.map_column("e", factory=dict), hb.Map[str, int]
     body = {**fields, "__annotations__": types, "__module__": __name__}
     made = hb.model(table=f"tp_{name}", family="d", **options)(type(name.title(), (), body))
     return Kind(name, made, number, required, counter, wide, bool(index), mapped, NUMBERS.get(numbers, {}))

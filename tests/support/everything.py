@@ -19,7 +19,7 @@ class Item:
     number: hb.Key[int] = hb.key()
     text: hb.Column[str] = hb.column("t")
     other: hb.Column[int | None] = hb.column("o", default=None)
-    notes: hb.Columns[str, str] = hb.columns("n")
+    notes: hb.Map[str, str] = hb.map_column("n")
 
     by_text = hb.index("text")
     by_other = hb.index("other", covers=("text",))

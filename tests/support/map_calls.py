@@ -24,11 +24,11 @@ def _subject(of: Kind, session: hb.Session, key: str) -> Any:
 
 
 def _set(of: Kind, session: hb.Session, key: str, **entries: int) -> None:
-    session.put_columns(_subject(of, session, key), of.model.e, entries)
+    session.put_entries(_subject(of, session, key), of.model.e, entries)
 
 
 def _remove(of: Kind, session: hb.Session, key: str, *keys: str) -> None:
-    session.remove_columns(_subject(of, session, key), of.model.e, keys)
+    session.remove_entries(_subject(of, session, key), of.model.e, keys)
 
 
 MAP_DEEDS = (

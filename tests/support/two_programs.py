@@ -236,7 +236,7 @@ class Stage:
             if row is not None:
                 found[name] = Row(row.m, row.o, row.h if of.counter else 0)
             if of.mapped:
-                entries = session.columns(of.model.e, **fields).all()
+                entries = session.entries(of.model.e, **fields).all()
                 if row is not None:
                     found[name] = found[name].merged(entries)
                 elif entries and not self._leaves_entries:

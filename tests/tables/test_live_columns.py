@@ -79,7 +79,7 @@ def test_cells_of_maps_and_of_the_system_are_a_model_s_own(number: int) -> None:
     @hb.model(table="with_map", exists=hb.flag("e"))
     class Mapped:
         key: hb.Key[str] = hb.key()
-        notes: hb.Columns[int, str] = hb.columns("n", hb.Int32, hb.Text)
+        notes: hb.Map[int, str] = hb.map_column("n", hb.Int32, hb.Text)
         a: hb.Column[str] = hb.column("a", default="")
 
         by_a = hb.index("a")
@@ -268,8 +268,8 @@ def test_members_of_keys_and_maps_are_known_too() -> None:
 
     def mapped(*names: str) -> Any:
         state = enum.Enum("State", {name: MEMBERS[name] for name in names})  # type: ignore[misc]
-        body: dict[str, Any] = {"key": hb.key(), "a": hb.column("a"), "states": hb.columns("m", hb.Int32, hb.EnumOf(state))}
-        body["__annotations__"] = {"key": hb.Key[str], "a": hb.Column[str], "states": hb.Columns[int, Any]}
+        body: dict[str, Any] = {"key": hb.key(), "a": hb.column("a"), "states": hb.map_column("m", hb.Int32, hb.EnumOf(state))}
+        body["__annotations__"] = {"key": hb.Key[str], "a": hb.Column[str], "states": hb.Map[int, Any]}
         return hb.model(table="member_maps")(type("Thing", (), body))
 
     with fresh(mapped("NEW")) as store:

@@ -27,7 +27,7 @@ class Pet:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(part="column")
     species: hb.Column[str] = hb.column("s")
-    notes: hb.Columns[int, str] = hb.columns("t")
+    notes: hb.Map[int, str] = hb.map_column("t")
 
 
 @hb.model(table="pets_r", family="p", kind=b"v")

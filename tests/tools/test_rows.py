@@ -36,7 +36,7 @@ class Pet:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(part="column")
     species: hb.Column[str] = hb.column("s")
-    food: hb.Columns[str, int] = hb.columns("f")
+    food: hb.Map[str, int] = hb.map_column("f")
 
 
 @hb.model(table="cli_hits", family="d", salt=hb.RandomSalt(3), immutable=True)

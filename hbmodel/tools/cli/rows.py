@@ -11,7 +11,7 @@ import click
 from hbmodel.errors import FullScanRefused, IncompleteKey, QueryError, RowNotFound
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_columns import NotLoaded
-from hbmodel.mapping.map_declaration import MapColumns
+from hbmodel.mapping.map_declaration import MapExpression
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.value_text import text_of_value
@@ -67,7 +67,7 @@ def get(
         query = Session(store, registry=registry).query(found.model).where(*wanted).limit(limit)
         if schema.row is not None and not wanted:
             query = query.allow_full_scan()
-        objects = _objects(query.load(*(MapColumns(of, found.model) for of in schema.maps)), schema)
+        objects = _objects(query.load(*(MapExpression(of, found.model) for of in schema.maps)), schema)
     if not objects:
         raise RowNotFound("There is no object with this key.", table=table)
     print_objects([*_names(schema), *(of.name for of in schema.maps)], objects, as_json)

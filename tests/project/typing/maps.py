@@ -16,13 +16,13 @@ Pet(owner="ann", kind="cat", needed={}, notes={"a": 1}, plain={"a": "b"}, visits
 Pet(owner="ann", kind="cat")  # E: call-arg reportCallIssue
 Pet(owner="ann", kind="cat", needed={}, notes={"a": "b"})  # E: dict-item reportArgumentType
 assert_type(pet.notes, dict[str, int])
-assert_type(Pet.notes, hb.MapColumns[str, int])
+assert_type(Pet.notes, hb.MapExpression[str, int])
 assert_type(Pet.plain, dict[str, str])
 
-notes = session.columns(Pet.notes, owner="ann")
-assert_type(notes, hb.ColumnSlice[str, int])
-assert_type(session.columns(Pet.plain, owner="ann"), hb.ColumnSlice[str, str])
-assert_type(session.columns(Pet.visits, owner="ann").between(now, None), hb.ColumnSlice[datetime, str])
+notes = session.entries(Pet.notes, owner="ann")
+assert_type(notes, hb.MapSlice[str, int])
+assert_type(session.entries(Pet.plain, owner="ann"), hb.MapSlice[str, str])
+assert_type(session.entries(Pet.visits, owner="ann").between(now, None), hb.MapSlice[datetime, str])
 assert_type(notes.startswith("a").limit(3).page(2), hb.Page[tuple[str, int]])
 assert_type(notes.first(), tuple[str, int] | None)
 assert_type(notes.last(), tuple[str, int] | None)
@@ -32,9 +32,9 @@ assert_type(notes.get("a"), int | None)
 assert_type(notes.get("a", 0), int | None)
 assert_type([key for key, _ in notes], list[str])
 assert_type(session.query(Pet).load(Pet.notes, Pet.plain), hb.Query[Pet])
-session.put_columns(pet, Pet.notes, {"a": 1})
-session.put_columns(pet, Pet.plain, {"a": "b"})
-session.remove_columns(pet, Pet.notes, ["a"])
+session.put_entries(pet, Pet.notes, {"a": 1})
+session.put_entries(pet, Pet.plain, {"a": "b"})
+session.remove_entries(pet, Pet.notes, ["a"])
 session.query(Pet).load(Pet.kind)  # E: arg-type reportArgumentType
-session.put_columns(pet, Pet.notes, {"a": "b"})  # E: misc reportArgumentType
+session.put_entries(pet, Pet.notes, {"a": "b"})  # E: misc reportArgumentType
 notes.between(1, 2)  # E: arg-type reportArgumentType

@@ -49,10 +49,10 @@ class Action:
 class Pet:
     owner: hb.Key[str] = hb.key()
     kind: hb.Column[str] = hb.column("k")
-    notes: hb.Columns[str, int] = hb.columns("n", factory=dict)
-    visits: hb.Columns[datetime, str] = hb.columns("v", hb.Datetime("s"), hb.Text, factory=dict)
-    plain: dict[str, str] = hb.columns("p", factory=dict)
-    needed: hb.Columns[int, int] = hb.columns("w", hb.Int8, hb.Int8)
+    notes: hb.Map[str, int] = hb.map_column("n", factory=dict)
+    visits: hb.Map[datetime, str] = hb.map_column("v", hb.Datetime("s"), hb.Text, factory=dict)
+    plain: dict[str, str] = hb.map_column("p", factory=dict)
+    needed: hb.Map[int, int] = hb.map_column("w", hb.Int8, hb.Int8)
 
 
 @hb.model(table="readings", kind=b"r")

@@ -145,7 +145,7 @@ class EntryReader:
 
 
 @frozen(eq=False, repr=False)
-class ColumnSlice(Generic[K, V]):
+class MapSlice(Generic[K, V]):
     """Entries of one object's map column, in the order of their keys; every method that refines it returns a new one.
 
     Iterating over it gives pairs of key and value, in bounded memory. If the object does not exist, there are no entries. A read is
@@ -158,9 +158,9 @@ class ColumnSlice(Generic[K, V]):
 
     def __repr__(self) -> str:
         limit = "" if self.maximum is None else f", limit {self.maximum}"
-        return f"ColumnSlice({self._reader.schema.model.__name__}.{self._reader.of.name}{limit})"
+        return f"MapSlice({self._reader.schema.model.__name__}.{self._reader.of.name}{limit})"
 
-    def between(self, low: K | None, high: K | None) -> ColumnSlice[K, V]:
+    def between(self, low: K | None, high: K | None) -> MapSlice[K, V]:
         """Keys from `low` to `high`, both included; None means no bound on that side.
 
         Raises:
@@ -168,7 +168,7 @@ class ColumnSlice(Generic[K, V]):
         """
         return self._within(Bounds(low=UNSET if low is None else low, high=UNSET if high is None else high))
 
-    def startswith(self, prefix: K) -> ColumnSlice[K, V]:
+    def startswith(self, prefix: K) -> MapSlice[K, V]:
         """Text or bytes keys that start with `prefix`.
 
         Raises:
@@ -179,14 +179,14 @@ class ColumnSlice(Generic[K, V]):
             raise QueryError("startswith needs text keys and text, or bytes keys and bytes.", field=self._reader.of.name)
         return self._within(Bounds(prefix=prefix)) if prefix else self
 
-    def _within(self, bounds: Bounds) -> ColumnSlice[K, V]:
+    def _within(self, bounds: Bounds) -> MapSlice[K, V]:
         try:
             found = self._reader.of.layout.range_of((), bounds)
         except (EncodingError, QueryError) as error:
             raise type(error)(error.message, **{**error.details, "field": self._reader.of.name}) from None
         return evolve(self, range=self.range.intersect(found))
 
-    def limit(self, count: int) -> ColumnSlice[K, V]:
+    def limit(self, count: int) -> MapSlice[K, V]:
         """At most `count` entries, also in pages and in `count()`."""
         return evolve(self, maximum=whole(count, "limit"))
 

@@ -7,10 +7,10 @@ from typing import Any, TypeVar, overload
 
 from attrs import evolve
 
-from hbmodel.mapping.map_declaration import MapColumns, map_of
+from hbmodel.mapping.map_declaration import MapExpression, map_of
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.query.column_slice import ColumnSlice, EntryReader
+from hbmodel.query.map_slice import MapSlice, EntryReader
 from hbmodel.query.paging import Seal
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.map_writes import put_changes, remove_changes
@@ -26,7 +26,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class MapColumnCalls:
+class MapEntryCalls:
     """The methods of a session for map columns."""
 
     store: Store
@@ -38,11 +38,11 @@ class MapColumnCalls:
     _work: UnitOfWork
 
     @overload
-    def columns(self, of: MapColumns[K, V], /, **key: Any) -> ColumnSlice[K, V]: ...
+    def entries(self, of: MapExpression[K, V], /, **key: Any) -> MapSlice[K, V]: ...
     @overload
-    def columns(self, of: Mapping[K, V], /, **key: Any) -> ColumnSlice[K, V]: ...
+    def entries(self, of: Mapping[K, V], /, **key: Any) -> MapSlice[K, V]: ...
     @guarded
-    def columns(self, of: Any, /, **key: Any) -> ColumnSlice[Any, Any]:
+    def entries(self, of: Any, /, **key: Any) -> MapSlice[Any, Any]:
         """The entries of one object's map column; refine them with `between` and others, and read them by iterating, `page`, ...
 
         Args:
@@ -55,7 +55,7 @@ class MapColumnCalls:
         return _slice_of(of, key, self.store, self._view, self._planning_binding, self._seal, self._sizes.pages)
 
     @guarded
-    def put_columns(self, obj: Any, of: MapColumns[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:
+    def put_entries(self, obj: Any, of: MapExpression[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:
         """Puts entries of a map column at the next commit; uses only the key and version of `obj`.
 
         Existing entries with the same keys are overwritten. A versioned object has the row's version after the commit. All changes
@@ -72,8 +72,8 @@ class MapColumnCalls:
         self._add_entries(obj, put_changes(obj, of, entries))
 
     @guarded
-    def remove_columns(self, obj: Any, of: MapColumns[K, V] | Mapping[K, V], keys: Iterable[K], /) -> None:
-        """Removes entries of a map column at the next commit, whether they exist or not; otherwise like `put_columns`."""
+    def remove_entries(self, obj: Any, of: MapExpression[K, V] | Mapping[K, V], keys: Iterable[K], /) -> None:
+        """Removes entries of a map column at the next commit, whether they exist or not; otherwise like `put_entries`."""
         self._add_entries(obj, remove_changes(obj, of, keys))
 
     def _add_entries(self, obj: Any, changes: dict[str, Any]) -> None:
@@ -90,8 +90,8 @@ def _slice_of(
     bind: Callable[[TableSchema], Binding],
     seal: Seal | None,
     pages: PageSizes,
-) -> ColumnSlice[Any, Any]:
-    """The entries of one object's map column; see `Session.columns`.
+) -> MapSlice[Any, Any]:
+    """The entries of one object's map column; see `Session.entries`.
 
     Args:
         of: the map column, as an attribute of the model class.
@@ -106,7 +106,7 @@ def _slice_of(
     entries = map_of(schema, of)
     rows = known_rows(schema, key)
     if not rows:  # for a name in the key that no row has
-        return ColumnSlice(EntryReader(store, evolve(schema, wide=None), entries, b"\x00", lambda: False, seal))
+        return MapSlice(EntryReader(store, evolve(schema, wide=None), entries, b"\x00", lambda: False, seal))
     (row,) = rows
 
     def exists() -> bool:
@@ -115,4 +115,4 @@ def _slice_of(
         (found,) = view(schema).get(schema.table, [row], reader.columns)
         return found is not None and reader.exists(found)
 
-    return ColumnSlice(EntryReader(store, schema, entries, row, exists, seal, pages))
+    return MapSlice(EntryReader(store, schema, entries, row, exists, seal, pages))
