@@ -86,7 +86,7 @@ def main(store: str, rows: int) -> None:
         with opened(console, store) as readings:
             hb.create_tables(readings, BySensor)
             program = Program(readings, console, rows)
-            program.session.load(map(reading, range(rows)))
+            program.session.bulk_add(map(reading, range(rows)))
             moving = hb.migrate(readings, Reading, times=TIMES)
             program.works("before")
             console.print(str(moving.start()))

@@ -192,7 +192,7 @@ def main(store: str) -> None:
             hb.create_tables(comments, Comment, BusyComment, Visitor)
             counted = Counted()
             with hb.Session(comments, on_call=counted) as session:
-                session.load(Visitor(number=number, name=f"visitor {number}") for number in range(1, VISITORS + 1))
+                session.bulk_add(Visitor(number=number, name=f"visitor {number}") for number in range(1, VISITORS + 1))
                 ask_ends(console, session, counted)
                 prepend_comments(console, session, counted)
                 delete_first(console, session)

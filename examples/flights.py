@@ -355,7 +355,7 @@ def load(console: Console, session: hb.Session, count: int) -> None:
     started = perf_counter()
     with bar:
         task = bar.add_task("", total=count)
-        loaded = session.load(flights(count), progress=lambda written: bar.update(task, completed=written))
+        loaded = session.bulk_add(flights(count), progress=lambda written: bar.update(task, completed=written))
     seconds = perf_counter() - started
     console.print(f"{loaded:,} flights into one table and two indexes: {seconds:.1f} s, {loaded / seconds:,.0f} a second")
 

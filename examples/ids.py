@@ -88,7 +88,7 @@ def measure(store: hb.Store, console: Console, count: int) -> None:
     """The same values with ids and with names in their keys."""
     with hb.Session(store) as session:
         for model in (Point, NamedPoint):
-            session.load(values(model, count))
+            session.bulk_add(values(model, count))
     found = Table("", "ids in the keys", "names in the keys")
     found.add_row("rows", *[f"{count * len(METRICS):,}"] * 2)
     found.add_row("bytes", f"{size_of(store, 'points'):,}", f"{size_of(store, 'points_by_name'):,}")

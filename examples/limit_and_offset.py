@@ -119,8 +119,8 @@ def main(store: str) -> None:
     try:
         with opened(console, store) as found, hb.Session(found) as session:
             hb.create_tables(found, JavaAction, Action)
-            session.load(actions())
-            session.load(copied(session))
+            session.bulk_add(actions())
+            session.bulk_add(copied(session))
             newest = session.query(JavaAction).where(JavaAction.user_id == ASKED).limit(3)
             for each in newest:
                 key = hb.row_key(JavaAction, user_id=each.user_id, at=each.at, action_id=each.action_id)

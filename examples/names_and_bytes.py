@@ -97,7 +97,7 @@ def main(store: str, count: int) -> None:
         with opened(console, store) as found, hb.Session(found) as session:
             hb.create_tables(found, Long, Short)
             for model in (Long, Short):
-                session.load(actions(model, count))
+                session.bulk_add(actions(model, count))
             show(console, {"long names": hb.describe(Long, sample=session), "short names": hb.describe(Short, sample=session)})
     except hb.HbmodelError as error:
         raise click.ClickException(str(error)) from error

@@ -243,7 +243,7 @@ def main(store: str) -> None:
         with opened(console, store) as pets_store:
             hb.create_tables(pets_store, Owner, Pet, Visit)
             with hb.Session(pets_store) as session:
-                loaded = session.load(everything())
+                loaded = session.bulk_add(everything())
                 console.print(f"{loaded:,} objects in {OWNERS} rows")
                 ask_slices(console, session)
                 ask_pages(console, session)

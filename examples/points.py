@@ -207,7 +207,7 @@ def report(console: Console, store: hb.Store, count: int, directory: Path) -> No
         with console.status("loading points") as status:
 
             def loaded() -> int:
-                return session.load(measured(count), progress=lambda written: status.update(f"loading points: {written:,}"))
+                return session.bulk_add(measured(count), progress=lambda written: status.update(f"loading points: {written:,}"))
 
             questions.ask("points loaded", loaded, count)
         show_latest(console, questions, session, points)

@@ -149,7 +149,7 @@ def main(store: str, hours: int) -> None:
         with opened(console, store) as series, hb.Session(series) as session:
             hb.create_tables(series, *models)
             for model in models:
-                session.load(values(model, hours))
+                session.bulk_add(values(model, hours))
             sizes = [measured(series, hb.schema_of(model).table) for model in models]
             found = Table("", "a row for each value", "a row for each hour")
             for number, name in enumerate(("rows", "cells", "bytes")):

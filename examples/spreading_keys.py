@@ -205,7 +205,7 @@ def spread(store: hb.Store) -> dict[Any, tuple[list[int], list[int]]]:
         presplit = {model: splits(model)} if store.capabilities.presplit else None
         hb.create_tables(store, model, splits=presplit)
         with hb.Session(store) as session:
-            session.load(events(model, 0, EVENTS))
+            session.bulk_add(events(model, 0, EVENTS))
         found[model] = (rows_by_region(store, model), rows_by_region(store, model, EVENTS - NEWEST))
     return found
 

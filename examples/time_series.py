@@ -139,7 +139,7 @@ def main(store: str, count: int) -> None:
         with opened(console, store) as series, hb.Session(series) as session:
             hb.create_tables(series, Tall, Wide)
             for model in (Tall, Wide):
-                session.load(values(model, metrics))
+                session.bulk_add(values(model, metrics))
             report(console, series, session, metrics)
     except hb.HbmodelError as error:
         raise click.ClickException(str(error)) from error

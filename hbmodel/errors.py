@@ -228,7 +228,7 @@ class PartialWrite(HbmodelError):
         pending: the objects (or keys) that were not, in order; the session still holds them and `commit()` finishes them.
         failures: the outcomes of calls that were refused (such as `RowNotFound`); they are not pending.
         deleted: of `query.delete()`: how many objects were certainly deleted.
-        position: of `session.load()`: how many objects, counted from the start, were certainly written.
+        position: of `session.bulk_add()`: how many objects, counted from the start, were certainly written.
         key: the row key of the first object that failed, or else of the first pending one.
         reason: why it failed, or why the commit stopped.
     """

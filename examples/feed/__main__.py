@@ -21,7 +21,7 @@ def main(store: str, port: int, rows: int) -> None:
         app = create_app(opened)
         with hb.Session(opened) as session:
             if not session.query(Action).allow_full_scan().exists():
-                session.load(samples(rows))
+                session.bulk_add(samples(rows))
         uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
 
 

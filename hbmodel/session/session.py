@@ -22,7 +22,7 @@ from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.batches import Pending
-from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
+from hbmodel.session.bulk_add import DEFAULT_BATCH, BulkAdd, Progress
 from hbmodel.session.cell_versions import CellVersionCalls, asks_as_of
 from hbmodel.session.map_entries import MapEntryCalls
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
@@ -312,7 +312,7 @@ class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
             return increment(self._view(schema), self._bind_to_write, obj, counter, amount)
 
     @guarded
-    def load(
+    def bulk_add(
         self,
         objs: Iterable[Any],
         *,
@@ -335,7 +335,7 @@ class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
             EncodingError: an object cannot be stored; `position` is its place in the input, counted from 0, and `written` the
                 number of leading objects that are certainly written.
         """
-        return Loader(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).load(objs)
+        return BulkAdd(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).run(objs)
 
     @guarded
     def commit(self, *, resend: bool = False) -> list[Outcome]:

@@ -111,9 +111,9 @@ def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool]
             cases = [case for case in cases if chosen(case.name)]
             session = hb.Session(first)
             for model in {model for case in cases for model in case.reads}:
-                session.load(OBJECTS[model](rows))
+                session.bulk_add(OBJECTS[model](rows))
                 if model in WIDE_MODELS[1:]:
-                    hb.Session(embedded).load(OBJECTS[model](rows))
+                    hb.Session(embedded).bulk_add(OBJECTS[model](rows))
             print(f"{'hbmodel by hand-written code':<56}  time    processor", flush=True)
             return [compare(case, warm_up) for case in cases]
         finally:
@@ -236,7 +236,7 @@ def _puts(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> I
 
     def ours(session: hb.Session) -> None:
         begin = next(numbers) * 1000
-        session.load(
+        session.bulk_add(
             Event(source=n % 16, number=n, kind=f"kind {n % 9}", owner=f"owner {n % 99}", size=n, text="x" * 40)
             for n in range(begin, begin + 1000)
         )

@@ -96,7 +96,7 @@ def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
 
     def puts(session: hb.Session, model: Any) -> None:
         begin = next(numbers) % 19_000
-        session.load(model(number=begin + number, **VALUES) for number in range(PUTS_OF_A_BATCH))
+        session.bulk_add(model(number=begin + number, **VALUES) for number in range(PUTS_OF_A_BATCH))
 
     def puts_by_hand() -> None:
         begin = next(numbers) % 19_000

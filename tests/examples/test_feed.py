@@ -66,7 +66,7 @@ def flat(pages: list[list[str]]) -> list[str]:
 
 def test_the_feed(bed: Bed) -> None:
     session = bed.use(Action)
-    session.load(action(n, ("ann", "bob")[n % 2], NAMES[n % 3]) for n in range(22))
+    session.bulk_add(action(n, ("ann", "bob")[n % 2], NAMES[n % 3]) for n in range(22))
     client = client_of(bed.store)
     every = walk(client, "/")
     assert [len(page) for page in every] == [4, 4, 4, 4, 4, 2]
@@ -77,7 +77,7 @@ def test_the_feed(bed: Bed) -> None:
     assert walk(client, "/?user=nobody") == [[]]
     # Newer actions come in front while somebody reads; a deleted user is gone from every feed.
     second = client.get(link(client.get("/").text, "next") or "").text
-    session.load([action(-1)])
+    session.bulk_add([action(-1)])
     front = client.get(link(second, "prev") or "").text
     assert texts(front) == [f"text {n}" for n in range(4)]
     assert texts(client.get(link(front, "prev") or "").text) == ["text -1"]
@@ -92,7 +92,7 @@ def test_the_feed(bed: Bed) -> None:
 def test_nothing_that_users_write_is_markup() -> None:
     with fresh(Action) as store:
         session = hb.Session(store)
-        session.load(action(n, HOSTILE, text=HOSTILE) for n in range(6))
+        session.bulk_add(action(n, HOSTILE, text=HOSTILE) for n in range(6))
         client = client_of(store)
         page = client.get("/")
         assert "<script" not in page.text
@@ -114,7 +114,7 @@ def test_nothing_that_users_write_is_markup() -> None:
 
 def test_urls_that_lead_nowhere() -> None:
     with fresh(Action) as store:
-        hb.Session(store).load(action(n) for n in range(9))
+        hb.Session(store).bulk_add(action(n) for n in range(9))
         client = client_of(store)
         token = (link(client.get("/").text, "next") or "").partition("after=")[2]
         for wrong in ("after=x", f"before={token}", f"user=ann&after={token}"):
@@ -142,7 +142,7 @@ def test_urls_that_lead_nowhere() -> None:
 
 def test_other_sites_delete_nothing() -> None:
     with fresh(Action) as store:
-        hb.Session(store).load(action(n) for n in range(3))
+        hb.Session(store).bulk_add(action(n) for n in range(3))
         client = client_of(store)
         refused = client.post("/users/ann/delete", headers={"Sec-Fetch-Site": "cross-site"})
         assert refused.status_code == 403
@@ -173,7 +173,7 @@ def browser() -> Iterator[Any]:
 def served() -> Iterator[str]:
     """The address of the feed, served in a thread."""
     with fresh(Action) as store, closing(socket.create_server(("127.0.0.1", 0))) as listening:
-        hb.Session(store).load(samples(45))
+        hb.Session(store).bulk_add(samples(45))
         server = uvicorn.Server(uvicorn.Config(create_app(store), log_level="warning"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

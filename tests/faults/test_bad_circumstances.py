@@ -49,7 +49,7 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "delete of a query": lambda s: s.query(Order).allow_full_scan().delete(),
     "delete_key": lambda s: s.delete_key(Order, **KEY),
     "increment": lambda s: s.increment(order(1), Order.views),
-    "load": lambda s: s.load([]),
+    "load": lambda s: s.bulk_add([]),
     "commit": lambda s: s.commit(),
     "retry": lambda s: s.retry(lambda s: None),
     "group": lambda s: s.group(Order, **KEY),
@@ -160,7 +160,7 @@ def test_a_clock_that_is_off_beyond_the_bound_refuses_writes_of_indexed_rows(bed
         with pytest.raises(hb.ClockError):
             session.insert(order(3))
     with pytest.raises(hb.ClockError):
-        session.load([order(4)])
+        session.bulk_add([order(4)])
     assert [o.state for o in session.query(Order).allow_full_scan()] == ["new"]
     assert len(rows_of(bed.store, "orders.by_state")) == len(rows_of(bed.store, "orders")) == 1
     # Rows without indexes take the server's time.
@@ -244,7 +244,7 @@ def test_a_gateway_that_is_down_is_told_and_everything_stays_pending() -> None:
             lambda: session.get(Sample, station="s", label="l"),
             lambda: session.query(Sample).where(Sample.station == "s").all(),
             lambda: session.increment(order(1), Order.views),
-            lambda: session.load([order(1)]),
+            lambda: session.bulk_add([order(1)]),
             lambda: hb.create_tables(store, Order),
             session.commit,
         ):
@@ -275,7 +275,7 @@ def test_tables_that_are_not_there_are_named(bed: Bed) -> None:
         lambda: session.get(Lost, name="a"),
         lambda: session.query(Lost).allow_full_scan().all(),
         lambda: session.query(Lost).allow_full_scan().count(),
-        lambda: session.load([Lost(name="a", text="b")]),
+        lambda: session.bulk_add([Lost(name="a", text="b")]),
     ):
         with pytest.raises(hb.TableNotFound) as caught:
             call()

@@ -38,7 +38,7 @@ def test_a_value_that_no_cell_can_hold_is_refused_before_anything_is_sent(model:
         calls: dict[str, Callable[[], object]] = {
             "add": lambda: session.add(large),
             "insert": lambda: session.insert(large),
-            "load": lambda: session.load([large]),
+            "load": lambda: session.bulk_add([large]),
             "update": lambda: session.update(large, note=MUCH),
         }
         store.told()
@@ -103,7 +103,7 @@ def test_a_key_value_that_cannot_be_stored_is_named_before_any_call(field: str, 
             lambda: session.delete(wrong),
             lambda: session.delete_key(Order, **key),
             lambda: session.increment(wrong, Order.views),
-            lambda: session.load([wrong]),
+            lambda: session.bulk_add([wrong]),
             lambda: session.query(Order).where(getattr(Order, field) == value),
         ):
             with pytest.raises(hb.EncodingError) as caught:

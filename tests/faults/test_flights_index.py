@@ -135,7 +135,7 @@ def test_an_index_over_all_flights_is_built_while_programs_write(kind: str, requ
     flights = charted(Indexed)
     with hb.connect(url) as store:
         hb.create_tables(store, Unindexed)
-        assert hb.Session(store, **SESSION).load(charted(Unindexed)) == len(flights)
+        assert hb.Session(store, **SESSION).bulk_add(charted(Unindexed)) == len(flights)
         chosen = random.Random(7).sample(flights, WRITERS * OWN)
         writers = [Writer(store, chosen[n * OWN : (n + 1) * OWN], n) for n in range(WRITERS)]
         hb.create_tables(store, Indexed)  # only says that the index is to be built

@@ -176,7 +176,7 @@ def load_flights(own: Own, count: int) -> list[Expected]:
     with hb.connect(own.hbase.thrift2_url) as store:
         hb.drop_tables(store, Flown)  # another test may have left more flights
         hb.create_tables(store, Flown)
-        assert hb.Session(store).load(everything) == count
+        assert hb.Session(store).bulk_add(everything) == count
     by_key = sorted(((key_of(flight), flight) for flight in everything), key=itemgetter(0))
     unsalted = sorted(((key[1:], flight) for key, flight in by_key), key=itemgetter(0))
     return [(forward, by_key), (merged, unsalted), (backward, by_key[::-1])]
@@ -265,7 +265,7 @@ def load_through_a_kill(own: Own, url: str, objs: Iterator[Any], restart: bool) 
     error: hb.HbmodelError | None = None
     with hb.connect(url) as store:
         try:
-            hb.Session(store).load(objs, batch_size=500, progress=progress)
+            hb.Session(store).bulk_add(objs, batch_size=500, progress=progress)
         except hb.HbmodelError as caught:
             error = caught
     assert killer is not None
@@ -300,7 +300,7 @@ def test_the_server_is_killed_under_a_loader(own: Own, gateway: str, objects: Ca
         assert positions[-1] == len(everything)
     else:
         with hb.connect(own.url(gateway)) as store:
-            assert hb.Session(store).load(objects()) == len(everything)
+            assert hb.Session(store).bulk_add(objects()) == len(everything)
     check_written(own, gateway, everything)
     with hb.connect(own.url(gateway)) as store:
         session = hb.Session(store)

@@ -102,10 +102,10 @@ def test_parts_belong_to_the_query_that_was_split(days: Any) -> None:
 def test_a_load_that_stops_says_how_far_it_came() -> None:
     with FaultyStore(fresh(Pet), at=None) as store:
         session = hb.Session(store)
-        session.load([Pet(owner="o", name="a", species="cat")])
+        session.bulk_add([Pet(owner="o", name="a", species="cat")])
         store.at, store.times = len(store.calls) + 6, 100
-        with pytest.raises(hb.PartialWrite, match="The load stopped") as error:
-            session.load((Pet(owner=f"o{n}", name=str(n), species="cat") for n in range(20)), batch_size=2)
+        with pytest.raises(hb.PartialWrite, match=r"bulk_add\(\) stopped") as error:
+            session.bulk_add((Pet(owner=f"o{n}", name=str(n), species="cat") for n in range(20)), batch_size=2)
     assert error.value.position >= 2
 
 

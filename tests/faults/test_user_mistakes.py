@@ -152,7 +152,7 @@ WITH_AN_OBJECT: dict[str, Callable[[hb.Session, Any], Any]] = {
     "delete": hb.Session.delete,
     "increment": lambda session, given: session.increment(given, Order.number),
     "rekey": lambda session, given: session.rekey(given, number=2),
-    "load": lambda session, given: session.load([given]),
+    "load": lambda session, given: session.bulk_add([given]),
     "asdict": lambda _, given: hb.asdict(given),
     "evolve": lambda _, given: hb.evolve(given, state="x"),
 }

@@ -243,7 +243,7 @@ def loaded_with(count: int, url: str) -> Iterator[Loaded]:
         try:
             hb.create_tables(store, flights.Flight)
             with hb.Session(store) as session:
-                assert session.load(flights.flights(count)) == count
+                assert session.bulk_add(flights.flights(count)) == count
             yield Loaded(store, list(lines(count)))
         finally:
             if url.startswith("hbase"):
@@ -317,7 +317,7 @@ def test_a_repeated_load_changes_no_answer(loaded: Loaded) -> None:
     session = hb.Session(loaded.store)
     plane = session.query(flights.Flight).where(flights.Flight.plane == "N14228")
     before = plane.all()
-    assert session.load(flights.flights(500)) == 500
+    assert session.bulk_add(flights.flights(500)) == 500
     assert plane.all() == before
     assert session.query(flights.Flight).allow_full_scan().count() == EIGHT_DAYS
 

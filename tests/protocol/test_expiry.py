@@ -277,7 +277,7 @@ def test_rows_of_several_lives_go_into_one_commit(bed: TimedBed, model: Any) -> 
 @lives_for(SOON.total_seconds())
 def test_insert_and_load_with_a_ttl(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
-    assert session.load((model(name=name, page="x") for name in "bcb"), batch_size=2, ttl=SOON) == 3
+    assert session.bulk_add((model(name=name, page="x") for name in "bcb"), batch_size=2, ttl=SOON) == 3
     if bed.atomic:
         session.insert(model(name="a", page="x"), ttl=SOON)
         with pytest.raises(hb.RowExists):
@@ -413,7 +413,7 @@ def test_a_bad_ttl_is_refused_at_the_call(ttl: Any, error: type[Exception]) -> N
             lambda: session.add_all([token], ttl=ttl),
             lambda: session.insert(token, ttl=ttl),
             lambda: session.update(token, page="y", ttl=ttl),
-            lambda: session.load([token], ttl=ttl),
+            lambda: session.bulk_add([token], ttl=ttl),
         ]
         for call in calls:
             with pytest.raises(error):

@@ -357,7 +357,7 @@ def test_a_store_reads_no_more_than_for_the_alternatives(data: st.DataObject) ->
 def test_keyset_pages_are_the_whole_and_read_no_more_than_their_rows(bed: Bed) -> None:
     session = bed.use(Post)
     posts = [Post(user=n % 2, at=NOON - timedelta(minutes=n // 6), serial=n, name=f"{n % 3}", size=n % 5 or None) for n in range(60)]
-    session.load(posts)
+    session.bulk_add(posts)
     query = session.query(Post).where(Post.user == 1).order_by(Post.at.desc(), Post.serial)
     whole = query.all()
     found: list[Post] = query.limit(11).all()

@@ -65,7 +65,7 @@ def paged(query: hb.Query[Any], size: int) -> list[Any]:
 def test_two_users_newest_first(bed: Bed) -> None:
     session = bed.use(Post)
     every = posts()
-    session.load(every)
+    session.bulk_add(every)
     query = session.query(Post).where(Post.user.in_([2, 0])).order_by(Post.at.desc())
     newest = sorted((post for post in every if post.user != 1), key=lambda post: (-post.at.timestamp(), post.serial, post.user))
     assert query.all() == newest
@@ -93,7 +93,7 @@ class Tied:
 def test_ties_are_broken_by_the_rest_of_the_key_and_last_by_the_merged_fields(bed: Bed) -> None:
     session = bed.use(Tied)
     every = [Tied(user=n & 1, group=n >> 1 & 1, at=n >> 2 & 1, serial=n >> 3) for n in range(16)]
-    session.load(every)
+    session.bulk_add(every)
     query = session.query(Tied).where(Tied.user.in_([1, 0]), Tied.group.in_([0, 1]))
     expected = sorted(every, key=lambda of: (-of.at, of.serial, of.user, -of.group))
     newest = query.order_by(Tied.at.desc())
@@ -106,7 +106,7 @@ def test_ties_are_broken_by_the_rest_of_the_key_and_last_by_the_merged_fields(be
 def test_through_an_index_and_over_salts(bed: Bed) -> None:
     session = bed.use(Post, Spread)
     every = posts()
-    session.load(every)
+    session.bulk_add(every)
     query = session.query(Post).where(Post.name.in_(["1", "3"])).order_by(Post.at.desc())
     assert query.explain().path == "by_name"
     found = query.all()
@@ -119,7 +119,7 @@ def test_through_an_index_and_over_salts(bed: Bed) -> None:
     assert sorted(post.serial for post in found) == [n for n in range(90) if n % 4 in {1, 2}]
     assert [post.at for post in found] == sorted(post.at for post in found)
     assert paged(tagged, 20) == found
-    session.load(Spread(group="abc"[n % 3], kind=n % 5, at=n % 50, name=f"{n}") for n in range(150))
+    session.bulk_add(Spread(group="abc"[n % 3], kind=n % 5, at=n % 50, name=f"{n}") for n in range(150))
     spread = session.query(Spread).where(Spread.group.in_(["a", "c"]), Spread.kind.in_([1, 2, 4]))
     assert spread.order_by(Spread.at).explain().buckets == 4
     orderings = (
@@ -157,7 +157,7 @@ def test_too_many_scans_are_refused_with_a_way_out() -> None:
 @pytest.mark.lengthy
 def test_whole_keys_come_in_the_order(bed: Bed) -> None:
     session = bed.use(Post)
-    session.load(posts())
+    session.bulk_add(posts())
     minutes = [NOON - timedelta(minutes=n) for n in range(41)]
     query = session.query(Post).where(Post.user.in_([0, 1]), Post.at.in_(minutes), Post.serial.in_(range(90))).order_by(Post.at)
     assert query.explain().access == "get"
@@ -183,7 +183,7 @@ def test_a_token_that_was_altered_is_refused() -> None:
 
     with fresh(Post) as store:
         session = hb.Session(store)
-        session.load(posts())
+        session.bulk_add(posts())
         query = session.query(Post).where(Post.user.in_([0, 1])).order_by(Post.at)
         token = query.page(3).next_token
         assert token is not None
@@ -198,7 +198,7 @@ def test_a_token_that_was_altered_is_refused() -> None:
 def test_parts_of_a_query_of_several_values_are_read_in_the_order() -> None:
     with fresh(Post) as store:
         session = hb.Session(store)
-        session.load(posts())
+        session.bulk_add(posts())
         query = session.query(Post).where(Post.user.in_([0, 1, 2]))
         parts = query.split(3)
         assert len(parts) == 3
@@ -278,7 +278,7 @@ def test_an_order_behind_several_values_is_a_sorted_look_at_every_row(data: st.D
 def test_the_first_of_each_of_many_merges_for_each_alone() -> None:
     with fresh(Spread) as store:
         session = hb.Session(store)
-        session.load(Spread(group=f"{n % 9}", kind=n % 5, at=n % 50, name=f"{n}") for n in range(450))
+        session.bulk_add(Spread(group=f"{n % 9}", kind=n % 5, at=n % 50, name=f"{n}") for n in range(450))
         query = session.query(Spread).where(Spread.kind.in_([1, 2])).order_by(Spread.at)
         groups = [f"{n}" for n in range(400)]
         found = query.first_of_each(Spread.group, groups)

@@ -44,7 +44,7 @@ class Counted:
         store = hb.connect("memory:", on_call=self.calls.append)
         hb.create_tables(store, model)
         self.session = hb.Session(store)
-        self.session.load(map(note, range(ROWS)) if every is None else every)
+        self.session.bulk_add(map(note, range(ROWS)) if every is None else every)
         self.query = self.session.query(model)
         self.calls.clear()
 
@@ -154,7 +154,7 @@ def test_a_page_reads_at_most_twice_the_rows_that_it_needs(data: st.DataObject) 
 @pytest.mark.every_store
 def test_portions_on_a_server(bed: Bed) -> None:
     session = bed.use(Note)
-    session.load(map(note, range(200)))
+    session.bulk_add(map(note, range(200)))
     query = session.query(Note).where(Note.user == 1).use_index("primary")
     bed.store.told()
     assert [each.number for each in query.where(Note.text == "1").page(5)] == [1, 4, 7, 10, 13]

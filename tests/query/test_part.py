@@ -48,7 +48,7 @@ def loaded(store: Store, url_prefix: str = "") -> hb.Session:
     hb.create_tables(store, Order, splits=SPLITS)
     session = hb.Session(store)
     states = ("new", "paid", "sent")
-    session.load(order(n, states[n % 3], customer=n % 11, amount=n % 5) for n in range(200))
+    session.bulk_add(order(n, states[n % 3], customer=n % 11, amount=n % 5) for n in range(200))
     return session
 
 
@@ -150,7 +150,7 @@ def test_equal_keys_in_several_buckets_stay_in_one_part() -> None:
         hb.create_tables(store, Logged, splits=hb.AtKeys(cuts))
         session = hb.Session(store)
         for text in "abc":  # the same keys again and again, in whichever bucket
-            session.load(Logged(serial=n, page=f"{text}{n}") for n in range(40))
+            session.bulk_add(Logged(serial=n, page=f"{text}{n}") for n in range(40))
         for query in (session.query(Logged).allow_full_scan(), session.query(Logged).where(Logged.serial.between(5, 33))):
             parts = [session.read(part) for part in query.split(9)]
             assert len(parts) == 4
@@ -159,7 +159,7 @@ def test_equal_keys_in_several_buckets_stay_in_one_part() -> None:
         keys = session.query(Logged).where(Logged.serial.in_([3, 7, 22]))
         assert [[obj.serial for obj in session.read(part)] for part in keys.split(2)] == [[3], [7, 22]]
         hb.create_tables(store, Hit)
-        session.load(Hit(at=day(n % 3), serial=n, page="/") for n in range(20))
+        session.bulk_add(Hit(at=day(n % 3), serial=n, page="/") for n in range(20))
         by_page = session.query(Hit).where(Hit.page == "/")
         assert [obj for part in by_page.split(4) for obj in session.read(part)] == by_page.all()
 

@@ -251,8 +251,8 @@ def test_explain_tells_the_calls_to_a_gateway_up_to_the_first_item(hbase_bed: Be
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)  # where the first batch of a scan is one call
 def test_a_query_makes_at_least_the_calls_that_are_explained(bed: Bed) -> None:
     session = bed.use(Sample)
-    session.load(Sample(station="s", label=f"{n:03}", level=7 if n < 199 else 8) for n in range(200))
-    session.load(Sample(station=station, label="a", level=1) for station in ("t", "v"))
+    session.bulk_add(Sample(station="s", label=f"{n:03}", level=7 if n < 199 else 8) for n in range(200))
+    session.bulk_add(Sample(station=station, label="a", level=1) for station in ("t", "v"))
     calls: list[hb.Call] = []
     query = hb.Session(bed.store, on_call=calls.append).query(Sample)
     for asked, at_least, more in (

@@ -66,7 +66,7 @@ def check(query: hb.Query[Any], every: int) -> None:
 
 def test_before_and_after_an_object(bed: Bed) -> None:
     session = bed.use(Post)
-    session.load(map(post, range(40)))
+    session.bulk_add(map(post, range(40)))
     posts = session.query(Post)
     check(posts.where(Post.user.in_([0, 1])).order_by(Post.at.desc(), Post.serial), 19)
     check(posts.where(Post.name == "1").order_by(Post.at.desc()), 12)
@@ -82,7 +82,7 @@ def test_before_and_after_an_object(bed: Bed) -> None:
 def test_an_object_need_not_be_there_nor_match() -> None:
     with fresh(Post) as store:
         session = hb.Session(store)
-        session.load(map(post, range(0, 40, 2)))
+        session.bulk_add(map(post, range(0, 40, 2)))
         query = session.query(Post).where(Post.user == 0).order_by(Post.at.desc(), Post.serial)
         gone = post(17)
         gone.user = 0
@@ -99,7 +99,7 @@ def test_an_object_need_not_be_there_nor_match() -> None:
 def test_a_value_that_every_item_has_is_not_compared(name: str) -> None:
     with fresh(Post) as store:
         session = hb.Session(store)
-        session.load(map(post, range(40)))
+        session.bulk_add(map(post, range(40)))
         for number in (4, 17, 39, 60):
             mark = post(number)
             for one in (Post.name == name, Post.name.in_([name])):
@@ -122,7 +122,7 @@ def test_a_value_that_every_item_has_is_not_compared(name: str) -> None:
 def test_keys_and_mappings_instead_of_objects() -> None:
     with fresh(Post) as store:
         session = hb.Session(store)
-        session.load(map(post, range(40)))
+        session.bulk_add(map(post, range(40)))
         posts = session.query(Post)
         query, last = posts.where(Post.user == 1), post(17)
         rest = query.after(last).all()
@@ -162,7 +162,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
 def test_it_bounds_a_scan() -> None:
     with fresh(Post) as store:
         session = hb.Session(store)
-        session.load(map(post, range(40)))
+        session.bulk_add(map(post, range(40)))
         query = session.query(Post)
         with pytest.raises(hb.FullScanRefused):
             query.all()
@@ -175,7 +175,7 @@ def test_it_bounds_a_scan() -> None:
 def test_pages_and_parts_keep_to_it() -> None:
     with fresh(Post) as store:
         session = hb.Session(store)
-        session.load(map(post, range(40)))
+        session.bulk_add(map(post, range(40)))
         whole = session.query(Post).allow_full_scan().all()
         query = session.query(Post).after(whole[5]).before(whole[30])
         found, token = [], None

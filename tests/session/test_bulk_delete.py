@@ -49,7 +49,7 @@ class Pet:
 
 def test_everything_that_the_query_finds_goes_and_nothing_else(bed: Bed) -> None:
     session = bed.use(Order, Entry, Pet)
-    session.load(order(n, ("odd", "even")[n % 2], customer=n % 3) for n in range(60))
+    session.bulk_add(order(n, ("odd", "even")[n % 2], customer=n % 3) for n in range(60))
     reported: list[int] = []
     assert session.query(Order).where(Order.state == "odd").delete(batch_size=8, progress=reported.append) == 30
     assert reported == [8, 16, 24, 30]
@@ -58,10 +58,10 @@ def test_everything_that_the_query_finds_goes_and_nothing_else(bed: Bed) -> None
     assert session.query(Order).where(Order.customer == 1).offset(2).limit(3).delete(batch_size=2) == 3
     assert session.query(Order).where(Order.customer == 1).count() == 7
     assert session.query(Order).where(Order.state == "odd").delete(progress=reported.append) == 0
-    session.load(Entry(day=n % 2, number=n) for n in range(20))
+    session.bulk_add(Entry(day=n % 2, number=n) for n in range(20))
     assert session.query(Entry).where(Entry.day == 1, Entry.number > 10).reversed().delete(batch_size=3) == 5
     assert [entry.number for entry in session.query(Entry).where(Entry.day == 1)] == [1, 3, 5, 7, 9]
-    session.load(Pet(owner=owner, name=name, kind="cat") for owner in "ab" for name in ("tom", "tim", "ina"))
+    session.bulk_add(Pet(owner=owner, name=name, kind="cat") for owner in "ab" for name in ("tom", "tim", "ina"))
     assert session.query(Pet).where(Pet.owner == "a", Pet.name.startswith("t")).delete() == 2
     assert [(pet.owner, pet.name) for pet in session.query(Pet).allow_full_scan()] == [
         ("a", "ina"),
@@ -79,7 +79,7 @@ def test_everything_that_the_query_finds_goes_and_nothing_else(bed: Bed) -> None
 def test_any_query(model: Any, written: list[Values], question: Asked, size: int) -> None:
     with fresh(model) as store:
         session = hb.Session(store)
-        session.load(model(**values) for values in written)
+        session.bulk_add(model(**values) for values in written)
         found = {key_of(values) for values in question.answer(question.query(session, model), written)}
         assert question.query(session, model).delete(batch_size=size) == len(found)
         kept = [values for values in written if key_of(values) not in found]
@@ -94,7 +94,7 @@ def test_any_query(model: Any, written: list[Values], question: Asked, size: int
 def test_a_delete_leaves_what_is_pending_alone() -> None:
     with fresh(Entry) as store:
         session = hb.Session(store)
-        session.load(Entry(day=1, number=n) for n in range(3))
+        session.bulk_add(Entry(day=1, number=n) for n in range(3))
         session.add(Entry(day=1, number=9))
         assert session.query(Entry).where(Entry.day == 1).delete() == 3
         session.commit()
@@ -104,7 +104,7 @@ def test_a_delete_leaves_what_is_pending_alone() -> None:
 def test_a_part_of_a_query_is_deleted() -> None:
     with fresh(Order) as store:
         session = hb.Session(store)
-        session.load(order(n, customer=n % 5) for n in range(50))
+        session.bulk_add(order(n, customer=n % 5) for n in range(50))
         parts = session.query(Order).allow_full_scan().split(2)
         first = session.read(parts[0])
         count = first.count()
@@ -162,7 +162,7 @@ def test_a_failure_says_how_many_are_deleted_and_repeating_is_safe(mode: Any) ->
         with FaultyStore(hb.connect("memory:"), mode=mode) as store:
             hb.create_tables(store, Order)
             session = hb.Session(store)
-            session.load(order(n, "odd") for n in range(10))
+            session.bulk_add(order(n, "odd") for n in range(10))
             query = session.query(Order).where(Order.state == "odd")
             query.count()
             store.at = len(store.calls) + at
@@ -189,7 +189,7 @@ def test_a_failed_delete_names_the_first_key_and_the_reason(failing: int, call: 
     with FaultyStore(hb.connect("memory:"), mode="first half") as store:
         hb.create_tables(store, Entry)
         session = hb.Session(store)
-        session.load(Entry(day=1, number=n) for n in range(10))
+        session.bulk_add(Entry(day=1, number=n) for n in range(10))
         query = session.query(Entry).where(Entry.day == 1)
         query.count()
         store.at = len(store.calls) + failing
@@ -211,7 +211,7 @@ def test_a_failed_delete_names_the_first_key_and_the_reason(failing: int, call: 
 def test_a_failed_delete_names_the_row_that_was_refused() -> None:
     with fresh(Order) as store:
         session = hb.Session(store)
-        session.load(order(n, "odd") for n in range(10))
+        session.bulk_add(order(n, "odd") for n in range(10))
         row = hb.row_key(Order, customer=1, at=order(3).at, number=3)
         store.put("orders", [hb.store.Put(row, {b"d:n": b"from the future"}, 2**62)])
         with pytest.raises(hb.PartialWrite) as caught:
@@ -244,7 +244,7 @@ def peak(path: Path, count: int) -> int:
     with hb.connect(f"embedded:{path / str(count)}") as store:
         session = hb.Session(store)
         hb.create_tables(store, Entry)
-        session.load(Entry(day=n % 2, number=n, text="x" * 50) for n in range(count))
+        session.bulk_add(Entry(day=n % 2, number=n, text="x" * 50) for n in range(count))
         query = session.query(Entry).where(Entry.day.in_([0, 1]))
         query.limit(1).delete()
         tracemalloc.start()

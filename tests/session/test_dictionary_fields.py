@@ -82,7 +82,7 @@ def test_every_call_of_a_session(bed: Bed) -> None:
         session.insert(point("inserted", 0))
         with pytest.raises(hb.RowExists):
             session.insert(point("inserted", 0))
-    assert session.load(point("loaded", n) for n in range(5)) == 5
+    assert session.bulk_add(point("loaded", n) for n in range(5)) == 5
     assert points.where(Point.metric.in_(["loaded", "nothing", "sys.mem"])).count() == 9
 
 

@@ -174,7 +174,7 @@ def test_padded_bytes_refuse_what_padding_would_change() -> None:
             hb.row_key(Padded, code=value)
     with hb.connect("memory:") as store:
         hb.create_tables(store, Padded, splits=hb.Uniform(4))
-        hb.Session(store).load([Padded(code=b"ab", kind=b"x")])
+        hb.Session(store).bulk_add([Padded(code=b"ab", kind=b"x")])
         assert cells_of(store, "padded").keys() == {b"ab\x00\x00"}
         assert [region.range.start for region in store.regions("padded")] == [
             b"",

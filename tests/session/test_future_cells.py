@@ -520,7 +520,7 @@ def test_a_put_that_is_not_blind_waits_for_the_cell_that_it_replaces(bed: Bed, m
     session = seen_ahead(bed, model, ahead(bed), "a")
     objects = [model(**key_seen(model, k), m=2) for k in ("a", "b")]
     if many:
-        session.load(objects)
+        session.bulk_add(objects)
     else:
         session.add_all(objects)
         session.commit()

@@ -373,7 +373,7 @@ def test_too_much_for_one_row_is_refused_before_anything_is_sent() -> None:
         session.discard()
     session.add_all(Pet(owner=f"{number}", name="x", sort="x" * 1024 * 1024) for number in range(5))
     session.commit()
-    assert session.load(Pet(owner="ann", name=f"{number}", sort="x" * 1024 * 1024) for number in range(5)) == 5
+    assert session.bulk_add(Pet(owner="ann", name=f"{number}", sort="x" * 1024 * 1024) for number in range(5)) == 5
     assert session.query(Pet).allow_full_scan().count() == 10
 
 

@@ -109,7 +109,7 @@ def test_sessions_by_turns(bed: Bed) -> None:
 def test_an_insert_and_a_load(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Flagged)
     inserted = session.insert(Flagged(**KEY, amount=1))
-    assert session.load([Flagged(**KEY, amount=2)]) == 1
+    assert session.bulk_add([Flagged(**KEY, amount=2)]) == 1
     session.update(inserted, amount=3)
     session.commit()
     assert values(session, Flagged, "amount") == [1, 2, 3]
@@ -123,7 +123,7 @@ def test_a_store_whose_puts_may_share_a_time_is_given_time(model: Any, monkeypat
     session.add(model(**KEY, name="x"))
     assert ticks == []
     session.commit()
-    session.load([model(**KEY, name="y")])
+    session.bulk_add([model(**KEY, name="y")])
     assert len(ticks) == 2
     if model is Counted:
         session.increment(model(**KEY, name=""), Counted.visits)

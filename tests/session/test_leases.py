@@ -117,7 +117,7 @@ def test_an_index_that_comes_alive_during_a_write_is_kept_before_it_is_acknowled
         if how == "insert":
             session.insert(order(1, amount=1))
         elif how == "load":
-            session.load([order(1, amount=1)])
+            session.bulk_add([order(1, amount=1)])
         else:
             session.add(order(1, amount=1))
             assert [outcome.action for outcome in session.commit()] == ["put"]

@@ -104,7 +104,7 @@ def test_a_table_of_its_own_with_an_index(table: str, store: hb.Store) -> None:
     try:
         with hb.Session(store) as session:
             read = session.query(Theirs).allow_full_scan()
-            session.load(Own(user_id=each.user_id, at=each.at, action_id=each.action_id, name=each.name) for each in read)
+            session.bulk_add(Own(user_id=each.user_id, at=each.at, action_id=each.action_id, name=each.name) for each in read)
             found = session.query(Own).where(Own.action_id == 3).all()
             assert [(each.user_id, each.at, each.name) for each in found] == [(user, at(3), "a3") for user in USERS]
             with pytest.raises(hb.FullScanRefused):

@@ -133,7 +133,7 @@ def test_own_rows_are_found_at_once(bed: Bed, given_model: Any) -> None:
     session.add(model(name="own", topic="b", size=1, note="x"))
     session.add(model(name="other1", topic="b", size=1))  # the same again
     session.commit()
-    session.load([model(name=f"loaded{n}", topic="b", size=1) for n in range(3)])
+    session.bulk_add([model(name=f"loaded{n}", topic="b", size=1) for n in range(3)])
     if bed.atomic:
         session.insert(model(name="new", topic="b", size=1, note="y"))
         with pytest.raises(hb.RowExists):

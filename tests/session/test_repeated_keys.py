@@ -43,7 +43,7 @@ def test_a_predicate_sees_the_newest_row_of_a_key_only(store: hb.Store, model: t
     hb.create_tables(store, model)
     session = hb.Session(store)
     for text in ("old", "new"):
-        session.load(model(key=n, text=text) for n in range(40))
+        session.bulk_add(model(key=n, text=text) for n in range(40))
     everything = session.query(model).use_index("primary").allow_full_scan()
     assert everything.where(model.text == "old").count() == 0
     assert everything.where(model.text == "new").count() == 40
@@ -54,7 +54,7 @@ def test_a_predicate_sees_the_newest_row_of_a_key_only(store: hb.Store, model: t
 def test_the_last_of_a_key_wins_over_batches_of_one(store: hb.Store, model: type[Drawn]) -> None:
     hb.create_tables(store, model)
     session = hb.Session(store)
-    session.load([model(key=n, text=text) for n in range(40) for text in ("first", "last")], batch_size=1)
+    session.bulk_add([model(key=n, text=text) for n in range(40) for text in ("first", "last")], batch_size=1)
     assert {found.text for found in session.query(model).allow_full_scan()} == {"last"}
 
 
@@ -62,7 +62,7 @@ def test_the_last_of_a_key_wins_over_batches_of_one(store: hb.Store, model: type
 def test_a_repeated_key_is_never_a_mixture(store: hb.Store, model: type[Fixed]) -> None:
     hb.create_tables(store, model)
     session = hb.Session(store)
-    session.load([model(key=n, text=text, number=number) for n in range(40) for text, number in (("a", 1), ("b", None))], batch_size=1)
+    session.bulk_add([model(key=n, text=text, number=number) for n in range(40) for text, number in (("a", 1), ("b", None))], batch_size=1)
     assert {(found.text, found.number) for found in session.query(model).allow_full_scan()} == {("b", None)}
 
 
@@ -162,7 +162,7 @@ def test_a_tie_goes_to_the_path_that_can_be_bounded(store: hb.Store) -> None:
 
     hb.create_tables(store, Tied)
     session = hb.Session(store)
-    session.load(Tied(user=1, number=n, text="t") for n in range(5))
+    session.bulk_add(Tied(user=1, number=n, text="t") for n in range(5))
     query = session.query(Tied).where(Tied.user == 1, Tied.number > 2)
     assert query.explain().path == "by_text"
     assert query.count() == 2
@@ -171,7 +171,7 @@ def test_a_tie_goes_to_the_path_that_can_be_bounded(store: hb.Store) -> None:
 def test_a_query_ends_with_its_session(store: hb.Store) -> None:
     hb.create_tables(store, Fixed)
     session = hb.Session(store)
-    session.load(Fixed(key=n, text="t") for n in range(5))
+    session.bulk_add(Fixed(key=n, text="t") for n in range(5))
     items = iter(session.query(Fixed).allow_full_scan())
     next(items)
     session.close()
@@ -193,7 +193,7 @@ def test_an_updated_copy_computes_its_properties_anew(store: hb.Store) -> None:
 
     hb.create_tables(store, Computed)
     session = hb.Session(store)
-    session.load([Computed(key=1, text="x")])
+    session.bulk_add([Computed(key=1, text="x")])
     before = session.get(Computed, key=1)
     assert before is not None
     assert before.loud == "X"

@@ -109,7 +109,7 @@ CHANGES: dict[str, Any] = {
     "a deleted one": lambda s: s.delete_key(Account, bank="x", number=2),
     "one of another kind": lambda s: s.update(Bank(name="x", transfers=0), transfers=50),
     "an inserted one": lambda s: s.insert(Account(bank="x", number=8, amount=5)),
-    "a loaded one": lambda s: s.load([Account(bank="x", number=8, amount=5)]),
+    "a loaded one": lambda s: s.bulk_add([Account(bank="x", number=8, amount=5)]),
 }
 
 

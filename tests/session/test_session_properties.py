@@ -314,7 +314,7 @@ def test_queries_of_many_rows_on_hbase(hbase_bed: Bed) -> None:
     write_all()
     for _ in range(2):
         with hb.Session(hbase_bed.store) as session:
-            session.load(model(**values) for values in written for model in (PLAIN, HASHED, DRAWN))
+            session.bulk_add(model(**values) for values in written for model in (PLAIN, HASHED, DRAWN))
     session = hb.Session(hbase_bed.store)
 
     @settings(QUICK, max_examples=examples(6))

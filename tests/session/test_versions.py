@@ -318,7 +318,7 @@ BEFORE: dict[str, Callable[[hb.Session, Any], Any]] = {
     "update": lambda session, copied: (session.update(copied, note="mine"), session.commit()),
     "add": lambda session, copied: (session.add(copied), session.commit()),
     "delete": lambda session, copied: (session.delete(copied), session.commit()),
-    "load": lambda session, copied: session.load([copied]),
+    "load": lambda session, copied: session.bulk_add([copied]),
     "rekey": lambda session, copied: session.rekey(copied, name="b"),
 }
 
@@ -398,7 +398,7 @@ def test_whatever_becomes_of_updates_no_change_of_another_program_is_lost() -> N
     for seed in range(examples(300)):
         drawn = random.Random(seed)
         plain = fresh(Account)
-        hb.Session(plain).load([Account(name=name, owner="ann") for name in "ab"])
+        hb.Session(plain).bulk_add([Account(name=name, owner="ann") for name in "ab"])
         store = Disturbed(plain, drawn, drawn.choice((0.05, 0.2)), drawn.choice((0, 0, 0.05)))
         sessions = [hb.Session(store, sizes=SessionSizes(batch_rows=drawn.choice((1, 2, 100)))) for _ in range(2)]
         held = {name: [account(hb.Session(plain), name)] for name in "ab"}
@@ -410,7 +410,7 @@ def test_whatever_becomes_of_updates_no_change_of_another_program_is_lost() -> N
                 lambda session=session, of=of, found=found: found.append(session.update(of, note="mine")),
                 lambda of=of, found=found: found.append(hb.evolve(of, owner="bob")),
                 lambda session=session, of=of: session.add(of),
-                lambda session=session, of=of: session.load([of]),
+                lambda session=session, of=of: session.bulk_add([of]),
                 lambda session=session, resend=resend: session.commit(resend=resend),
                 lambda session=session: session.discard(),
             ]  # fmt: skip
@@ -432,7 +432,7 @@ def test_a_version_that_is_none_is_refused(wrong: Any) -> None:
         held.version = wrong
         for call in (
             lambda: session.add(held), lambda: session.update(held, balance=1), lambda: session.delete(held),
-            lambda: session.insert(held), lambda: session.rekey(held, name="b"), lambda: session.load([held]),
+            lambda: session.insert(held), lambda: session.rekey(held, name="b"), lambda: session.bulk_add([held]),
         ):  # fmt: skip
             with pytest.raises(hb.EncodingError) as caught:
                 call()
@@ -557,7 +557,7 @@ def test_a_commit_of_many_rows_costs_one_call_per_table_and_phase(atomic_bed: Be
 
 def test_load_overwrites_and_the_last_of_a_repeated_key_wins(atomic_bed: Bed) -> None:
     session = stored(atomic_bed)
-    assert session.load((Account(name="ab"[n % 2], owner=f"o{n}") for n in range(10)), batch_size=3) == 10
+    assert session.bulk_add((Account(name="ab"[n % 2], owner=f"o{n}") for n in range(10)), batch_size=3) == 10
     assert (account(session, "a").owner, account(session, "b").owner) == ("o8", "o9")
     assert [name for n in range(10) for name in owners(session, f"o{n}")] == ["a", "b"]
 
@@ -920,7 +920,7 @@ def test_the_first_gateway_cannot_write_versioned_models(bed: Bed) -> None:
     held = Account(name="a", owner="ann")
     for call in (
         lambda: session.add(held), lambda: session.update(held, balance=1), lambda: session.delete(held),
-        lambda: session.load([held]), lambda: session.insert(held),
+        lambda: session.bulk_add([held]), lambda: session.insert(held),
     ):  # fmt: skip
         with pytest.raises(hb.CapabilityError, match="check-and-mutate"):
             call()
@@ -934,7 +934,7 @@ def test_lives_are_refused() -> None:
         held, life = Account(name="a", owner="ann"), timedelta(seconds=1)
         for call in (
             lambda: session.add(held, ttl=life), lambda: session.update(held, balance=1, ttl=life),
-            lambda: session.insert(held, ttl=life), lambda: session.load([held], ttl=life),
+            lambda: session.insert(held, ttl=life), lambda: session.bulk_add([held], ttl=life),
         ):  # fmt: skip
             with pytest.raises(hb.CapabilityError, match=r"Store the time of expiry in a column, .* delete them with query\.delete\(\)"):
                 call()

@@ -36,7 +36,7 @@ def _increment(of: Kind, state: State) -> Then:
 
 
 def _load(of: Kind, session: hb.Session, key: str, n: int) -> None:
-    session.load([object_of(of, key, of.value(n), None)])
+    session.bulk_add([object_of(of, key, of.value(n), None)])
 
 
 def _delete_found(of: Kind, session: hb.Session, key: str, n: int) -> None:

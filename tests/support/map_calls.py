@@ -40,7 +40,7 @@ MAP_DEEDS = (
     ),
     Deed(
         "load map",
-        lambda of, session, key, n: session.load([object_of(of, key, of.value(n), "l", y=n)]),
+        lambda of, session, key, n: session.bulk_add([object_of(of, key, of.value(n), "l", y=n)]),
         lambda of, state, n: added(of, state, of.value(n), "l", y=n),
         _mapped,
     ),

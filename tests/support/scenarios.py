@@ -177,7 +177,7 @@ SCENARIOS: dict[str, Scenario] = {
     "load": Scenario(
         Order,
         _orders(),
-        [lambda s: s.load([order(n, "loaded", customer=n % 3, amount=n) for n in (7, 8, 1, 2, 9, 4, 5)], batch_size=3)],
+        [lambda s: s.bulk_add([order(n, "loaded", customer=n % 3, amount=n) for n in (7, 8, 1, 2, 9, 4, 5)], batch_size=3)],
         at_once=True,
     ),
     "immutable add": Scenario(Fact, FACTS, [lambda s: s.add_all([Fact(number=n, topic="odd") for n in (7, 9, 11)])]),

@@ -111,7 +111,7 @@ def tables(url: str) -> Iterator[str]:
     with hb.connect(f"{url}?{options}") as store:
         store.create_table("rows", [Family(b"d")])
         hb.create_tables(store, Sample)
-        hb.Session(store).load(Sample(station="s", label=f"{n:03}", level=n) for n in range(SAMPLES))
+        hb.Session(store).bulk_add(Sample(station="s", label=f"{n:03}", level=n) for n in range(SAMPLES))
         yield options
         drop_left(store)
 

@@ -32,7 +32,7 @@ def two(store: hb.Store) -> Two:
     """A table with rows whose model has an index by now."""
     made = declare()
     hb.create_tables(store, made.before, splits=hb.AtKeys([hb.row_key(made.before, name=f"{n:02}") for n in (5, 10, 15)]))
-    open_session(store).load([made.before(name=f"{n:02}", topic=f"t{n % 3}") for n in range(20)])
+    open_session(store).bulk_add([made.before(name=f"{n:02}", topic=f"t{n % 3}") for n in range(20)])
     hb.create_tables(store, made.after)
     return made
 

@@ -19,7 +19,7 @@ def test_processes_of_a_pool_share_a_build(tmp_path: Path) -> None:
     with hb.connect(url) as store:
         hb.create_tables(store, Plain, splits=hb.AtKeys([hb.row_key(Plain, number=n) for n in range(50, 400, 50)]))
         with hb.Session(store) as session:
-            session.load([Plain(number=n, group=n % 7) for n in range(400)])
+            session.bulk_add([Plain(number=n, group=n % 7) for n in range(400)])
         hb.create_tables(store, Grouped)
         with pytest.raises(hb.StoreError, match="open one in each process"):
             pickle.dumps(store)

@@ -211,7 +211,7 @@ def check_sound(store: hb.Store, model: type[Any], index: str = "by_topic") -> h
 @pytest.mark.every_store
 @pytest.mark.lengthy
 def test_an_index_is_built_while_programs_write(bed: Bed, two: Two) -> None:
-    open_session(bed.store).load([two.before(name=f"{n:04}", topic=f"t{n % 5}") for n in range(400)])
+    open_session(bed.store).bulk_add([two.before(name=f"{n:04}", topic=f"t{n % 5}") for n in range(400)])
     ended = threading.Event()
     expected: list[dict[str, Any]] = [{} for _ in range(4)]
     errors: list[BaseException] = []
@@ -274,7 +274,7 @@ class Killed(BaseException):
 
 @pytest.mark.lengthy
 def test_a_build_that_is_killed_goes_on_where_it_was(two: Two, bed: Bed) -> None:
-    open_session(bed.store).load([two.before(name=f"{n:03}", topic=f"t{n}") for n in range(100)])
+    open_session(bed.store).bulk_add([two.before(name=f"{n:03}", topic=f"t{n}") for n in range(100)])
     hb.create_tables(bed.store, two.after)
     reads = 0
 
@@ -311,7 +311,7 @@ def test_several_builders_share_the_work() -> None:
     two = declare()
     with fresh() as store:
         hb.create_tables(store, two.before, splits=hb.AtKeys([hb.row_key(two.before, name=f"{n:03}") for n in range(10, 300, 10)]))
-        open_session(store).load([two.before(name=f"{n:03}", topic=f"t{n % 9}") for n in range(300)])
+        open_session(store).bulk_add([two.before(name=f"{n:03}", topic=f"t{n % 9}") for n in range(300)])
         hb.create_tables(store, two.after)
         with ThreadPoolExecutor(4) as pool:
             results = list(pool.map(partial(build, store, two.after), ["by_topic"] * 4 + ["by_note"] * 2))
@@ -402,7 +402,7 @@ def test_an_index_that_is_being_dropped_is_not_built_before_that_is_done(bed: Be
 
 def test_dropped_tables_leave_nothing_of_a_build(bed: Bed, two: Two) -> None:
     with open_session(bed.store) as session:
-        session.load([two.before(name=f"{n:03}", topic="t") for n in range(50)])
+        session.bulk_add([two.before(name=f"{n:03}", topic="t") for n in range(50)])
     hb.create_tables(bed.store, two.after)
 
     def dying(progress: hb.IndexProgress) -> None:
@@ -816,7 +816,7 @@ def test_a_unique_index_needs_a_store_that_claims() -> None:
 def test_a_builder_that_joins_in_the_check_tells_what_was_built() -> None:
     two = declare()
     with fresh(two.before) as store:
-        open_session(store).load([two.before(name=f"{n:03}", topic="t") for n in range(50)])
+        open_session(store).bulk_add([two.before(name=f"{n:03}", topic="t") for n in range(50)])
         hb.create_tables(store, two.after)
 
         def dying(progress: hb.IndexProgress) -> None:
@@ -841,7 +841,7 @@ def test_a_table_that_was_begun_for_another_declaration_goes(registered: bool) -
                 raise Killed
 
     with fresh(two.before) as store:
-        open_session(store).load([two.before(name=f"{n:03}", topic=f"t{n}") for n in range(20)])
+        open_session(store).bulk_add([two.before(name=f"{n:03}", topic=f"t{n}") for n in range(20)])
         hb.create_tables(store, two.after)
         with pytest.raises(Killed):
             build(Dying(store), two.after)
@@ -873,7 +873,7 @@ def test_a_build_does_not_look_at_the_registry_for_every_batch() -> None:
     """What it must note of its range is one call for each batch, and nothing else."""
     two = declare()
     with fresh(two.before) as store:
-        open_session(store).load([two.before(name=f"{n:03}", topic="t") for n in range(200)])
+        open_session(store).bulk_add([two.before(name=f"{n:03}", topic="t") for n in range(200)])
         hb.create_tables(store, two.after)
         store.calls.clear()
         times = hb.IndexTimes(lease=1, longest_call=0.1, clock_bound=0.05, grace=2)

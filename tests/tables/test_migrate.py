@@ -90,7 +90,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Stor
 @pytest.mark.lengthy
 def test_objects_move_while_programs_run_and_back_and_for_good(anywhere: hb.Store) -> None:
     session = session_of(anywhere)
-    session.load(visit(number) for number in range(40))
+    session.bulk_add(visit(number) for number in range(40))
     assert len(rows_of(anywhere, OLD.table)) == 40
     moving = hb.migrate(anywhere, Moved, times=QUICK if isinstance(anywhere, EmbeddedStore) else TIMES)
     assert (moving.status().phase, moving.start().copied) == ("before", True)
@@ -138,7 +138,7 @@ def test_movers_are_killed_and_programs_write_and_nothing_is_lost_or_doubled(
         url = f"{local.url if kind == 'thrift1' else local.thrift2_url}?table_prefix=kill{kind[-1]}"
     with hb.connect(url) as store:
         hb.create_tables(store, Visit)
-        session_of(store).load(visit(number) for number in range(500))
+        session_of(store).bulk_add(visit(number) for number in range(500))
         run = partial(subprocess.Popen, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
         program = [sys.executable, "-m", "tests.tables.migration_models", url]
         writers, mover = [run([*program, "add", str(start)]) for start in (10_000, 20_000)], run(program)
@@ -281,7 +281,7 @@ def test_a_change_of_the_salt_reads_both_tables_side_by_side() -> None:
     with EmbeddedStore(None) as store:
         hb.create_tables(store, Salted)
         session = session_of(store)
-        session.load(SaltedMore(number=number, page="x") for number in range(2000))
+        session.bulk_add(SaltedMore(number=number, page="x") for number in range(2000))
         hb.migrate(store, SaltedMore, times=TIMES).start()
         session.add(SaltedMore(number=5000, page="x"))
         session.commit()
@@ -633,7 +633,7 @@ def test_the_command_leads_from_start_to_cut_over(tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'store.db'}"
     with hb.connect(url) as store:
         hb.create_tables(store, Visit)
-        session_of(store).load(visit(number) for number in range(10))
+        session_of(store).bulk_add(visit(number) for number in range(10))
 
     def run(step: str, *more: str) -> tuple[int, str]:
         times = ("--lease", "0.1", "--longest-call", "0.1", "--grace", "20", "--clock-bound", "2")

@@ -151,7 +151,7 @@ def test_every_change_of_layout_is_named_and_nothing_is_read_or_written(name: st
             lambda: session.query(other).allow_full_scan().count(),
             lambda: session.query(other).allow_full_scan().page(1),
             lambda: session.insert(obj),
-            lambda: session.load([obj]),
+            lambda: session.bulk_add([obj]),
             session.commit,
         ]
         if name != "counter to column":
@@ -199,7 +199,7 @@ def test_an_indexed_model_needs_its_registry_and_an_unindexed_one_does_not() -> 
             lambda: session.query(Order).where(Order.state == "new").all(),
             lambda: session.insert(order(1)),
             lambda: session.increment(order(1), Order.views),
-            lambda: session.load([order(1)]),
+            lambda: session.bulk_add([order(1)]),
         ]
         for call in calls:
             with pytest.raises(hb.SchemaMismatch, match="create_tables"):
@@ -305,7 +305,7 @@ def test_a_model_that_does_not_know_a_live_index_reads_and_does_not_write(bed: B
             other.commit()
         assert (caught.value.table, caught.value.index) == ("people", "by_place")
         other.discard()
-    at_once: list[Callable[[], Any]] = [lambda: other.load([Unindexed(name="cid")])]
+    at_once: list[Callable[[], Any]] = [lambda: other.bulk_add([Unindexed(name="cid")])]
     if bed.atomic:
         at_once.append(lambda: other.insert(Unindexed(name="cid", city="Oslo")))
     for call in at_once:

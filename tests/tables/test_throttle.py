@@ -68,7 +68,7 @@ def test_a_build_reads_no_faster_than_asked(limit: str) -> None:
 
     with fresh(Before) as store:
         with hb.Session(store, lease=0.05, longest_call=0.05, clock_bound=0.05, grace=0.7) as session:
-            session.load([Before(name=f"{n:03}", topic="t" * 100) for n in range(ROWS)])
+            session.bulk_add([Before(name=f"{n:03}", topic="t" * 100) for n in range(ROWS)])
         hb.create_tables(store, After)
         speed = SPEEDS[limit](size_of(store, table))
         options: dict[str, Any] = {"times": TIMES, "batch_size": BATCH, **speed}
@@ -90,7 +90,7 @@ def test_a_build_reads_no_faster_than_asked(limit: str) -> None:
 @pytest.mark.parametrize("limit", SPEEDS)
 def test_a_migration_reads_no_faster_than_asked(limit: str) -> None:
     with fresh(Visit) as store:
-        session_of(store).load(visit(number) for number in range(ROWS))
+        session_of(store).bulk_add(visit(number) for number in range(ROWS))
         watch, speed = Watch(), SPEEDS[limit](size_of(store, hb.schema_of(Visit).table))
         moving = hb.migrate(store, Moved, times=QUICK, batch_size=BATCH, progress=watch, **speed)
         assert moving.start().copied

@@ -154,7 +154,7 @@ def test_programs_without_a_registry_write_plain_tables() -> None:
 def test_a_build_waits_for_nobody_where_nobody_writes() -> None:
     with fresh(PLAIN, gated=False) as store:
         with hb.Session(store) as session:
-            session.load(PLAIN(name=f"{n}", rank=n) for n in range(100))
+            session.bulk_add(PLAIN(name=f"{n}", rank=n) for n in range(100))
         hb.create_tables(store, ONE)
         seen: list[hb.IndexProgress] = []
         assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0.01), progress=seen.append).readable
@@ -458,7 +458,7 @@ def test_an_index_is_built_without_a_wait_where_nobody_writes(url: str) -> None:
     with hb.connect(url) as store:
         hb.create_tables(store, ONE)
         with hb.Session(store) as session:
-            session.load(ONE(name=f"{n}", rank=n) for n in range(100))
+            session.bulk_add(ONE(name=f"{n}", rank=n) for n in range(100))
         hb.drop_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0))
         assert hb.build_index(store, ONE, "by_rank", progress=Waits()).readable
 
@@ -498,7 +498,7 @@ def test_no_entry_is_missing_of_a_writer_that_stands_still_beyond_its_lease(url:
     with hb.connect(url) as store:
         hb.create_tables(store, PLAIN)
         with hb.Session(store) as session:
-            session.load(PLAIN(name=f"r{n}", rank=n) for n in range(50))
+            session.bulk_add(PLAIN(name=f"r{n}", rank=n) for n in range(50))
         hb.create_tables(store, ONE)
         writer = subprocess.Popen([sys.executable, "-c", PAUSED, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert writer.stdout is not None

@@ -178,7 +178,7 @@ def test_models_work_over_https(gateways: Gateways) -> None:
     with hb.connect(gateways["https2"]) as store:
         hb.create_tables(store, Thing)
         with hb.Session(store) as session:
-            assert session.load((Thing(number=number, text=f"t{number}") for number in range(3000)), batch_size=500) == 3000
+            assert session.bulk_add((Thing(number=number, text=f"t{number}") for number in range(3000)), batch_size=500) == 3000
             session.insert(Thing(number=-1, text="first"))
             with pytest.raises(hb.RowExists):
                 session.insert(Thing(number=-1, text="again"))

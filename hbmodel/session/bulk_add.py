@@ -1,4 +1,4 @@
-"""Bulk loading: streams objects into a store in batches with a limited number of rows and bytes."""
+"""Adds in bulk: streams objects into a store in batches with a limited number of rows and bytes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BATCH_BYTES = 8 * 1024 * 1024
 Progress = Callable[[int], object]
 
 
-class Loader:
-    """Loads objects; see `Session.load`."""
+class BulkAdd:
+    """Writes many objects; see `Session.bulk_add`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Loader:
         self._read = self._certain = 0
         self._begun = False  # whether a batch is written; under shuffling that makes no position certain
 
-    def load(self, objs: Iterable[Any]) -> int:
+    def run(self, objs: Iterable[Any]) -> int:
         """Writes all objects and returns their number."""
         for batch, position in self._batches(self._windows(objs)):
             for call in batch:
@@ -55,7 +55,7 @@ class Loader:
                     raise  # nothing was sent: the error speaks for itself
                 partial = error.details if isinstance(error, PartialWrite) else {"pending": [call.subject for call in batch]}
                 raise PartialWrite(
-                    "The load stopped: at least the first `position` objects are written. Load all objects again, or those that follow.",
+                    "bulk_add() stopped: at least the first `position` objects are written. Add all objects again, or those that follow.",
                     **{"applied": [], "failures": [], "reason": str(error), **partial, "position": self._certain},
                 ) from error
             self._begun, self._certain = True, position

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.session.bulk_load import BATCH_BYTES
+from hbmodel.session.bulk_add import BATCH_BYTES
 from tests.support.beds import Bed, fresh, rows_of
 from tests.support.faulty import FaultyStore, RecordingStore
 from tests.support.models import DAY, Fact, Hit, Logged, Order, Sample, day, order
@@ -32,20 +32,20 @@ def sizes(store: RecordingStore, table: str) -> list[int]:
 def test_everything_is_written_and_counted(bed: Bed) -> None:
     session = bed.use(Order, Sample)
     told: list[int] = []
-    loaded = session.load((order(n, f"state {n % 3}", customer=n % 5) for n in range(250)), batch_size=100, progress=told.append)
+    loaded = session.bulk_add((order(n, f"state {n % 3}", customer=n % 5) for n in range(250)), batch_size=100, progress=told.append)
     assert (loaded, told) == (250, [100, 200, 250])
     assert sizes(bed.store, "orders") == [100, 100, 50]
     assert session.query(Order).allow_full_scan().count() == 250
     assert session.query(Order).where(Order.state == "state 1").count() == 83
     check_exact(bed.store, Order)
-    assert session.load(samples(30)) == 30
+    assert session.bulk_add(samples(30)) == 30
     assert session.query(Sample).where(Sample.station == "s").count() == 30
-    assert session.load([]) == 0
+    assert session.bulk_add([]) == 0
 
 
 def test_the_last_of_a_repeated_key_wins_across_batches(bed: Bed) -> None:
     session = bed.use(Order)
-    assert session.load((order(n % 4, f"round {n // 4}") for n in range(40)), batch_size=7) == 40
+    assert session.bulk_add((order(n % 4, f"round {n // 4}") for n in range(40)), batch_size=7) == 40
     assert {found.state for found in session.query(Order).allow_full_scan()} == {"round 9"}
     assert session.query(Order).where(Order.state == "round 9").count() == 4
     check_exact(bed.store, Order)
@@ -54,8 +54,8 @@ def test_the_last_of_a_repeated_key_wins_across_batches(bed: Bed) -> None:
 def test_repeating_a_load_is_safe(bed: Bed) -> None:
     session = bed.use(Order, Hit)
     for _ in range(2):
-        assert session.load(order(n) for n in range(20)) == 20
-        assert session.load(Hit(at=DAY, serial=n, page="/") for n in range(20)) == 20
+        assert session.bulk_add(order(n) for n in range(20)) == 20
+        assert session.bulk_add(Hit(at=DAY, serial=n, page="/") for n in range(20)) == 20
     assert session.query(Order).where(Order.state == "new").count() == 20
     assert session.query(Hit).where(Hit.page == "/").count() == 20
     assert [hit.serial for hit in session.query(Hit).where(Hit.at == DAY)] == list(range(20))
@@ -65,7 +65,7 @@ def test_repeating_a_load_is_safe(bed: Bed) -> None:
 def test_a_load_leaves_what_is_pending_alone(bed: Bed) -> None:
     session = bed.use(Order)
     session.add(order(1, "pending"))
-    session.load([order(2)])
+    session.bulk_add([order(2)])
     assert [found.number for found in session.query(Order).allow_full_scan()] == [2]
     session.commit()
     assert [found.number for found in session.query(Order).allow_full_scan()] == [2, 1]
@@ -74,7 +74,7 @@ def test_a_load_leaves_what_is_pending_alone(bed: Bed) -> None:
 def test_objects_of_several_models_may_be_mixed(bed: Bed) -> None:
     session = bed.use(Order, Sample)
     mixed = [thing for n in range(10) for thing in (order(n), Sample(station="s", label=str(n), level=n))]
-    assert session.load(mixed, batch_size=6) == 20
+    assert session.bulk_add(mixed, batch_size=6) == 20
     assert session.query(Order).allow_full_scan().count() == session.query(Sample).allow_full_scan().count() == 10
 
 
@@ -85,7 +85,7 @@ def test_shuffling_keeps_the_last_of_every_key(numbers: list[int], batch_size: i
     with fresh(Order) as store:
         random.seed(seed)
         session = hb.Session(store)
-        loaded = session.load(
+        loaded = session.bulk_add(
             (order(n, f"turn {turn}") for turn, n in enumerate(numbers)), batch_size=batch_size, shuffle=shuffle, progress=told.append
         )
         assert loaded == len(numbers)
@@ -101,7 +101,7 @@ def test_shuffling_keeps_the_last_of_every_key(numbers: list[int], batch_size: i
 def test_shuffling_keeps_the_last_of_a_key_under_a_random_salt() -> None:
     with fresh(Logged) as store:
         for _ in range(20):
-            hb.Session(store).load((Logged(serial=1, page=page) for page in "abcdef"), shuffle=6)
+            hb.Session(store).bulk_add((Logged(serial=1, page=page) for page in "abcdef"), shuffle=6)
             (found,) = hb.Session(store).query(Logged).allow_full_scan()
             assert found.page == "f"
             with hb.Session(store) as session:
@@ -110,7 +110,7 @@ def test_shuffling_keeps_the_last_of_a_key_under_a_random_salt() -> None:
 
 def test_sorted_input_is_mixed_within_a_window() -> None:
     with fresh(Sample) as store:
-        hb.Session(store).load(samples(1000), batch_size=50, shuffle=500)
+        hb.Session(store).bulk_add(samples(1000), batch_size=50, shuffle=500)
         puts = [int(put.row[-6:]) for call in store.calls if call.name == "put" for put in call.items]
     assert puts != sorted(puts)
     assert sorted(puts[:500]) == list(range(500))
@@ -121,10 +121,10 @@ def test_sorted_input_is_mixed_within_a_window() -> None:
 def test_batches_are_bounded_in_bytes_too() -> None:
     with fresh(Sample) as store:
         length = BATCH_BYTES // 10
-        assert hb.Session(store).load(samples(25, length)) == 25
+        assert hb.Session(store).bulk_add(samples(25, length)) == 25
         assert sizes(store, "samples") == [10, 10, 5]
         store.calls.clear()
-        assert hb.Session(store).load(samples(3, BATCH_BYTES + 1)) == 3
+        assert hb.Session(store).bulk_add(samples(3, BATCH_BYTES + 1)) == 3
         assert sizes(store, "samples") == [1, 1, 1]
 
 
@@ -150,7 +150,7 @@ def test_input_streams_in_bounded_memory(shuffle: int) -> None:
                     yield sample
 
             tracemalloc.reset_peak()
-            assert session.load(watched(), batch_size=50, shuffle=shuffle, progress=lambda written: ahead.append(read - written)) == count
+            assert session.bulk_add(watched(), batch_size=50, shuffle=shuffle, progress=lambda written: ahead.append(read - written)) == count
             assert max(ahead) <= shuffle
             return tracemalloc.get_traced_memory()[1]
 
@@ -170,23 +170,23 @@ def test_a_failure_says_how_many_leading_objects_are_written() -> None:
         store = FaultyStore(inner, at=3, mode="first half")
         told: list[int] = []
         with pytest.raises(hb.PartialWrite) as caught:
-            hb.Session(store).load(samples(50), batch_size=10, progress=told.append)
+            hb.Session(store).bulk_add(samples(50), batch_size=10, progress=told.append)
         error = caught.value
         assert (error.position, told) == (20, [10, 20])
         assert isinstance(error.__cause__, hb.PartialWrite)
         assert [sample.level for sample in error.pending] == list(range(20, 30))
         assert error.applied == error.failures == []
         assert len(rows_of(inner, "samples")) == 25
-        hb.Session(store).load(samples(50), batch_size=10)
+        hb.Session(store).bulk_add(samples(50), batch_size=10)
         assert len(rows_of(inner, "samples")) == 50
 
 
 def test_a_failure_before_anything_is_sent_is_the_stores_own() -> None:
     with fresh(Order) as inner:
         with pytest.raises(hb.StoreUnavailable):
-            hb.Session(FaultyStore(inner, at=0)).load(order(n) for n in range(5))
+            hb.Session(FaultyStore(inner, at=0)).bulk_add(order(n) for n in range(5))
         with pytest.raises(hb.StoreUnavailable):
-            hb.Session(FaultyStore(inner, at=1)).load(order(n) for n in range(5))
+            hb.Session(FaultyStore(inner, at=1)).bulk_add(order(n) for n in range(5))
         assert rows_of(inner, "orders") == rows_of(inner, "orders.by_state") == {}
 
 
@@ -194,7 +194,7 @@ def test_a_failure_within_a_window_says_that_something_may_be_written() -> None:
     with fresh(Order) as inner:
         store = FaultyStore(inner, at=7)  # reads the second batch
         with pytest.raises(hb.PartialWrite) as caught:
-            hb.Session(store).load((order(n) for n in range(20)), batch_size=5, shuffle=20)
+            hb.Session(store).bulk_add((order(n) for n in range(20)), batch_size=5, shuffle=20)
         assert str(store.calls[-1]) == "get orders"
         assert caught.value.position == 0
         assert len(caught.value.pending) == 5
@@ -208,7 +208,7 @@ def test_a_row_that_cannot_be_written_is_told(batch_size: int) -> None:
         row = hb.row_key(Order, customer=1, at=day(25), number=25)
         store.put("orders", [hb.store.Put(row, {b"d:n": b"from the future"}, 2**62)])
         with pytest.raises(hb.PartialWrite) as caught:
-            hb.Session(store).load((order(n) for n in range(50)), batch_size=batch_size)
+            hb.Session(store).bulk_add((order(n) for n in range(50)), batch_size=batch_size)
         error = caught.value
         assert error.position == (20 if batch_size == 10 else 25)
         if batch_size == 10:
@@ -226,11 +226,11 @@ def test_an_object_that_cannot_be_stored_is_named_by_its_place(shuffle: int) -> 
     objs = [Sample(station="s", label=str(n), level=n if n != 25 else 2**40) for n in range(50)]
     with fresh(Sample) as store:
         with pytest.raises(hb.EncodingError) as caught:
-            hb.Session(store).load(objs, batch_size=10, shuffle=shuffle)
+            hb.Session(store).bulk_add(objs, batch_size=10, shuffle=shuffle)
         assert (caught.value.field, caught.value.position, caught.value.written) == ("level", 25, 20)
         assert len(rows_of(store, "samples")) == 20
         with pytest.raises(hb.DeclarationError) as strange:
-            hb.Session(store).load([objs[0], "no object"])
+            hb.Session(store).bulk_add([objs[0], "no object"])
         assert strange.value.position == 1
 
 
@@ -242,7 +242,7 @@ def test_an_error_of_the_input_passes_through() -> None:
     with fresh(Sample) as store:
         session = hb.Session(store)
         with pytest.raises(ValueError, match="the file ends here"):
-            session.load(broken(), batch_size=10)
+            session.bulk_add(broken(), batch_size=10)
         assert len(rows_of(store, "samples")) == 10
         assert session.commit() == []
 
@@ -250,13 +250,13 @@ def test_an_error_of_the_input_passes_through() -> None:
 @pytest.mark.parametrize("sizes", [{"batch_size": 0}, {"batch_size": 1.5}, {"shuffle": -1}, {"shuffle": True}, {"batch_size": "many"}])
 def test_sizes_that_make_no_sense(sizes: dict[str, Any]) -> None:
     with fresh(Sample) as store, pytest.raises(hb.SessionError, match="batch_size must be a number of at least 1, and shuffle of"):
-        hb.Session(store).load(samples(1), **sizes)
+        hb.Session(store).bulk_add(samples(1), **sizes)
 
 
 def test_sizes_may_be_numpys_integers() -> None:
     with fresh(Sample) as store:
         many: Any = np.int64(2)
-        assert hb.Session(store).load(samples(5), batch_size=many, shuffle=many) == 5
+        assert hb.Session(store).bulk_add(samples(5), batch_size=many, shuffle=many) == 5
         assert sizes(store, "samples") == [2, 2, 1]
 
 
@@ -266,8 +266,8 @@ def test_sizes_may_be_numpys_integers() -> None:
 def test_a_batch_costs_one_call_per_table_and_phase() -> None:
     with fresh(Order, Fact) as store:
         session = hb.Session(store)
-        session.load((order(n) for n in range(30)), batch_size=10)
+        session.bulk_add((order(n) for n in range(30)), batch_size=10)
         batch = ["get orders", "put orders.by_state", "put orders.by_amount", "put orders"]
         assert store.told() == ["get hbmodel", "get orders", "put hbmodel", "get hbmodel", *batch[1:], *batch, *batch]
-        session.load((Fact(number=n, topic="t") for n in range(20)), batch_size=10)
+        session.bulk_add((Fact(number=n, topic="t") for n in range(20)), batch_size=10)
         assert store.told() == ["get hbmodel", *["put facts.by_topic", "put facts", "put facts.by_topic"] * 2]
