@@ -24,7 +24,7 @@ from hbmodel.store import Scan
 START = datetime(2026, 3, 1, tzinfo=UTC)
 METRICS = tuple(f"datacenter.{city}.rack{rack:02}.cpu.user.percent" for city in ("london", "tokyo") for rack in range(5))
 
-orders = hb.Sequence("orders", block=100)
+orders = hb.IdSequence("orders", block=100)
 metrics = hb.dictionary("metrics", hb.UInt32)
 
 

@@ -71,7 +71,7 @@ class Order:
     by_reference = hb.index("reference", unique=True)
 
 
-NUMBERS = hb.Sequence("shop_orders", block=10)
+NUMBERS = hb.IdSequence("shop_orders", block=10)
 
 
 # --- what clerks do ---------------------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ from hbmodel.tables.migrate import Migration, migrate
 from hbmodel.tables.migration_report import MigrationProgress, MigrationReport
 from hbmodel.tables.names import Names
 from hbmodel.tables.region_check import RegionUse, check_regions
-from hbmodel.tables.sequence import Sequence, SequenceIds
+from hbmodel.tables.sequence import IdSequence, SequenceIds
 from hbmodel.tables.split_keys import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 from hbmodel.tables.writers import TableWriter, table_writers
 
@@ -252,7 +252,7 @@ __all__ = [
     "RowNotFound",
     "Salt",
     "SchemaMismatch",
-    "Sequence",
+    "IdSequence",
     "SequenceIds",
     "Session",
     "SessionClosed",

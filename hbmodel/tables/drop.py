@@ -16,7 +16,7 @@ from hbmodel.tables.index_tables import has_families, may_be_taken, unused
 from hbmodel.tables.moves import FROM
 from hbmodel.tables.registration import Registration
 from hbmodel.tables.registry import FAMILY, REGISTRY_TABLE, Place, Registry, registry_row
-from hbmodel.tables.sequence import Sequence
+from hbmodel.tables.sequence import IdSequence
 
 
 def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE) -> list[str]:
@@ -46,7 +46,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     if not models:
         raise DeclarationError("Give the models whose tables are to be dropped.")
     named, ids = models_and_ids(models, used=False)
-    if any(isinstance(each, Sequence) for each in models):
+    if any(isinstance(each, IdSequence) for each in models):
         raise DeclarationError("Sequences share their table: delete it with store.delete_table() once no program uses them.")
     schemas = list(dict.fromkeys(schema_of(model) for model in (*named, *ids) if model is not sequence_model(SEQUENCES)))
     catalog = Registry(store, registry)

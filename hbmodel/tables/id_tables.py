@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from hbmodel.encoding.codecs import Dictionary
 from hbmodel.mapping.dictionary_tables import tables_of
 from hbmodel.mapping.schema import schema_of
-from hbmodel.tables.sequence import Sequence
+from hbmodel.tables.sequence import IdSequence
 
-Declared: TypeAlias = type[Any] | Sequence | Dictionary
+Declared: TypeAlias = type[Any] | IdSequence | Dictionary
 """What has tables."""
 
 
@@ -24,7 +24,7 @@ def models_and_ids(declared: Iterable[Declared], *, used: bool = True) -> tuple[
     models: list[type[Any]] = []
     ids: dict[type[Any], None] = {}
     for each in declared:
-        if isinstance(each, Sequence):
+        if isinstance(each, IdSequence):
             ids.update(dict.fromkeys(each.models))
         elif isinstance(each, Dictionary):
             ids.update(dict.fromkeys(tables_of(each).models))

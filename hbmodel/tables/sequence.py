@@ -33,7 +33,7 @@ def _block(block: Any) -> Any:
 
 
 @frozen
-class Sequence:
+class IdSequence:
     """Ids that start at 1 and are each given only once; `on(store)` returns them.
 
     A program reserves ids in blocks, with one increment of a counter each. So the ids of one program increase, and ids from

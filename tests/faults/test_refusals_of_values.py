@@ -212,8 +212,8 @@ ARGUMENTS = [
         declared(lambda: {"v": column(), "w": (None, hb.computed(str, of=("v",), codec=int))}),  # type: ignore[arg-type]
     ),
     refused(hb.SchemaMismatch, r"The table is not registered: call hb\.create_tables\(\) first", unregistered),
-    refused(hb.DeclarationError, "A sequence needs a name: it is the row key of its counter", lambda: hb.Sequence("")),
-    refused(hb.DeclarationError, "A block must be a whole number of ids from 1", lambda: hb.Sequence("ids", block=0)),
+    refused(hb.DeclarationError, "A sequence needs a name: it is the row key of its counter", lambda: hb.IdSequence("")),
+    refused(hb.DeclarationError, "A block must be a whole number of ids from 1", lambda: hb.IdSequence("ids", block=0)),
     refused(hb.DeclarationError, "A speed must be a positive number, or None for no limit", lambda: repaired(rows_per_second=0)),
     refused(hb.DeclarationError, "A batch must be a positive number of rows", lambda: repaired(batch_size=0)),
     refused(hb.DeclarationError, "The lifetime of a claim must be a positive number of seconds", lambda: repaired(claim_life=0)),

@@ -178,7 +178,7 @@ def test_a_query_is_no_object() -> None:
 
 def test_a_sequence_without_its_table_names_what_to_create() -> None:
     with hb.connect("memory:") as store:
-        numbers = hb.Sequence("posts")
+        numbers = hb.IdSequence("posts")
         with pytest.raises(hb.TableNotFound, match="models, sequences and dictionaries that it is given"):
             numbers.on(store).next()
         hb.create_tables(store, numbers)

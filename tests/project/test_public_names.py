@@ -122,7 +122,7 @@ TOP = [
     "RowNotFound",
     "Salt",
     "SchemaMismatch",
-    "Sequence",
+    "IdSequence",
     "SequenceIds",
     "Session",
     "SessionClosed",

@@ -11,7 +11,7 @@ import sys
 import hbmodel as hb
 
 WORDS = hb.dictionary("killed_words", hb.UInt32)
-NUMBERS = hb.Sequence("killed_numbers", block=7)
+NUMBERS = hb.IdSequence("killed_numbers", block=7)
 COUNT = 400
 
 

@@ -16,7 +16,7 @@ from hbmodel.tables.repeating import TRIES
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
 
-ORDERS = hb.Sequence("orders", block=10)
+ORDERS = hb.IdSequence("orders", block=10)
 
 
 def calls(store: Any) -> int:
@@ -38,7 +38,7 @@ def test_ids_of_every_store(bed: Bed) -> None:
 @settings(max_examples=examples(30))
 @given(block=st.integers(1, 7), counts=st.lists(st.integers(0, 20), max_size=12))
 def test_every_id_is_given_once_and_a_block_is_one_call(block: int, counts: list[int]) -> None:
-    sequence = hb.Sequence("s", block=block)
+    sequence = hb.IdSequence("s", block=block)
     store = fresh(*sequence.models)
     ids = sequence.on(store)
     given_ids = [ids.take(count) for count in counts]
@@ -97,7 +97,7 @@ def test_the_end_of_the_counter() -> None:
 @pytest.mark.parametrize("wrong", [{"name": ""}, {"name": b"orders"}, {"block": 0}, {"block": 1.5}, {"block": True}])
 def test_wrong_declarations(wrong: dict[str, Any]) -> None:
     with pytest.raises(hb.DeclarationError):
-        hb.Sequence(**{"name": "orders", **wrong})
+        hb.IdSequence(**{"name": "orders", **wrong})
 
 
 def test_wrong_uses() -> None:

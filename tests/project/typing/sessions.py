@@ -64,10 +64,10 @@ def taken(session: hb.Session) -> Job | None:
 
 
 assert_type(session.retry(taken), Job | None)
-assert_type(hb.Sequence("jobs").on(session), hb.SequenceIds)
-assert_type(hb.Sequence("jobs").on(hb.connect("memory:")), hb.SequenceIds)
+assert_type(hb.IdSequence("jobs").on(session), hb.SequenceIds)
+assert_type(hb.IdSequence("jobs").on(hb.connect("memory:")), hb.SequenceIds)
 assert_type(hb.Names(session), hb.Names)
-hb.Sequence("jobs").on("memory:")  # E: arg-type reportArgumentType
+hb.IdSequence("jobs").on("memory:")  # E: arg-type reportArgumentType
 assert_type(session.retry(lambda session: session.update(job, state="y"), attempts=3), Job)
 Job(name="a", state="open", version=3)  # E: call-arg reportCallIssue
 session.update(job, condition="open")  # E: arg-type reportArgumentType
