@@ -120,7 +120,7 @@ from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.cell_versions import CellVersion
 from hbmodel.session.connect import connect
-from hbmodel.session.factory import Sessions
+from hbmodel.session.factory import SessionFactory
 from hbmodel.session.options import SessionOptions
 from hbmodel.session.row_group import RowGroup
 from hbmodel.session.session import Session
@@ -259,7 +259,7 @@ __all__ = [
     "SessionError",
     "SessionOptions",
     "SessionThreadError",
-    "Sessions",
+    "SessionFactory",
     "MultipleResultsFound",
     "Slices",
     "Store",

@@ -70,7 +70,7 @@ def create_app(store: hb.Store, size: int = SIZE) -> Starlette:
         size: actions on a page.
     """
     hb.create_tables(store, Action)
-    sessions = hb.Sessions(store)
+    sessions = hb.SessionFactory(store)
 
     def feed(request: Request) -> Response:
         asked = Asked.of(request)

@@ -72,7 +72,7 @@ class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
             retries, and error. An exception of the function is logged, and the session continues.
         atomic_rows: whether the writes of one commit into a shared row are one atomic mutation, and refused if the store does not
             support it; otherwise only the write of each object is atomic.
-        cache: metadata that is shared with other sessions, see `Sessions`; its lease takes precedence.
+        cache: metadata that is shared with other sessions, see `SessionFactory`; its lease takes precedence.
         sizes: how much is read and written at once; the defaults suit all programs.
 
     Raises:

@@ -129,7 +129,7 @@ TOP = [
     "SessionError",
     "SessionOptions",
     "SessionThreadError",
-    "Sessions",
+    "SessionFactory",
     "MultipleResultsFound",
     "Slices",
     "Store",

@@ -229,7 +229,7 @@ def test_each_session_asks_its_own_store() -> None:
 
 def test_sessions_of_one_program_share_what_they_know() -> None:
     store = fresh(Point)
-    sessions = hb.Sessions(store)
+    sessions = hb.SessionFactory(store)
     with sessions() as session:
         session.add(point("known", 1))
     store.calls.clear()

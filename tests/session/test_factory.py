@@ -16,14 +16,14 @@ from tests.support.models import Order, Sample, order
 from tests.support.scenarios import check_exact, check_queries
 
 
-def written(sessions: hb.Sessions, number: int) -> None:
+def written(sessions: hb.SessionFactory, number: int) -> None:
     with sessions() as session:
         session.add(order(number))
 
 
 def test_only_the_first_session_asks_for_what_they_share(lease_clock: LeaseClock) -> None:
     with fresh(Order) as store:
-        sessions = hb.Sessions(store, cache=lease_clock.cache())
+        sessions = hb.SessionFactory(store, cache=lease_clock.cache())
         written(sessions, 1)
         first = store.told()
         written(sessions, 2)
@@ -32,7 +32,7 @@ def test_only_the_first_session_asks_for_what_they_share(lease_clock: LeaseClock
         lease_clock.move(61)
         written(sessions, 3)
         assert [call for call in store.told() if "hbmodel" in call] == ["get hbmodel"]
-        written(hb.Sessions(store, cache=lease_clock.cache()), 4)
+        written(hb.SessionFactory(store, cache=lease_clock.cache()), 4)
         assert store.told() == first  # another maker knows nothing
         assert sessions().query(Order).allow_full_scan().count() == 4
 
@@ -40,7 +40,7 @@ def test_only_the_first_session_asks_for_what_they_share(lease_clock: LeaseClock
 def test_sessions_have_the_options_given() -> None:
     calls: list[hb.Call] = []
     with fresh(Order) as store:
-        sessions = hb.Sessions(store, on_call=calls.append, lease=0)
+        sessions = hb.SessionFactory(store, on_call=calls.append, lease=0)
         written(sessions, 1)
         assert {call.table for call in calls} == {"hbmodel", "orders", "orders.by_state", "orders.by_amount"}
         store.told()
@@ -69,7 +69,7 @@ def test_a_change_that_another_session_saw_first_is_not_overlooked(lease_clock: 
 
     with fresh(Order) as inner:
         set_state(inner, Order, "by_amount", ABSENT)
-        sessions = hb.Sessions(Changing(inner), cache=lease_clock.cache())
+        sessions = hb.SessionFactory(Changing(inner), cache=lease_clock.cache())
         session = sessions()
         session.add(order(1, amount=1))
         assert [outcome.action for outcome in session.commit()] == ["put"]
@@ -81,7 +81,7 @@ def test_a_change_that_another_session_saw_first_is_not_overlooked(lease_clock: 
 def test_threads_open_sessions_at_the_same_time() -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Order, Sample)
-        sessions = hb.Sessions(store)
+        sessions = hb.SessionFactory(store)
         failures: list[BaseException] = []
 
         def work(first: int) -> None:
@@ -112,6 +112,6 @@ def test_threads_open_sessions_at_the_same_time() -> None:
 )
 def test_wrong_options_are_told_at_once(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with hb.connect("memory:") as store, pytest.raises(error, match=message):
-        hb.Sessions(store, **options)
+        hb.SessionFactory(store, **options)
     with pytest.raises(hb.SessionError, match="takes a store"):
-        hb.Sessions("memory:")  # type: ignore[arg-type]
+        hb.SessionFactory("memory:")  # type: ignore[arg-type]

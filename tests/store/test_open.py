@@ -143,7 +143,7 @@ def test_a_bad_token_key_is_told_before_anything_is_opened(tmp_path: Path) -> No
     assert not path.exists()
     assert not isinstance(caught.value, hb.QueryError)
     with hb.connect("memory:") as store:
-        for opened in (hb.Session, hb.Sessions):
+        for opened in (hb.Session, hb.SessionFactory):
             with pytest.raises(hb.SessionError, match="A token key must be 32 bytes in URL-safe") as caught:
                 opened(store, token_key="secret")
             assert caught.value.option == "token_key"

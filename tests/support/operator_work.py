@@ -182,7 +182,7 @@ class Place:
         of, key, base = self.work.kind, f"{number:07}", 10 * number
         errors: list[Any] = [None, None, None]
         with self.clocks():
-            stage = Stage(self.work.before, self.store, hb.Sessions(self.store))
+            stage = Stage(self.work.before, self.store, hb.SessionFactory(self.store))
             state = stage._begun(begin, key, base)
             sessions = [hb.Session(self.store) for _ in (0, 1)]
             for session in sessions:
@@ -219,7 +219,7 @@ class Place:
             self.store.now += 10_000
             if errors[2] is not None:
                 return Result({}, (errors[0], errors[1]), f"the operator: {errors[2]!r}")
-            judge = Stage(self.work.after, self.store, hb.Sessions(self.store))
+            judge = Stage(self.work.after, self.store, hb.SessionFactory(self.store))
             result = judge._judged(begin, state, deeds, key, base, (errors[0], errors[1]))
             if result.wrong is None and self.work.after.indexed:
                 report = hb.verify_index(self.store, self.work.after.model, "by_m")

@@ -132,7 +132,7 @@ class Stage:
         """A new store."""
         store = SteppedStore(distinct=distinct, limited=limited)
         hb.create_tables(store, of.model)
-        return cls(of, store, hb.Sessions(store))
+        return cls(of, store, hb.SessionFactory(store))
 
     def run(self, begin: Sequence[str], deeds: Sequence[str], number: int, schedule: Schedule) -> Result:
         """Makes two calls at once; `number` must be new, since the key and the values come from it."""

@@ -125,7 +125,7 @@ def test_a_write_within_the_lease_asks_for_nothing() -> None:
 
 def test_sessions_that_share_metadata_share_a_line() -> None:
     with fresh(PLAIN, gated=False) as store:
-        opened = hb.Sessions(store)
+        opened = hb.SessionFactory(store)
         for name in "abc":
             with opened() as session:
                 session.add(PLAIN(name=name, rank=1))
@@ -392,7 +392,7 @@ def url(request: pytest.FixtureRequest, local_hbase: Any) -> str:
 def test_closing_the_store_takes_its_programs_off_the_roll(url: str) -> None:
     with hb.connect(url) as store, hb.connect(url) as other:
         hb.create_tables(other, PLAIN)
-        add(hb.Sessions(store)(), "a")
+        add(hb.SessionFactory(store)(), "a")
         assert len(lines(other)) == 1
         store.close()
         assert lines(other) == []
