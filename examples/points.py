@@ -139,7 +139,7 @@ def export(store: hb.Store, session: hb.Session, directory: Path) -> list[Path]:
     opens the store itself.
     """
 
-    def write(numbered: tuple[int, hb.QueryPart[Point]]) -> Path:
+    def write(numbered: tuple[int, hb.QueryPartition[Point]]) -> Path:
         number, part = numbered
         path = directory / f"points-{number}.csv"
         with path.open("x", newline="", encoding="utf-8") as file, hb.Session(store) as own:
@@ -147,7 +147,7 @@ def export(store: hb.Store, session: hb.Session, directory: Path) -> list[Path]:
             lines.writerows((point.sensor, point.at.isoformat(), point.value) for point in own.read(part))
         return path
 
-    parts = session.query(Point).allow_full_scan().split(BUCKETS)
+    parts = session.query(Point).allow_full_scan().partitions(BUCKETS)
     with ThreadPoolExecutor(WORKERS) as workers:
         return list(workers.map(write, enumerate(parts)))
 

@@ -116,7 +116,7 @@ from hbmodel.query.map_slice import MapSlice
 from hbmodel.query.downsample import TimeSpan, downsample
 from hbmodel.query.explanation import Explanation, Slices
 from hbmodel.query.paging import Page
-from hbmodel.query.part import QueryPart
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.query import Query
 from hbmodel.session.cell_versions import CellVersion
 from hbmodel.session.connect import connect
@@ -237,7 +237,7 @@ __all__ = [
     "Predicate",
     "Query",
     "QueryError",
-    "QueryPart",
+    "QueryPartition",
     "RandomSalt",
     "Region",
     "RegionUse",

@@ -16,7 +16,7 @@ from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import And, Comparison, Contains, In, Not, Or, Ordering, Predicate, StartsWith, Test, is_nan
 from hbmodel.mapping.schema import PRIMARY, TableSchema
-from hbmodel.query.part import described, rebuilt
+from hbmodel.query.query_partition import described, rebuilt
 from hbmodel.query.terms import QueryTerms
 
 Leaf = Comparison | In | StartsWith | Contains

@@ -70,7 +70,7 @@ class Plan:
         residual: predicates that the key ranges do not enforce exactly; the client tests them on every row.
         rows: the exact row keys to get instead of scans, if the whole key is given.
         match: how the query matches the path's key.
-        asked: `buckets` of the whole query, if this plan's are those of a part.
+        asked: `buckets` of the whole query, if this plan's are those of a partition.
         columns: the columns of each row of a wide model, if the key ranges alone would read more of it.
         order: the order in which the buckets are merged, if it differs from that of their keys.
         bounds: places that all items are above (True) or below.
@@ -190,9 +190,9 @@ class Plan:
         predicate = None if terms.predicate is None else terms.predicate.canonical()
         order = tuple((part.field.name, part.desc) for part in terms.ordering)
         read = (terms.schema.table, terms.schema.family, path.table, str(path.layout.spec))
-        part = (*(() if terms.part is None else (terms.part.ranges,)), *self.bounds)
+        partition = (*(() if terms.partition is None else (terms.partition.ranges,)), *self.bounds)
         time = () if terms.moment is None else ("as of", before(terms.moment))
-        return digest_of(read, predicate, order, terms.backwards, terms.limit, terms.offset, *part, *time)
+        return digest_of(read, predicate, order, terms.backwards, terms.limit, terms.offset, *partition, *time)
 
     @cached_property
     def settled(self) -> bool:

@@ -17,7 +17,7 @@ from hbmodel.query.arguments import NO_FORMER_ENTRIES, NO_FORMER_MAPS, check_fie
 from hbmodel.query.as_of import moment
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
-from hbmodel.query.part import QueryPart
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.row_bounds import row_bound
 from hbmodel.query.terms import QueryTerms
 
@@ -52,8 +52,8 @@ class Source(Protocol):
         """How the query would be executed."""
         ...
 
-    def split(self, terms: QueryTerms, count: int) -> list[QueryPart[Any]]:
-        """At most `count` parts of the query."""
+    def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
+        """At most `count` partitions of the query."""
         ...
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -300,13 +300,13 @@ class Query(Generic[R_co]):
             values: values of the field; for several fields, sequences with a value of each. Repeated values are read once.
 
         Raises:
-            QueryError: no key leads to the items in this way, or the query has a limit, an offset or is a part.
+            QueryError: no key leads to the items in this way, or the query has a limit, an offset or is a partition.
             EncodingError: a value is not valid for its field.
         """
         terms = self.terms
-        if terms.limit is not None or terms.offset or terms.part is not None or terms.row_bounds:
+        if terms.limit is not None or terms.offset or terms.partition is not None or terms.row_bounds:
             raise QueryError(
-                "first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a part: leave them out."
+                "first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a partition: leave them out."
             )
         alone = not isinstance(fields, list | tuple)
         chosen = [field_of(part) for part in ((fields,) if alone else fields)]
@@ -372,28 +372,28 @@ class Query(Generic[R_co]):
         """How the query would be executed; print the result."""
         return self._source.explain(self.terms)
 
-    def split(self, count: int) -> list[QueryPart[R_co]]:
-        """At most `count` parts, which together contain each item of the query once; `Session.read(part)` reads one, in any process.
+    def partitions(self, count: int) -> list[QueryPartition[R_co]]:
+        """At most `count` partitions, which together contain each item once; `Session.read_partition` reads one, in any process.
 
-        Parts are cut along the boundaries of regions (and so of salt buckets, if the table is split by them) and of the key ranges
-        of an `in_`; there are fewer parts if there are fewer of these ranges. Parts have equal numbers of ranges, not of items.
-        Without concurrent writes the parts are exactly the query; with them, each part is a separate query.
+        They are cut along the boundaries of regions (and so of salt buckets, if the table is split by them) and of the key ranges
+        of an `in_`; there are fewer partitions if there are fewer of these ranges. They have equal numbers of ranges, not of items.
+        Without concurrent writes the partitions are exactly the query; with them, each is a separate query.
 
         Raises:
-            QueryError: the query has a limit, an offset or an order, which parts cannot keep, or is a part itself.
+            QueryError: the query has a limit, an offset or an order, which partitions cannot keep, or is a partition itself.
         """
-        terms, parts = self.terms, whole(count, "split", 1)
+        terms, most = self.terms, whole(count, "partitions", 1)
         if terms.limit is not None or terms.offset:
             raise QueryError(
-                "A query with limit() or offset() cannot be split: no part knows how many items the others have. Leave them out."
+                "A query with limit() or offset() has no partitions: none would know how many items the others have. Leave them out."
             )
         if terms.ordering:
             raise QueryError(
-                "A query with order_by() cannot be split, because only the items within a part are in order: leave out order_by()."
+                "A query with order_by() has no partitions, because only the items within each would be in order: leave out order_by()."
             )
-        if terms.part is not None:
-            raise QueryError("A part of a query cannot be split again: split the whole query into more parts.")
-        return self._source.split(terms, parts)
+        if terms.partition is not None:
+            raise QueryError("A partition cannot be divided again: ask the whole query for more partitions.")
+        return self._source.partitions(terms, most)
 
     def __reduce__(self) -> NoReturn:
-        raise QueryError("A query belongs to its session and cannot be pickled: pickle the parts of split(), see Session.read.")
+        raise QueryError("A query belongs to its session and cannot be pickled: pickle its partitions(), see Session.read_partition.")

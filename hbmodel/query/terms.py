@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.predicates import And, Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import Field, TableSchema
-from hbmodel.query.part import QueryPart
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.row_bounds import RowBound
 
 
@@ -29,7 +29,7 @@ class QueryTerms:
         index_name: the index to read, `primary` for the table, None for the planner's choice.
         selection: the fields of the items, or None for whole objects.
         full_scan: whether a plan may read a whole table.
-        part: the part of a query that is read, or None for a whole query.
+        partition: the partition that is read, or None for a whole query.
         loading: the map columns that are read with the objects.
         row_bounds: the objects that items are before or after.
         moment: the time as of which the items are read, or None.
@@ -44,7 +44,7 @@ class QueryTerms:
     index_name: str | None = None
     selection: Sequence[Field] | None = None
     full_scan: bool = False
-    part: QueryPart[Any] | None = None
+    partition: QueryPartition[Any] | None = None
     loading: Sequence[MapField] = ()
     row_bounds: Sequence[RowBound] = ()
     moment: datetime | None = None

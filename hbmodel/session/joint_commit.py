@@ -339,7 +339,7 @@ class JointCommit:
         operations = [part.operation for part in parts if isinstance(part.operation, CheckAndMutateRows)]
         asked = [operation.changes for operation in operations]
         waiting = {row for part, operation in zip(parts, operations, strict=True) for row in part.rows_of(operation.waiting)}
-        changes = [part.conditional(change) for part, of_part in zip(parts, asked, strict=True) for change in of_part]
+        changes = [part.conditional(change) for part, of_partition in zip(parts, asked, strict=True) for change in of_partition]
         with gated(self._check):  # what is checked in two families is planned again, to be checked in one
             waiting |= link_apart(self._store, self._table, [change for change in changes if change.row not in waiting])
         ready = self._changes.joined([change for change in changes if change.row not in waiting])
@@ -362,9 +362,9 @@ class JointCommit:
             part.gathered = bool(self._changes) and part not in parts
         sure = [change.row in waiting or self._store.capabilities.final_refusals for change in changes]
         answers = zip(applied, sure, strict=True)
-        for part, of_part in zip(parts, asked, strict=True):
+        for part, of_partition in zip(parts, asked, strict=True):
             part.step(
-                [went_through or (False if certain and not part.again else None) for went_through, certain in islice(answers, len(of_part))]
+                [went_through or (False if certain and not part.again else None) for went_through, certain in islice(answers, len(of_partition))]
             )
 
     def _landed(

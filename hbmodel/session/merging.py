@@ -18,7 +18,7 @@ from hbmodel.query.explanation import Explanation
 from hbmodel.query.in_layout import in_layout
 from hbmodel.query.page_window import PageWindow
 from hbmodel.query.paging import Page, Token
-from hbmodel.query.part import QueryPart
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.plan import Plan
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.bulk_delete import Progress
@@ -106,13 +106,13 @@ class MergingQueries:
         alone = self._alone(terms)
         return self.runner.explain(terms if alone is None else alone)
 
-    def split(self, terms: QueryTerms, count: int) -> list[QueryPart[Any]]:
-        """At most `count` parts; refused while the old table is read."""
+    def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
+        """At most `count` partitions; refused while the old table is read."""
         if self._alone(terms) is not terms:
             raise CapabilityError(
-                "A query cannot be split while the old table is read: wait until the migration is over.", table=terms.schema.table
+                "A query has no partitions while the old table is read: wait until the migration is over.", table=terms.schema.table
             )
-        return self.runner.split(terms, count)
+        return self.runner.partitions(terms, count)
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The first item of each key; refused while both tables are read."""

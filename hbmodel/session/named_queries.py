@@ -14,7 +14,7 @@ from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.first_of_each import Key
 from hbmodel.query.paging import Page, Seal
-from hbmodel.query.part import QueryPart
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.query_runner import QueryRunner
@@ -119,15 +119,15 @@ class NamedQueryRunner(QueryRunner):
                 found[n] = item
         return found
 
-    def split(self, terms: QueryTerms, count: int) -> list[QueryPart[Any]]:
-        """At most `count` parts."""
+    def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
+        """At most `count` partitions."""
         with self._names.bound():
-            return super().split(self._with_ids(terms) if terms.schema.dictionaries else terms, count)
+            return super().partitions(self._with_ids(terms) if terms.schema.dictionaries else terms, count)
 
-    def of_part(self, part: QueryPart[Any]) -> Query[Any]:
-        """The query for a part."""
+    def of_partition(self, partition: QueryPartition[Any]) -> Query[Any]:
+        """The query for a partition."""
         with self._names.bound():
-            return super().of_part(part)
+            return super().of_partition(partition)
 
     def explain(self, terms: QueryTerms) -> Explanation:
         """The plan of a query."""

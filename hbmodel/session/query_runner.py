@@ -17,8 +17,8 @@ from hbmodel.query.explanation import Explanation
 from hbmodel.query.first_of_each import Key, conditions_of, first_of_each, in_plans
 from hbmodel.query.loaded_maps import load_maps, with_maps
 from hbmodel.query.paging import Page, Seal, Token
-from hbmodel.query.part import QueryPart, described, layout_digest, rebuilt
-from hbmodel.query.partition import partition, within
+from hbmodel.query.query_partition import QueryPartition, described, layout_digest, rebuilt
+from hbmodel.query.partitioning import partition, within
 from hbmodel.query.plan import Plan
 from hbmodel.query.planner import explain, plan
 from hbmodel.query.query import Query
@@ -78,8 +78,8 @@ class QueryRunner:
         if known is not None and known[0] is terms and known[1] is binding:
             return known[2], binding
         made = plan(terms, binding.readable, binding.indexed, path, binding.adopting)
-        if terms.part is not None:
-            made = within(made, terms.part)
+        if terms.partition is not None:
+            made = within(made, terms.partition)
         if len(self._plans) >= PLANS_KEPT:
             self._plans.clear()
         self._plans[id(terms), path] = terms, binding, made
@@ -237,12 +237,12 @@ class QueryRunner:
             item = shape(made)
             return (None if each is None else item(each[1]) for each in found)
 
-    def split(self, terms: QueryTerms, count: int) -> list[QueryPart[Any]]:
-        """At most `count` parts."""
+    def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
+        """At most `count` partitions."""
         made = self._plan(terms)
         starts = [region.range.start for region in self._view(terms.schema).regions(made.path.table)] if made.buckets else []
         return [
-            QueryPart(
+            QueryPartition(
                 model=terms.schema.model,
                 layout=layout_digest(terms.schema, made.path.name),
                 path=made.path.name,
@@ -250,7 +250,7 @@ class QueryRunner:
                 predicate=None if terms.predicate is None else described(terms.predicate),
                 selection=None if terms.selection is None else tuple(f.name for f in terms.selection),
                 backwards=terms.backwards,
-                full_scan=terms.full_scan or bool(terms.row_bounds),  # which bound the part's ranges, and are not in it
+                full_scan=terms.full_scan or bool(terms.row_bounds),  # which bound the partition's ranges, and are not in it
                 ranges=tuple((r.start, r.stop) for r in ranges),
                 loading=tuple(of.name for of in terms.loading),
                 moment=terms.moment,
@@ -258,32 +258,32 @@ class QueryRunner:
             for ranges in partition(made, starts, count)
         ]
 
-    def of_part(self, part: QueryPart[Any]) -> Query[Any]:
-        """The query for a part.
+    def of_partition(self, partition: QueryPartition[Any]) -> Query[Any]:
+        """The query for a partition.
 
         Raises:
-            QueryError: the argument is not a part.
-            SchemaMismatch: the model's declaration differs from the one in the process that split the query.
+            QueryError: the argument is not a partition.
+            SchemaMismatch: the model's declaration differs from the one in the process that divided the query.
         """
-        if not isinstance(part, QueryPart):
-            raise QueryError("Give a part of a query, from split().", found=type(part).__name__)
-        schema = schema_of(part.model)
-        if part.path not in {PRIMARY, *schema.indexes} or part.layout != layout_digest(schema, part.path):
+        if not isinstance(partition, QueryPartition):
+            raise QueryError("Give a partition of a query, from partitions().", found=type(partition).__name__)
+        schema = schema_of(partition.model)
+        if partition.path not in {PRIMARY, *schema.indexes} or partition.layout != layout_digest(schema, partition.path):
             raise SchemaMismatch(
-                "The model has another layout here than in the process that split the query: deploy the same model to all processes.",
+                "The model has another layout here than in the process that divided the query: deploy the same model to all processes.",
                 table=schema.table,
-                path=part.path,
+                path=partition.path,
             )
         terms = QueryTerms(
             schema=schema,
-            predicate=None if part.predicate is None else rebuilt(schema, part.predicate),
-            backwards=part.backwards,
-            index_name=part.path,
-            selection=None if part.selection is None else tuple(schema.field(name) for name in part.selection),
-            full_scan=part.full_scan,
-            part=part,
-            loading=tuple(schema.maps_by_name[name] for name in part.loading),
-            moment=part.moment,
+            predicate=None if partition.predicate is None else rebuilt(schema, partition.predicate),
+            backwards=partition.backwards,
+            index_name=partition.path,
+            selection=None if partition.selection is None else tuple(schema.field(name) for name in partition.selection),
+            full_scan=partition.full_scan,
+            partition=partition,
+            loading=tuple(schema.maps_by_name[name] for name in partition.loading),
+            moment=partition.moment,
         )
         return Query[Any](terms, self)
 

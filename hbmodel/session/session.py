@@ -18,7 +18,7 @@ from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
 from hbmodel.query.paging import FernetSeal, Seal
-from hbmodel.query.part import QueryPart
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.batches import Pending
@@ -214,13 +214,13 @@ class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
         schema = schema_of(model)
         return Query(QueryTerms(schema), self._runner if schema.replaces is None else self._merging)
 
-    def read(self, part: QueryPart[T]) -> Query[T]:
-        """The query for a part that `split` returned, in this process or another one; each use reads the store again.
+    def read_partition(self, partition: QueryPartition[T]) -> Query[T]:
+        """The query for a partition that `partitions` returned, in this process or another one; each use reads the store again.
 
         Raises:
-            SchemaMismatch: the model's declaration differs from the one in the process that split the query.
+            SchemaMismatch: the model's declaration differs from the one in the process that divided the query.
         """
-        return self._runner.of_part(part)
+        return self._runner.of_partition(partition)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

@@ -58,8 +58,8 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "page": lambda s: s.query(Order).allow_full_scan().page(1),
     "count": lambda s: s.query(Order).allow_full_scan().count(),
     "explain": lambda s: s.query(Order).allow_full_scan().explain(),
-    "split": lambda s: s.query(Order).allow_full_scan().split(2),
-    "read": lambda s: s.read(hb.Session(s.store).query(Order).allow_full_scan().split(2)[0]).all(),
+    "split": lambda s: s.query(Order).allow_full_scan().partitions(2),
+    "read": lambda s: s.read_partition(hb.Session(s.store).query(Order).allow_full_scan().partitions(2)[0]).all(),
 }
 
 

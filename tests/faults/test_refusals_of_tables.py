@@ -92,11 +92,11 @@ def test_a_session_that_ends_ends_its_queries(days: Any) -> None:
 
 def test_parts_belong_to_the_query_that_was_split(days: Any) -> None:
     session = hb.Session(days)
-    (part, *_) = session.query(Day).allow_full_scan().split(2)
+    (part, *_) = session.query(Day).allow_full_scan().partitions(2)
     with pytest.raises(hb.SchemaMismatch, match="The model has another layout here than in"):
-        session.read(attrs.evolve(part, layout="another"))
-    with pytest.raises(hb.QueryError, match="The part belongs to another table than the"):
-        list(session.read(attrs.evolve(part, table="another")))
+        session.read_partition(attrs.evolve(part, layout="another"))
+    with pytest.raises(hb.QueryError, match="The partition belongs to another table than the"):
+        list(session.read_partition(attrs.evolve(part, table="another")))
 
 
 def test_a_load_that_stops_says_how_far_it_came() -> None:

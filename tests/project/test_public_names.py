@@ -107,7 +107,7 @@ TOP = [
     "Predicate",
     "Query",
     "QueryError",
-    "QueryPart",
+    "QueryPartition",
     "RandomSalt",
     "Region",
     "RegionUse",

@@ -130,7 +130,7 @@ def test_a_row_that_overflows_its_page_is_continued_before_the_next_one(session:
     expected = [pet for pet in sorted(PETS, key=key) if pet.name.startswith("m") and pet.owner >= "o2"]
     assert query.all() == expected
     assert query.reversed().all() == expected[::-1]
-    assert [pet for part in query.split(3) for pet in session.read(part).all()] == expected
+    assert [pet for part in query.partitions(3) for pet in session.read_partition(part).all()] == expected
 
 
 @hb.model(table="slice_readings", family="d", salt=hb.HashSalt(4, by=("sensor",)))
@@ -229,7 +229,7 @@ def test_what_a_slice_gives_is_what_matches(data: st.DataObject, pages: tuple[in
             page = query.page(2, after=page.next_token)
             found += page.items
         assert found == expected
-        parts = [session.read(part).all() for part in query.split(3)]
+        parts = [session.read_partition(part).all() for part in query.partitions(3)]
         assert sorted(map(repr, reduce(operator.iadd, parts, []))) == sorted(map(repr, expected))
 
 

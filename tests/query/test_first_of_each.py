@@ -216,8 +216,8 @@ def test_limits_and_parts_are_refused() -> None:
     with fresh(Newest) as store:
         session = hb.Session(store)
         query = session.query(Newest).allow_full_scan()
-        (part,) = query.split(1)
-        for refused in (query.limit(3), query.offset(1), session.read(part)):
+        (part,) = query.partitions(1)
+        for refused in (query.limit(3), query.offset(1), session.read_partition(part)):
             with pytest.raises(QueryError, match=r"first_of_each\(\) cannot be combined with limit\(\), offset\(\)"):
                 refused.first_of_each(Newest.metric, ["a"])
         with pytest.raises(hb.OrderNotAvailable, match="No path gives this order"):

@@ -128,7 +128,7 @@ def check_rows(store: hb.Store, rows: dict[int, Any], data: st.DataObject) -> No
         assert list(pages(query, size)) == found
         assert query.count() == len(found)
         assert query.limit(2).all() == found[:2]
-        parts = [paper for part in query.split(count) for paper in session.read(part)]
+        parts = [paper for part in query.partitions(count) for paper in session.read_partition(part)]
         assert sorted(parts, key=lambda paper: paper.number) == sorted(found, key=lambda paper: paper.number)
         assert query.reversed().all() == found[::-1]
         assert query.last() == (found[-1] if found else None)

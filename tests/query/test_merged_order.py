@@ -200,11 +200,11 @@ def test_parts_of_a_query_of_several_values_are_read_in_the_order() -> None:
         session = hb.Session(store)
         session.bulk_add(posts())
         query = session.query(Post).where(Post.user.in_([0, 1, 2]))
-        parts = query.split(3)
+        parts = query.partitions(3)
         assert len(parts) == 3
         found = []
         for part in parts:
-            read = session.read(part).order_by(Post.at).all()
+            read = session.read_partition(part).order_by(Post.at).all()
             assert [post.at for post in read] == sorted(post.at for post in read)
             found += read
         assert sorted(post.serial for post in found) == list(range(90))

@@ -188,8 +188,8 @@ def test_pages_and_parts_keep_to_it() -> None:
             with pytest.raises(hb.TokenError):
                 session.query(Post).after(whole[4]).before(whole[30]).page(7, after=token)
         assert found == whole[6:30] == query.all()
-        parts = [pickle.loads(pickle.dumps(part)) for part in query.split(4)]
-        read = [each for part in parts for each in session.read(part)]
+        parts = [pickle.loads(pickle.dumps(part)) for part in query.partitions(4)]
+        read = [each for part in parts for each in session.read_partition(part)]
         assert sorted(each.serial or 0 for each in read) == sorted(each.serial or 0 for each in whole[6:30])
 
 

@@ -105,8 +105,8 @@ def test_a_part_of_a_query_is_deleted() -> None:
     with fresh(Order) as store:
         session = hb.Session(store)
         session.bulk_add(order(n, customer=n % 5) for n in range(50))
-        parts = session.query(Order).allow_full_scan().split(2)
-        first = session.read(parts[0])
+        parts = session.query(Order).allow_full_scan().partitions(2)
+        first = session.read_partition(parts[0])
         count = first.count()
         assert 0 < count < 50
         assert first.delete(batch_size=7) == count

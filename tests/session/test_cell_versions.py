@@ -340,7 +340,7 @@ def test_parts_keep_the_time() -> None:
     session.commit()
     parts = session.query(Salted).allow_full_scan().as_of(now).split(3)
     assert len(parts) == 3
-    assert [each.amount for part in parts for each in session.read(part)] == [1]
+    assert [each.amount for part in parts for each in session.read_partition(part)] == [1]
 
 
 def test_explain_says_the_time() -> None:

@@ -68,7 +68,7 @@ def test_every_call_of_a_session(bed: Bed) -> None:
     assert sorted((each.metric, each.value) for each in hosts) == [(m, v) for m in ("sys.cpu", "sys.mem") for v in (1.0, 3.0)]
     first = cpu.page(3)
     assert [each.value for each in (*first.items, *cpu.page(3, after=first.next_token).items)] == [3.0, 2.0, 1.0, 0.0]
-    assert sorted(each.value for part in cpu.split(3) for each in session.read(part)) == [0.0, 1.0, 2.0, 3.0]
+    assert sorted(each.value for part in cpu.partitions(3) for each in session.read_partition(part)) == [0.0, 1.0, 2.0, 3.0]
     assert cpu.select(Point.host).all() == [("web1",), ("web0",), ("web1",), ("web0",)]
     assert session.increment(point("sys.cpu", 0), Point.hits, 3) == 3
     session.update(point("sys.cpu", 1), host="a new one")

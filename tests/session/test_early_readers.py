@@ -161,7 +161,7 @@ def read(session: hb.Session, model: Any, names: Sequence[str]) -> Iterator[tupl
         yield f"{name}: named", [(query.where(model.name == one).exists(), query.where(model.name == one).count()) for one in names]
         yield f"{name}: some", values(query.where(model.name.in_(names[::2])))
         yield f"{name}: pages", values(_paged(query))
-        yield f"{name}: parts", sorted(one.name for part in query.split(3) for one in session.read(part))
+        yield f"{name}: parts", sorted(one.name for part in query.partitions(3) for one in session.read_partition(part))
     yield "first of each", values(session.query(model).first_of_each(model.group, ["g", "h"]))
     yield "first of each name", values(group.first_of_each(model.name, names))
 

@@ -628,7 +628,7 @@ def test_queries_that_load() -> None:
         assert [pet.scores for pet in pets.load(model.scores).limit(1)] == [dict.fromkeys(SCORES, 1)]
         page = pets.page(2)
         assert [pet.notes for pet in (*page.items, *pets.page(2, after=page.next_token).items)] == expected
-        assert [pet.notes for part in pets.split(2) for pet in session.read(part)] == expected
+        assert [pet.notes for part in pets.partitions(2) for pet in session.read_partition(part)] == expected
         assert (pets.count(), pets.exists(), pets.first().notes, pets.last().notes) == (3, True, {}, {})
         with pytest.raises(hb.QueryError, match="leave out select"):
             pets.select(model.name)

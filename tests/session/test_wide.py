@@ -212,7 +212,7 @@ class Twins:
                 assert plain(pages(wide, size)) == expected
             assert plain(wide.reversed().all()) == plain(tall.reversed().all())
             if wide.terms.limit is None:
-                assert sorted(item for part in wide.split(3) for item in plain(self.session.read(part).all())) == sorted(expected)
+                assert sorted(item for part in wide.partitions(3) for item in plain(self.session.read_partition(part).all())) == sorted(expected)
         self.check_firsts()
         keys = [self.key() for _ in range(8)]
         assert plain(self.session.get_many(self.wide, keys)) == plain(self.session.get_many(self.tall, keys))

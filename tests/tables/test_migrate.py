@@ -365,9 +365,9 @@ def test_queries_of_two_tables_are_not_split(store: hb.Store) -> None:
     session = hb.Session(store)
     assert isinstance(session.query(Moved)._source, MergingQueries)
     with pytest.raises(hb.CapabilityError, match="cannot be split"):
-        session.query(Moved).allow_full_scan().split(2)
+        session.query(Moved).allow_full_scan().partitions(2)
     set_phase(store, DONE)
-    assert hb.Session(store).query(Moved).allow_full_scan().split(2)
+    assert hb.Session(store).query(Moved).allow_full_scan().partitions(2)
 
 
 def test_the_first_of_each_key_is_read_once_the_migration_is_over(store: hb.Store) -> None:

@@ -304,7 +304,7 @@ def test_what_cannot_move_is_refused(store: hb.Store) -> None:
     with pytest.raises(hb.CapabilityError, match=r"^prepend\(\) and rekey\(\)"):
         session.prepend(Sent, number=3, state="s", count=1)
     with pytest.raises(hb.CapabilityError, match="cannot be split"):
-        session.query(Sent).allow_full_scan().split(2)
+        session.query(Sent).allow_full_scan().partitions(2)
     with pytest.raises(hb.CapabilityError, match="delete the objects one by one"):
         session.query(Sent).allow_full_scan().delete()
 

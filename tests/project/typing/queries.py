@@ -49,10 +49,10 @@ assert_type(query.select(Action.name).page(3), hb.Page[tuple[str]])
 six = query.select(Action.name, Action.at, Action.user_id, Action.kind, Action.views, Action.amount, Action.note)
 assert_type(six, hb.Query[tuple[Any, ...]])
 
-parts = query.split(4)
-assert_type(parts, list[hb.QueryPart[Action]])
-assert_type(session.read(parts[0]), hb.Query[Action])
-assert_type(session.read(query.select(Action.name).split(2)[0]).all(), list[tuple[str]])
+parts = query.partitions(4)
+assert_type(parts, list[hb.QueryPartition[Action]])
+assert_type(session.read_partition(parts[0]), hb.Query[Action])
+assert_type(session.read_partition(query.select(Action.name).partitions(2)[0]).all(), list[tuple[str]])
 
 assert_type(Action.user_id == 1, hb.Predicate)
 assert_type((Action.user_id == 1) & (Action.name != "x") | ~(Action.at < now), hb.Predicate)
@@ -96,8 +96,8 @@ query.where(Action.initial == 1)  # E: arg-type reportArgumentType
 query.where(True)  # E: arg-type reportArgumentType
 query.where(Action.name)  # E: arg-type reportArgumentType
 query.limit("3")  # E: arg-type reportArgumentType
-query.split("3")  # E: arg-type reportArgumentType
-session.read(query)  # E: arg-type reportArgumentType
+query.partitions("3")  # E: arg-type reportArgumentType
+session.read_partition(query)  # E: arg-type reportArgumentType
 query.order_by("at")  # E: arg-type reportArgumentType
 query.select("name")  # E: call-overload reportArgumentType
 query.page()  # E: call-arg reportCallIssue

@@ -23,8 +23,8 @@ from hbmodel.mapping.mapper import KeyMapper, key_of
 from hbmodel.mapping.predicates import conjuncts
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.query.index_fit import fit
-from hbmodel.query.part import QueryPart, described, rebuilt
-from hbmodel.query.partition import partition
+from hbmodel.query.query_partition import QueryPartition, described, rebuilt
+from hbmodel.query.partitioning import partition
 from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.query_runner import QueryRunner
@@ -37,7 +37,7 @@ from tests.support.beds import drop_left, fresh, set_state
 from tests.support.examples import examples
 from tests.support.models import Hit, Logged, Order, Sample, day, order
 from tests.support.orders import entry_of
-from tests.support.part_readers import read_part
+from tests.support.partition_readers import read_part
 from tests.support.random_queries import RandomModel, StoredObject, conditions, models, paths, stored_keys, stored_objects
 
 SPLITS = {Order: hb.ByBucket(), "orders.by_state": hb.AtKeys([b"new", entry_of(order(100, "paid"), "by_state"), b"sent"])}
@@ -79,9 +79,9 @@ def test_parts_are_the_query(name: str, backwards: bool) -> None:
         whole = query.all()
         assert len(whole) == items
         for count in (1, 2, 3, 100):
-            parts = query.split(count)
+            parts = query.partitions(count)
             assert len(parts) == min(count, most)
-            read = [session.read(pickle.loads(pickle.dumps(part))) for part in parts]
+            read = [session.read_partition(pickle.loads(pickle.dumps(part))) for part in parts]
             found = [part.all() for part in read]
             assert sorted(itertools.chain.from_iterable(found), key=repr) == sorted(whole, key=repr)
             assert [part.count() for part in read] == [len(part) for part in found]
@@ -95,15 +95,15 @@ def test_parts_of_an_unsalted_path_follow_one_another() -> None:
         session = loaded(store)
         query = session.query(Order).where(Order.state > "a")
         for asked in (query, query.reversed()):
-            assert [obj for part in asked.split(3) for obj in session.read(part)] == asked.all()
+            assert [obj for part in asked.partitions(3) for obj in session.read_partition(part)] == asked.all()
 
 
 def test_a_part_is_a_query_of_its_keys() -> None:
     with hb.connect("memory:") as store:
         session = loaded(store)
         query = session.query(Order).where(Order.state > "a")
-        parts = query.split(4)
-        (first, _, third, _) = [session.read(part) for part in parts]
+        parts = query.partitions(4)
+        (first, _, third, _) = [session.read_partition(part) for part in parts]
         assert third.explain().path == "by_state"
         assert third.explain().ranges == 1
         assert first.exists() is False
@@ -124,24 +124,24 @@ def test_a_part_is_a_query_of_its_keys() -> None:
         assert found == items
         with pytest.raises(hb.TokenError):
             query.page(7, after=third.page(7).next_token)
-        with pytest.raises(QueryError, match="A part of a query cannot be split again"):
-            third.split(2)
+        with pytest.raises(QueryError, match="A partition cannot be divided again"):
+            third.partitions(2)
         assert repr(parts[2]).count("paid") == 0
 
 
-def test_what_cannot_be_split() -> None:
+def test_what_has_no_partitions() -> None:
     with hb.connect("memory:") as store:
         session = loaded(store)
         query = session.query(Order).where(Order.state == "new")
         bounded, ordered = r"A query with limit\(\) or offset\(\) cannot be split", r"A query with order_by\(\) cannot be split"
         for refused, message in ((query.limit(5), bounded), (query.offset(1), bounded), (query.order_by(Order.at.desc()), ordered)):
             with pytest.raises(QueryError, match=message):
-                refused.split(2)
+                refused.partitions(2)
         for count in (0, -1, True, 1.5, "2"):
             with pytest.raises(QueryError):
-                query.split(count)  # type: ignore[arg-type]
+                query.partitions(count)  # type: ignore[arg-type]
         with pytest.raises(hb.FullScanRefused):
-            session.query(Order).split(2)
+            session.query(Order).partitions(2)
 
 
 def test_equal_keys_in_several_buckets_stay_in_one_part() -> None:
@@ -152,16 +152,16 @@ def test_equal_keys_in_several_buckets_stay_in_one_part() -> None:
         for text in "abc":  # the same keys again and again, in whichever bucket
             session.bulk_add(Logged(serial=n, page=f"{text}{n}") for n in range(40))
         for query in (session.query(Logged).allow_full_scan(), session.query(Logged).where(Logged.serial.between(5, 33))):
-            parts = [session.read(part) for part in query.split(9)]
+            parts = [session.read_partition(part) for part in query.partitions(9)]
             assert len(parts) == 4
             assert [obj for part in parts for obj in part] == query.all()
             assert [sum(part.count() for part in parts)] == [query.count()]
         keys = session.query(Logged).where(Logged.serial.in_([3, 7, 22]))
-        assert [[obj.serial for obj in session.read(part)] for part in keys.split(2)] == [[3], [7, 22]]
+        assert [[obj.serial for obj in session.read_partition(part)] for part in keys.partitions(2)] == [[3], [7, 22]]
         hb.create_tables(store, Hit)
         session.bulk_add(Hit(at=day(n % 3), serial=n, page="/") for n in range(20))
         by_page = session.query(Hit).where(Hit.page == "/")
-        assert [obj for part in by_page.split(4) for obj in session.read(part)] == by_page.all()
+        assert [obj for part in by_page.partitions(4) for obj in session.read_partition(part)] == by_page.all()
 
 
 # --- on the other side ------------------------------------------------------------------------------------------------
@@ -170,15 +170,15 @@ def test_equal_keys_in_several_buckets_stay_in_one_part() -> None:
 def test_another_layout_is_refused() -> None:
     with fresh(Sample) as store:
         session = hb.Session(store)
-        (part,) = session.query(Sample).where(Sample.station == "s").split(2)
-        assert session.read(part).all() == []
+        (part,) = session.query(Sample).where(Sample.station == "s").partitions(2)
+        assert session.read_partition(part).all() == []
         for changed in (evolve(part, model=Order), evolve(part, path="by_state"), evolve(part, layout=b"another")):
             with pytest.raises(SchemaMismatch):
-                session.read(changed)
+                session.read_partition(changed)
         with pytest.raises(hb.DeclarationError):
-            session.read(evolve(part, model=int))
-        with pytest.raises(QueryError, match=r"Give a part of a query, from split\(\)"):
-            session.read("part")  # type: ignore[arg-type]
+            session.read_partition(evolve(part, model=int))
+        with pytest.raises(QueryError, match=r"Give a partition of a query, from partitions\(\)"):
+            session.read_partition("part")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ def test_another_layout_is_refused() -> None:
 def test_a_damaged_predicate_is_refused(predicate: Any) -> None:
     with fresh(Sample) as store:
         session = hb.Session(store)
-        (part,) = session.query(Sample).where(Sample.station == "s").split(1)
-        with pytest.raises(QueryError, match=r"The part does not contain a predicate of this model|no such field"):
-            session.read(evolve(part, predicate=predicate))
+        (part,) = session.query(Sample).where(Sample.station == "s").partitions(1)
+        with pytest.raises(QueryError, match=r"The partition does not contain a predicate of this model|no such field"):
+            session.read_partition(evolve(part, predicate=predicate))
 
 
 def test_an_index_built_anew_is_noticed() -> None:
@@ -216,7 +216,7 @@ def test_an_index_built_anew_is_noticed() -> None:
             hb.Session(store).read(parts[0]).all()
 
 
-def in_processes(url: str, parts: Sequence[QueryPart[Any]]) -> list[Any]:
+def in_processes(url: str, parts: Sequence[QueryPartition[Any]]) -> list[Any]:
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         answers = list(pool.map(read_part, [url] * len(parts), parts))
     assert all(count == len(items) for _, items, count in answers)
@@ -228,7 +228,7 @@ def check_processes(url: str) -> None:
     with hb.connect(url) as store:
         session = loaded(store)
         for query in (session.query(Order).allow_full_scan(), session.query(Order).where(Order.state > "a", Order.note.is_(None))):
-            parts = query.split(4)
+            parts = query.partitions(4)
             assert len(parts) == 4
             assert sorted(in_processes(url, parts), key=repr) == sorted(query.all(), key=repr)
 
@@ -246,8 +246,8 @@ def test_several_processes_over_hbase(local_hbase: Any) -> None:
         check_processes(url)
         with hb.connect(url) as store, hb.connect(local_hbase.url + prefix) as first:
             ours, theirs = (hb.Session(s).query(Order).where(Order.state > "a") for s in (store, first))
-            assert theirs.split(3) == ours.split(3)
-            assert [obj for part in ours.split(3) for obj in hb.Session(first).read(part)] == ours.all()
+            assert theirs.partitions(3) == ours.partitions(3)
+            assert [obj for part in ours.partitions(3) for obj in hb.Session(first).read_partition(part)] == ours.all()
     finally:
         with hb.connect(url) as store:
             drop_left(store)
@@ -312,7 +312,7 @@ def check_parts(store: Store, data: st.DataObject) -> None:
         query = query.use_index(data.draw(st.sampled_from(fitting)) if fitting and data.draw(st.booleans()) else named)
         query = query.reversed() if data.draw(st.booleans()) else query
         try:
-            parts = query.split(data.draw(st.integers(1, 9)))
+            parts = query.partitions(data.draw(st.integers(1, 9)))
         except QueryError:
             event("an index that lacks some rows")
             return

@@ -1,4 +1,4 @@
-"""What another process does with a part of a query."""
+"""What another process does with a partition of a query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import hbmodel as hb
 
 
-def read_part(url: str, part: hb.QueryPart[Any]) -> tuple[int, list[Any], int]:
+def read_part(url: str, part: hb.QueryPartition[Any]) -> tuple[int, list[Any], int]:
     """The process, the items of a part, and how many it counts."""
     with hb.connect(url) as store:
         query = hb.Session(store).read(part)

@@ -1,4 +1,4 @@
-"""Parts of a query: values that another process can read, consisting of bytes, names and a reference to the model's class."""
+"""Partitions of a query: values that another process can read, consisting of bytes, names and a reference to the model's class."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
 
 @frozen
-class QueryPart(Generic[R_co]):
-    """One of the parts that `Query.split` returns; `Session.read(part)` is the query for it, in any process.
+class QueryPartition(Generic[R_co]):
+    """One of those that `Query.partitions` returns; `Session.read_partition` is the query for it, in any process.
 
     It can be pickled: the model is pickled as a reference to its class, fields as names, values as bytes.
 
     Attributes:
         model: the class.
-        layout: digest of the table's and the index's layout, which must be the same in the process that reads the part.
+        layout: digest of the table's and the index's layout, which must be the same in the process that reads the partition.
         path: the path to read, `primary` or the name of an index.
         table: its table.
         predicate: the query's predicate, see `described`; None for no predicate.
         selection: names of the selected fields, or None for whole objects.
         backwards: whether it is read from its last key to its first.
         full_scan: whether the query may read a whole table.
-        ranges: start and stop (None: unbounded) of the part's keys, salt included, sorted and disjoint.
+        ranges: start and stop (None: unbounded) of the partition's keys, salt included, sorted and disjoint.
         loading: names of the map columns that are read with the objects.
         moment: the time as of which the objects are read, or None.
     """
@@ -55,7 +55,7 @@ class QueryPart(Generic[R_co]):
 
     @property
     def key_ranges(self) -> list[KeyRange]:
-        """The part's keys."""
+        """The keys of the partition."""
         return [KeyRange(start, stop) for start, stop in self.ranges]
 
 
@@ -95,7 +95,7 @@ def rebuilt(schema: TableSchema, description: object) -> Predicate:
         return _rebuilt(schema, description)
     except (TypeError, ValueError, DecodingError):
         raise QueryError(
-            "The part does not contain a predicate of this model: deploy the same model to all processes.", table=schema.table
+            "The partition does not contain a predicate of this model: deploy the same model to all processes.", table=schema.table
         ) from None
 
 

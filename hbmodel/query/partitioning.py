@@ -1,4 +1,4 @@
-"""Splits the key ranges of a plan into parts along region boundaries, and restricts a plan to one part."""
+"""Divides the key ranges of a plan into partitions along region boundaries, and restricts a plan to one partition."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from hbmodel.errors import QueryError
-from hbmodel.query.part import QueryPart
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.plan import Bucket, Plan
 from hbmodel.store.ranges import KeyRange, merge_ranges
 
 Unit = Sequence[KeyRange]
-"""Key ranges that belong to the same part."""
+"""Key ranges that belong to the same partition."""
 
 
 def partition(plan: Plan, region_starts: Sequence[bytes], count: int) -> list[Sequence[KeyRange]]:
-    """The key ranges of at most `count` parts, which contain every key of the plan once.
+    """The key ranges of at most `count` partitions, which contain every key of the plan once.
 
-    A unit is the intersection of a range and a region, or a row that is read by its key. Parts are runs of whole units; the numbers
-    of units in two parts differ by at most one. There are fewer parts than requested if there are fewer units.
+    A unit is the intersection of a range and a region, or a row that is read by its key. Partitions are runs of whole units; the numbers
+    of units in two partitions differ by at most one. There are fewer than requested if there are fewer units.
 
     Args:
         plan: the plan of the query.
         region_starts: first keys of the regions of the path's table.
-        count: the number of parts.
+        count: the number of partitions.
 
     Returns:
-        The parts in the direction of the plan, none of them empty.
+        The partitions in the direction of the plan, none of them empty.
     """
     units = _units(plan, sorted(set(region_starts)))
     parts = min(count, len(units))
@@ -83,19 +83,19 @@ def _common(ranges: Sequence[KeyRange], limits: Sequence[KeyRange]) -> list[KeyR
     return found
 
 
-def within(plan: Plan, part: QueryPart[object]) -> Plan:
-    """The plan, restricted to the keys of one part.
+def within(plan: Plan, of: QueryPartition[object]) -> Plan:
+    """The plan, restricted to the keys of one partition.
 
     Raises:
-        QueryError: the plan reads another table, since the index was rebuilt after the query was split.
+        QueryError: the plan reads another table, since the index was rebuilt after the query was divided.
     """
-    if (plan.path.name, plan.path.table) != (part.path, part.table):
+    if (plan.path.name, plan.path.table) != (of.path, of.table):
         raise QueryError(
-            "The part belongs to another table than the query would read now: split the query again.",
+            "The partition belongs to another table than the query would read now: call partitions() again.",
             table=plan.path.table,
-            part=part.table,
+            partition=of.table,
         )
-    limits = part.key_ranges
+    limits = of.key_ranges
     buckets = [evolve(bucket, ranges=_common(bucket.ranges, limits)) for bucket in plan.buckets]
     rows = plan.rows
     if rows is not None:
