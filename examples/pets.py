@@ -48,7 +48,7 @@ class Pet:
     """A pet of an owner."""
 
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     species: hb.Column[str] = hb.column("s")
     born: hb.Column[date | None] = hb.column("b", default=None)
 
@@ -58,8 +58,8 @@ class Visit:
     """A visit of a pet to the vet."""
 
     owner: hb.Key[str] = hb.key()
-    pet: hb.Key[str] = hb.key(part="column")
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, part="column")
+    pet: hb.Key[str] = hb.key(in_qualifier=True)
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, in_qualifier=True)
     reason: hb.Column[str] = hb.column("r")
     price: hb.Column[int] = hb.column("p")  # in cents
 
@@ -73,7 +73,7 @@ class Budget:
     """What an owner has set aside for something."""
 
     owner: hb.Key[str] = hb.key()
-    use: hb.Key[str] = hb.key(part="column")
+    use: hb.Key[str] = hb.key(in_qualifier=True)
     amount: hb.Column[int] = hb.column("a")  # in cents
     version: hb.Column[int] = hb.version()
 
@@ -83,7 +83,7 @@ class Transfer:
     """Money that went from one budget to another."""
 
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt32, part="column")
+    number: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
     amount: hb.Column[int] = hb.column("a")
     version: hb.Column[int] = hb.version()
 

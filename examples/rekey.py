@@ -54,7 +54,7 @@ class Seat:
     """A seat of a room; all seats of a room are in one row."""
 
     room: hb.Key[str] = hb.key()
-    place: hb.Key[int] = hb.key(hb.UInt16, part="column")
+    place: hb.Key[int] = hb.key(hb.UInt16, in_qualifier=True)
     taken_by: hb.Column[str] = hb.column("t")
 
     by_name = hb.index("taken_by")

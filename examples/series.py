@@ -45,7 +45,7 @@ class Wide:
     """A row for each hour: the time is cut into the hour, in the row key, and the second, which is the whole qualifier."""
 
     sensor: hb.Key[str] = hb.key()
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
     value: hb.Column[float] = hb.column("")
 
 

@@ -44,7 +44,7 @@ class Wide:
     """A row for each hour of a metric, the newest hour and in it the newest value first."""
 
     metric: hb.Key[str] = hb.key()
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, split=timedelta(hours=1))
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, row_span=timedelta(hours=1))
     value: hb.Column[float] = hb.column("v")
 
 

@@ -27,7 +27,7 @@ class Pet:
     """A pet among those of its owner."""
 
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     species: hb.Column[str] = hb.column("s")
     age: hb.Column[int | None] = hb.column("a", hb.UInt8, default=None)
 
@@ -37,8 +37,8 @@ class Visit:
     """A visit of a pet, the latest first."""
 
     owner: hb.Key[str] = hb.key()
-    pet: hb.Key[str] = hb.key(part="column")
-    day: hb.Key[int] = hb.key(hb.UInt16, desc=True, part="column")
+    pet: hb.Key[str] = hb.key(in_qualifier=True)
+    day: hb.Key[int] = hb.key(hb.UInt16, desc=True, in_qualifier=True)
     reason: hb.Column[str] = hb.column("r")
 
 
@@ -67,7 +67,7 @@ class Reading:
     """A value of an hour."""
 
     sensor: hb.Key[str] = hb.key()
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
     value: hb.Column[int] = hb.column("", hb.UInt8)
 
 

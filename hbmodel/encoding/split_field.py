@@ -152,12 +152,14 @@ class SplitField:
         """
         codec: Codec[Any] = of.codec
         if type(codec) is not Datetime:
-            raise DeclarationError("Only times can be split: hb.key(hb.Datetime(...), split=timedelta(hours=1)).", codec=repr(codec))
+            raise DeclarationError(
+                "Only times can have a row span: hb.key(hb.Datetime(...), row_span=timedelta(hours=1)).", codec=repr(codec)
+            )
         if of.nullable:
-            raise DeclarationError("A split field cannot be None: None has no offset.")
+            raise DeclarationError("A field with a row span cannot be None: None has no offset.")
         scale = MICROSECONDS[codec.unit]
         if not isinstance(every, timedelta) or microseconds(every) < 2 * scale or microseconds(every) % scale:
-            raise DeclarationError("split takes a timedelta of two or more whole units of the codec.", unit=codec.unit, found=repr(every))
+            raise DeclarationError("A row span is a timedelta of two or more whole units of the codec.", unit=codec.unit, found=repr(every))
         units = microseconds(every) // scale
         bucket, offset = (
             KeyField(of.name, half, of.desc) for half in (BucketCodec(scale, units, codec.round), OffsetCodec(scale, units, codec.round))

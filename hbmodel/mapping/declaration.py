@@ -196,7 +196,9 @@ def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -
             "Rows of an immutable model never change, so they cannot have a version: leave out one of the two.", model=model, field=found[0]
         )
     if options.external:
-        raise DeclarationError("An external table cannot have versions: its other writers would not count them.", model=model, field=found[0])
+        raise DeclarationError(
+            "An external table cannot have versions: its other writers would not count them.", model=model, field=found[0]
+        )
     families = [family for family in (options.family, *options.families) if isinstance(family, Family)]
     if any(family.ttl is not None for family in families):
         raise DeclarationError(

@@ -16,7 +16,6 @@ from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.index_kinds.each import EachField
 from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.index_kinds.plain import IndexField
-from hbmodel.mapping.model_field import Part
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import REQUIRED
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
@@ -69,8 +68,8 @@ class FieldSpec:
     nullable: bool = False
     null: Literal["marker", "delete"] = "marker"
     renamed_from: str | None = None
-    part: Part = "row"
-    split: timedelta | None = None
+    in_qualifier: bool = False
+    row_span: timedelta | None = None
     versions: int | None = None
 
 
@@ -88,23 +87,25 @@ def key(
     desc: bool = False,
     nullable: bool = False,
     renamed_from: str | None = None,
-    part: Part = "row",
-    split: timedelta | None = None,
+    in_qualifier: bool = False,
+    row_span: timedelta | None = None,
 ) -> Any: ...
 @overload
 def key(  # pyright: ignore[reportOverlappingOverload]
-    codec: Codec[T], *, desc: bool = False, renamed_from: str | None = None, part: Part = "row", split: timedelta | None = None
+    codec: Codec[T], *, desc: bool = False, renamed_from: str | None = None, in_qualifier: bool = False, row_span: timedelta | None = None
 ) -> Key[T]: ...
 @overload
-def key(codec: Codec[T], *, desc: bool = False, nullable: bool = ..., renamed_from: str | None = None, part: Part = "row") -> Key[T | None]: ...
+def key(
+    codec: Codec[T], *, desc: bool = False, nullable: bool = ..., renamed_from: str | None = None, in_qualifier: bool = False
+) -> Key[T | None]: ...
 def key(
     codec: Codec[Any] | None = None,
     *,
     desc: bool = False,
     nullable: bool = False,
     renamed_from: str | None = None,
-    part: Part = "row",
-    split: timedelta | None = None,
+    in_qualifier: bool = False,
+    row_span: timedelta | None = None,
 ) -> Any:
     """Declares a field of the row key; the order of declaration is the order in the key.
 
@@ -114,11 +115,11 @@ def key(
         nullable: for type checkers that do not infer from the annotation (pyright) that None is allowed, if there is a codec; at run
             time the annotation decides.
         renamed_from: the former name of the field, at the same place in the key and with the same codec.
-        part: `"column"` puts the field into the column qualifier, so that objects that differ only in such fields share a row.
-        split: splits a time in two: the row key contains the start of its bucket of this length, the qualifier the offset in the
-            bucket. Queries see one field.
+        in_qualifier: puts the field into the column qualifier, so that objects that differ only in such fields share a row.
+        row_span: divides a time in two: each row spans this length of time, the row key contains its start, the qualifier the offset
+            from there. Queries see one field.
     """
-    return FieldSpec("key", codec, desc=desc, nullable=nullable, renamed_from=renamed_from, part=part, split=split)
+    return FieldSpec("key", codec, desc=desc, nullable=nullable, renamed_from=renamed_from, in_qualifier=in_qualifier, row_span=row_span)
 
 
 # The first overload takes the calls without a codec, so that in the others, whose alias may be left out, there always is one.

@@ -153,9 +153,7 @@ def resolve_map(
         DeclarationError: the annotation or a codec is not valid here, or the name is too long.
     """
     if typing.get_origin(hint) not in {Map, dict} or len(typing.get_args(hint)) != 2:
-        raise mistake(
-            "A map column must be annotated hb.Map[...] or dict[...], with the types of keys and values.", annotation=repr(hint)
-        )
+        raise mistake("A map column must be annotated hb.Map[...] or dict[...], with the types of keys and values.", annotation=repr(hint))
     if len(name.encode()) > LONGEST_NAME:
         raise mistake("The name of a map column must be at most 100 bytes long.", length=len(name.encode()))
     key_hint, value_hint = typing.get_args(hint)

@@ -75,7 +75,7 @@ def model(
             seen if a cell that it replaces is ahead of the server's clock. With False, each commit first reads the rows of its puts
             in one call: it waits for such cells, or raises `ClockError`.
         exists: the cell that marks a row as existing, see `flag`.
-        row: the key of the one row that contains all objects; every key field then has `part="column"`.
+        row: the key of the one row that contains all objects; every key field then has `in_qualifier=True`.
         kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one family,
             such as an owner and his pets. It cannot be added later.
         frozen: instances cannot be changed (and can be hashed).
@@ -249,7 +249,17 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
     if spec.kind == "version" and inner is not int:
         raise mistake("A version must be annotated hb.Column[int].")
     if spec.kind == "key":
-        return Field(name, "key", codec, nullable, desc=spec.desc, hint=inner, renamed_from=spec.renamed_from, part=spec.part, split=spec.split)
+        return Field(
+            name,
+            "key",
+            codec,
+            nullable,
+            desc=spec.desc,
+            hint=inner,
+            renamed_from=spec.renamed_from,
+            in_qualifier=spec.in_qualifier,
+            row_span=spec.row_span,
+        )
     if spec.kind == "version":
         return Field(name, "version", codec, default=spec.default, family=options.family_name.encode(), qualifier=VERSION_QUALIFIER)
     if isinstance(spec.family, Family):

@@ -24,9 +24,6 @@ REQUIRED: Final = Required.REQUIRED
 
 FieldKind = Literal["key", "column", "counter", "version", "computed", "element"]
 
-Part = Literal["row", "column"]
-"""The place of a key field."""
-
 Values = Mapping[str, Any]
 """The values of a row by the names of fields."""
 
@@ -48,8 +45,8 @@ class Field:
         null: how None is stored: as an empty cell, or by deleting the cell.
         hint: the annotated type of its values, or None if there is none.
         renamed_from: its former name, or None.
-        part: the place of a key field: the row key or the column qualifier.
-        split: length of the buckets of a key field that is in both: the bucket in the row key, the offset in the qualifier.
+        in_qualifier: whether a key field is in the column qualifier, instead of the row key.
+        row_span: of a time that is in both: the time that one row spans; its start is in the row key, the offset in the qualifier.
         versions: the number of versions of the cell to keep; None leaves it to the family.
     """
 
@@ -64,8 +61,8 @@ class Field:
     null: Literal["marker", "delete"] = "marker"
     hint: Any = field(default=None, eq=False, repr=False)
     renamed_from: str | None = field(default=None, eq=False, repr=False)
-    part: Part = "row"
-    split: timedelta | None = None
+    in_qualifier: bool = False
+    row_span: timedelta | None = None
     versions: int | None = field(default=None, eq=False)
 
     @cached_property

@@ -81,33 +81,32 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyL
             model=model, found=repr(row) if not isinstance(row, bytes) else f"{len(row)} bytes",
         )  # fmt: skip
     for f in keys:
-        if f.part not in {"row", "column"}:
-            raise DeclarationError('part must be "row" or "column".', model=model, field=f.name, found=repr(f.part))
-        if f.split is not None and f.part != "row":
+        if type(f.in_qualifier) is not bool:
+            raise DeclarationError("in_qualifier must be True or False.", model=model, field=f.name, found=repr(f.in_qualifier))
+        if f.row_span is not None and f.in_qualifier:
             raise DeclarationError(
-                "A split field is stored in the row key and in the qualifier: leave out part.", model=model, field=f.name, found=f.part
+                "A field with a row span is stored in the row key and in the qualifier: leave out in_qualifier.", model=model, field=f.name
             )
-    if row is None and kind is None and all(f.part == "row" and f.split is None for f in keys):
+    if row is None and kind is None and all(not f.in_qualifier and f.row_span is None for f in keys):
         return KeyLayout(declared)
-    rows = next((at + (f.split is not None) for at, f in enumerate(keys) if f.part == "column" or f.split is not None), len(keys))
+    rows = next((at + (f.row_span is not None) for at, f in enumerate(keys) if f.in_qualifier or f.row_span is not None), len(keys))
     for f in keys[rows:]:
-        if f.part != "column":
+        if not f.in_qualifier:
             raise DeclarationError(
-                'All key fields after one in the qualifier must be in the qualifier too: give them part="column", or declare them before '
-                "it.",
+                "All key fields after one in the qualifier must be in the qualifier too: give them in_qualifier=True, or declare them before it.",
                 model=model, field=f.name,
             )  # fmt: skip
     if row is not None and rows:
         raise DeclarationError(
-            'The row key is constant, so every key field must be in the qualifier: part="column".', model=model, field=keys[0].name
+            "The row key is constant, so every key field must be in the qualifier: in_qualifier=True.", model=model, field=keys[0].name
         )
     if row is None and not rows:
         raise DeclarationError(
             'A row key needs a field, or one value for all objects: @hb.model(row=b"pets").', model=model, field=keys[0].name
         )
-    raw = any(f.kind == "column" and not f.qualifier for f in fields) and (rows < len(keys) or keys[-1].split is not None)
+    raw = any(f.kind == "column" and not f.qualifier for f in fields) and (rows < len(keys) or keys[-1].row_span is not None)
     try:
-        return PlaceLayout(declared, rows=rows, split=keys[rows - 1].split if rows else None, raw=raw)
+        return PlaceLayout(declared, rows=rows, split=keys[rows - 1].row_span if rows else None, raw=raw)
     except DeclarationError as error:
         raise DeclarationError(error.message, **{"model": model, "field": keys[rows - 1].name, **error.details}) from None
 
@@ -167,7 +166,7 @@ def _check_empty_alias(
     """A qualifier that ends with the last key field has no room for another cell of its object."""
     if columns is None:
         raise DeclarationError(
-            'A column alias must not be empty, unless the model has key fields with part="column".', model=model, field=empty.name
+            "A column alias must not be empty, unless the model has key fields with in_qualifier=True.", model=model, field=empty.name
         )
     if len(cells) > 1:
         raise DeclarationError("A column with an empty alias must be the only column of its model.", model=model, field=empty.name)

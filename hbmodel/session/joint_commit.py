@@ -364,7 +364,10 @@ class JointCommit:
         answers = zip(applied, sure, strict=True)
         for part, of_partition in zip(parts, asked, strict=True):
             part.step(
-                [went_through or (False if certain and not part.again else None) for went_through, certain in islice(answers, len(of_partition))]
+                [
+                    went_through or (False if certain and not part.again else None)
+                    for went_through, certain in islice(answers, len(of_partition))
+                ]
             )
 
     def _landed(

@@ -175,8 +175,8 @@ def _key(table: str, spec: Spec) -> Field:
         codec,
         spec["nullable"],
         desc=spec["desc"],
-        part=spec.get("part", "row"),
-        split=None if split is None else timedelta(microseconds=split),
+        in_qualifier=spec.get("part") == "column",
+        row_span=None if split is None else timedelta(microseconds=split),
     )
 
 

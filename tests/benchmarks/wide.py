@@ -23,7 +23,7 @@ OWNERS, EACH = 2_000, 25
 
 def declare(table: str, *, wide: bool) -> Any:
     """A model of four columns, whose objects share rows or not."""
-    part: dict[str, Any] = {"part": "column"} if wide else {}
+    part: dict[str, Any] = {"in_qualifier": True} if wide else {}
     names = {
         "owner": (hb.Key[int], hb.key(hb.UInt32)),
         "number": (hb.Key[int], hb.key(hb.UInt32, **part)),

@@ -55,7 +55,7 @@ def declare(table: str, indexed: bool, versioned: bool = False) -> tuple[Any, An
         body = {**fields, "__annotations__": types, "__module__": __name__}
         return hb.model(table=table, family="d", kind=kind)(type(name, (), body))
 
-    return made(b"p", f"{table.title()}Pet", {"name": hb.key(part="column")}), made(b"o", f"{table.title()}Owner", {})
+    return made(b"p", f"{table.title()}Pet", {"name": hb.key(in_qualifier=True)}), made(b"o", f"{table.title()}Owner", {})
 
 
 MODELS: Mapping[str, tuple[Any, Any]] = {

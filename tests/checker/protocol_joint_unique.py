@@ -34,7 +34,7 @@ class Member:
     """One unique index."""
 
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     tag: hb.Column[str | None] = hb.column("t", default=None)
     note: hb.Column[str | None] = hb.column("n", default=None)
     version: hb.Column[int] = hb.version()

@@ -37,7 +37,7 @@ class Ledger:
 class Folio:
     """The same. All objects are in one row."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     tag: hb.Column[str] = hb.column("t")
     lines: hb.Map[str, str] = hb.map_column("l", factory=dict)
     version: hb.Column[int] = hb.version()

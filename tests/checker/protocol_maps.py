@@ -39,7 +39,7 @@ class Sheet:
 class Leaf:
     """The same. All objects are in one row."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     tag: hb.Column[str] = hb.column("t")
     note: hb.Column[str | None] = hb.column("n", default=None)
     lines: hb.Map[str, str] = hb.map_column("l", factory=dict)

@@ -43,7 +43,7 @@ class Expiring:
 class WideExpiring:
     """Objects of one row that have a TTL; the last write wins."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     who: hb.Column[int] = hb.column("w", hb.UInt8)
     tag: hb.Column[int] = hb.column("t", hb.UInt8)
 
@@ -89,7 +89,7 @@ class Unique:
 class Wide:
     """Objects of one row; the last write wins."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     who: hb.Column[int] = hb.column("w", hb.UInt8)
     tag: hb.Column[int] = hb.column("t", hb.UInt8)
 
@@ -100,7 +100,7 @@ class Wide:
 class WideBare:
     """Objects of one row without an index."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     who: hb.Column[int] = hb.column("w", hb.UInt8)
     tag: hb.Column[int] = hb.column("t", hb.UInt8)
 
@@ -109,7 +109,7 @@ class WideBare:
 class WideVersioned:
     """Objects of one row that has a version."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     who: hb.Column[int] = hb.column("w", hb.UInt8)
     tag: hb.Column[int] = hb.column("t", hb.UInt8)
     version: hb.Column[int] = hb.version()
@@ -144,7 +144,7 @@ class CoveredFact:
 class WideCovered:
     """Objects of one row that has a version, and a covering index."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     who: hb.Column[int] = hb.column("w", hb.UInt8)
     tag: hb.Column[int] = hb.column("t", hb.UInt8)
     version: hb.Column[int] = hb.version()

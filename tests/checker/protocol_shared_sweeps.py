@@ -26,7 +26,7 @@ from tests.checker.protocol_versions import watch_of
 class Part:
     """One index over one column, with a covered column; one column outside. All objects are in one row."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     tag: hb.Column[str] = hb.column("t")
     extra: hb.Column[str | None] = hb.column("e", default=None)
     note: hb.Column[str | None] = hb.column("n", default=None)
@@ -39,7 +39,7 @@ class Part:
 class Scrap:
     """No index. All objects are in one row."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     tag: hb.Column[str] = hb.column("t")
     note: hb.Column[str | None] = hb.column("n", default=None)
     version: hb.Column[int] = hb.version()

@@ -27,7 +27,7 @@ class Badge:
     """One unique index. The objects are in two rows."""
 
     hall: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     tag: hb.Column[str | None] = hb.column("t", default=None)
     version: hb.Column[int] = hb.version()
 

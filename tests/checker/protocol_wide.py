@@ -27,7 +27,7 @@ LIFE = END // 2
 class Piece:
     """One index over one column, with a covered column, and a column outside; all objects are in one row."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     tag: hb.Column[str] = hb.column("t")
     extra: hb.Column[str | None] = hb.column("e", default=None)
     note: hb.Column[str | None] = hb.column("n", default=None)

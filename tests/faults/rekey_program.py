@@ -42,7 +42,7 @@ class ShelvedTogether:
     """All shelves in one row."""
 
     number: hb.Key[int] = hb.key(hb.UInt8)
-    shelf: hb.Key[int] = hb.key(hb.UInt8, part="column")
+    shelf: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
     title: hb.Column[str] = hb.column("t")
 
     by_title = hb.index("title")

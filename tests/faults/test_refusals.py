@@ -171,8 +171,8 @@ DECLARED = [
     ),
     refused(
         hb.DeclarationError,
-        "split takes a timedelta of two or more whole units",
-        lambda: declared(fields={"at": (hb.Key[datetime], hb.key(hb.Datetime("s"), split=timedelta(seconds=1)))}),
+        "A row span is a timedelta of two or more whole units",
+        lambda: declared(fields={"at": (hb.Key[datetime], hb.key(hb.Datetime("s"), row_span=timedelta(seconds=1)))}),
     ),
 ]
 

@@ -36,14 +36,14 @@ class Note:
 @hb.model(table="refusing_shared", family="p")
 class Pet:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     sort: hb.Column[str] = hb.column("s", default="")
 
 
 @hb.model(table="refusing_shared", family="v")
 class Visit:
     owner: hb.Key[str] = hb.key()
-    day: hb.Key[int] = hb.key(hb.UInt32, part="column")
+    day: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
     text: hb.Column[str] = hb.column("t", default="")
     version: hb.Column[int] = hb.version()
 

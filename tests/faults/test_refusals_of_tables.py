@@ -38,7 +38,7 @@ class Day:
 @hb.model(table="refusing_owned", family="p", kind=b"p")
 class Pet:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     species: hb.Column[str] = hb.column("s")
     version: hb.Column[int] = hb.version()
 
@@ -46,7 +46,7 @@ class Pet:
 @hb.model(table="refusing_owned", family="p", kind=b"s", salt=hb.HashSalt(4, by=("owner",)))
 class Salted:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     size: hb.Column[int] = hb.column("s")
     version: hb.Column[int] = hb.version()
 

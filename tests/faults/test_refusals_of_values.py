@@ -30,13 +30,13 @@ class Measure(enum.Enum):
 @hb.model(table="refused_wide", family="p", kind=b"p")
 class Pet:
     owner: hb.Key[str] = hb.key(hb.Text)
-    name: hb.Key[str] = hb.key(hb.Text, part="column")
+    name: hb.Key[str] = hb.key(hb.Text, in_qualifier=True)
     species: hb.Column[str] = hb.column("s")
 
 
 @hb.model(table="refused_wide_without_kind", family="p", row=b"pets")
 class Named:
-    name: hb.Key[str] = hb.key(hb.Text, part="column")
+    name: hb.Key[str] = hb.key(hb.Text, in_qualifier=True)
     species: hb.Column[str] = hb.column("")
 
 
@@ -173,14 +173,14 @@ DECLARATIONS = [
     refused(
         hb.DeclarationError,
         "row is the key of the one row that holds all objects",
-        declared(lambda: {"l": (hb.Key[int], hb.key(hb.UInt32, part="column")), "v": column()}, row="pets"),
+        declared(lambda: {"l": (hb.Key[int], hb.key(hb.UInt32, in_qualifier=True)), "v": column()}, row="pets"),
     ),
     refused(
         hb.DeclarationError,
         "A wide model must have one column family",
         declared(
             lambda: {
-                "l": (hb.Key[int], hb.key(hb.UInt32, part="column")),
+                "l": (hb.Key[int], hb.key(hb.UInt32, in_qualifier=True)),
                 "v": column(),
                 "w": (hb.Column[int], hb.column("w", hb.UInt32, family="t", default=0)),
             },

@@ -25,7 +25,7 @@ class Part:
     """Its parts, which every commit puts with one stamp. None is deleted: a delete hides what others put in its millisecond."""
 
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt8, part="column")
+    number: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
     stamp: hb.Column[int] = hb.column("s")
     parts: hb.Column[int] = hb.column("n", hb.UInt8)
 
@@ -35,7 +35,7 @@ class Versioned:
     """The same in a row that has a version, by local transactions; some leave the last part out, and delete it."""
 
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt8, part="column")
+    number: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
     stamp: hb.Column[int] = hb.column("s")
     parts: hb.Column[int] = hb.column("n", hb.UInt8)
     version: hb.Column[int] = hb.version()

@@ -21,7 +21,7 @@ class LongNames:
 @hb.model(table="wide_names", family="d")
 class WideNames:
     user: hb.Key[int] = hb.key(hb.Int64)
-    post: hb.Key[str] = hb.key(part="column")
+    post: hb.Key[str] = hb.key(in_qualifier=True)
     title: hb.Column[str] = hb.column("t")
 
 

@@ -10,7 +10,7 @@ from tests.support.beds import fresh
 @hb.model(table="changed_pets", family="d")
 class Pet:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     kind: hb.Column[str] = hb.column("k")
     food: hb.Map[str, int] = hb.map_column("f")
 

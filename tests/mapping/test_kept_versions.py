@@ -78,7 +78,7 @@ def test_declarations_that_contradict_each_other() -> None:
 
 def test_models_that_share_a_family_have_the_most() -> None:
     def kind(letter: bytes, versions: int | None) -> Any:
-        body = {"owner": hb.key(), "number": hb.key(part="column"), "text": hb.column("t", versions=versions)}
+        body = {"owner": hb.key(), "number": hb.key(in_qualifier=True), "text": hb.column("t", versions=versions)}
         annotations = {"owner": hb.Key[str], "number": hb.Key[int], "text": hb.Column[str]}
         return hb.model(table="sharing", family="d", kind=letter)(type("Kind", (), {**body, "__annotations__": annotations}))
 

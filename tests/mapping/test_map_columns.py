@@ -32,7 +32,7 @@ class Pet:
 @hb.model(table="pets", kind=b"p")
 class Seen:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     kind: hb.Column[str] = hb.column("k")
     at: hb.Map[int, bool] = hb.map_column("s")
 
@@ -159,7 +159,7 @@ def test_no_map_column_beside_an_empty_alias() -> None:
         @hb.model(table="t")
         class Bad:
             k: hb.Key[int] = hb.key()
-            n: hb.Key[int] = hb.key(part="column")
+            n: hb.Key[int] = hb.key(in_qualifier=True)
             c: hb.Column[int] = hb.column("")
             m: dict[str, str] = hb.map_column("m")
 

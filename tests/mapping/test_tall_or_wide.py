@@ -28,8 +28,8 @@ class Tall:
 @hb.model(table="choice_wide", family="d", salt=hb.HashSalt(3, by=("owner",)))
 class Wide:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str | None] = hb.key(part="column")
-    number: hb.Key[int] = hb.key(hb.UInt16, part="column")
+    name: hb.Key[str | None] = hb.key(in_qualifier=True)
+    number: hb.Key[int] = hb.key(hb.UInt16, in_qualifier=True)
     text: hb.Column[str] = hb.column("t")
     size: hb.Column[int | None] = hb.column("s", default=None)
 
@@ -38,7 +38,7 @@ class Wide:
 class Two:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str | None] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt16, part="column")
+    number: hb.Key[int] = hb.key(hb.UInt16, in_qualifier=True)
     text: hb.Column[str] = hb.column("t")
     size: hb.Column[int | None] = hb.column("s", default=None)
 
@@ -46,13 +46,13 @@ class Two:
 @hb.model(table="choice_split", family="d", kind=b"r")
 class Reading:
     sensor: hb.Key[str] = hb.key()
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
     value: hb.Column[int] = hb.column("v")
 
 
 @hb.model(table="choice_row", family="d", row=b"all")
 class Word:
-    text: hb.Key[str] = hb.key(part="column")
+    text: hb.Key[str] = hb.key(in_qualifier=True)
     count: hb.Column[int] = hb.column("c")
 
 

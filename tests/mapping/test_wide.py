@@ -24,7 +24,7 @@ HOUR = timedelta(hours=1)
 @hb.model(table="pets", family="p", kind=b"p")
 class Pet:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(hb.Text, part="column")
+    name: hb.Key[str] = hb.key(hb.Text, in_qualifier=True)
     species: hb.Column[str] = hb.column("s")
     age: hb.Column[int | None] = hb.column("a", hb.UInt8, default=None)
 
@@ -40,14 +40,14 @@ class Owner:
 @hb.model(table="followers", salt=hb.HashSalt(16))
 class Follower:
     star: hb.Key[int] = hb.key(hb.UInt32)
-    since: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, part="column")
-    fan: hb.Key[str] = hb.key(part="column")
+    since: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, in_qualifier=True)
+    fan: hb.Key[str] = hb.key(in_qualifier=True)
     seen: hb.Column[bool] = hb.column("")
 
 
 @hb.model(table="pets", row=b"pets")
 class Classic:
-    name: hb.Key[str] = hb.key(hb.Delimited("|"), part="column")
+    name: hb.Key[str] = hb.key(hb.Delimited("|"), in_qualifier=True)
     colour: hb.Column[str] = hb.column("colour")
     size: hb.Column[int | None] = hb.column("size", hb.JavaInt, default=None)
 
@@ -55,22 +55,22 @@ class Classic:
 @hb.model(table="readings", salt=hb.HashSalt(4, by=("sensor",)))
 class Reading:
     sensor: hb.Key[int] = hb.key(hb.UInt16)
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=HOUR)
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=HOUR)
     value: hb.Column[int] = hb.column("v", hb.UInt8)
 
 
 @hb.model(table="newest")
 class Newest:
     sensor: hb.Key[int] = hb.key(hb.UInt16)
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, split=HOUR)
-    probe: hb.Key[int | None] = hb.key(hb.UInt8, part="column")
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, row_span=HOUR)
+    probe: hb.Key[int | None] = hb.key(hb.UInt8, in_qualifier=True)
     value: hb.Column[int] = hb.column("v", hb.UInt8)
 
 
 @hb.model(table="offsets")
 class Offset:
     day: hb.Key[str] = hb.key()
-    topic: hb.Key[str] = hb.key(part="column")
+    topic: hb.Key[str] = hb.key(in_qualifier=True)
     value: hb.Column[int] = hb.column("", hb.UInt8)
 
 
@@ -267,7 +267,7 @@ def mistake(message: str, **details: Any) -> Callable[[Declaration], Declaration
 
 def declare(options: dict[str, Any] | None = None, /, **body: Any) -> None:
     """A model with a row field `a` and a column field `b`, unless `body` says otherwise."""
-    fields: dict[str, Any] = {"a": hb.key(hb.Text), "b": hb.key(hb.Text, part="column"), "c": hb.column("c", hb.Text), **body}
+    fields: dict[str, Any] = {"a": hb.key(hb.Text), "b": hb.key(hb.Text, in_qualifier=True), "c": hb.column("c", hb.Text), **body}
     fields = {name: spec for name, spec in fields.items() if spec is not None}
     hints = {name: hb.Key[str] if getattr(spec, "kind", "") == "key" else hb.Column[str] for name, spec in fields.items()}
     hints |= {name: hb.Key[datetime] for name, spec in fields.items() if isinstance(getattr(spec, "codec", None), hb.Datetime)}
@@ -314,7 +314,7 @@ def nulls_deleted() -> None:
     @hb.model(table="t")
     class Bad:
         a: hb.Key[str] = hb.key()
-        b: hb.Key[str] = hb.key(part="column")
+        b: hb.Key[str] = hb.key(in_qualifier=True)
         d: hb.Column[str | None] = hb.column("d", default=None, null="delete")
 
 
@@ -368,51 +368,51 @@ def two_columns_of_one_alias() -> None:
     declare(d=hb.column("c", hb.Text))
 
 
-@mistake('give them part="column"', field="d")
+@mistake("give them in_qualifier=True", field="d")
 def row_field_behind_a_column_field() -> None:
     declare(c=hb.column("c", hb.Text), d=hb.key(hb.Text))
 
 
-@mistake('give them part="column"', field="d")
+@mistake("give them in_qualifier=True", field="d")
 def row_field_behind_a_split_field() -> None:
-    declare(b=hb.key(hb.Datetime("s"), split=HOUR), d=hb.key(hb.Text))
+    declare(b=hb.key(hb.Datetime("s"), row_span=HOUR), d=hb.key(hb.Text))
 
 
-@mistake('give them part="column"', field="d")
+@mistake("give them in_qualifier=True", field="d")
 def two_split_fields() -> None:
-    declare(b=hb.key(hb.Datetime("s"), split=HOUR), d=hb.key(hb.Datetime("s"), split=HOUR))
+    declare(b=hb.key(hb.Datetime("s"), split=HOUR), d=hb.key(hb.Datetime("s"), row_span=HOUR))
 
 
-@mistake('give them part="column"', field="d")
+@mistake("give them in_qualifier=True", field="d")
 def split_field_behind_a_column_field() -> None:
-    declare(d=hb.key(hb.Datetime("s"), split=HOUR))
+    declare(d=hb.key(hb.Datetime("s"), row_span=HOUR))
 
 
-@mistake("A split field is stored in the row key and", field="b")
+@mistake("A field with a row span is stored in the row key and", field="b")
 def split_field_in_the_qualifier() -> None:
-    declare(b=hb.key(hb.Datetime("s"), part="column", split=HOUR))
+    declare(b=hb.key(hb.Datetime("s"), in_qualifier=True, row_span=HOUR))
 
 
-@mistake("Only times can be split", field="a")
+@mistake("Only times can have a row span", field="a")
 def text_split() -> None:
-    declare(a=hb.key(hb.Text, split=HOUR))
+    declare(a=hb.key(hb.Text, row_span=HOUR))
 
 
 @mistake("whole units", field="b", unit="s")
 def buckets_of_no_whole_units() -> None:
-    declare(b=hb.key(hb.Datetime("s"), split=timedelta(milliseconds=1500)))
+    declare(b=hb.key(hb.Datetime("s"), row_span=timedelta(milliseconds=1500)))
 
 
 @mistake("whole units", field="b", found="3600")
 def buckets_of_no_duration() -> None:
-    declare(b=hb.key(hb.Datetime("s"), split=3600))  # type: ignore[call-overload]
+    declare(b=hb.key(hb.Datetime("s"), row_span=3600))  # type: ignore[call-overload]
 
 
 @mistake("cannot be None", field="b")
 def split_field_of_none() -> None:
     @hb.model(table="t")
     class Bad:
-        b: hb.Key[datetime | None] = hb.key(hb.Datetime("s"), nullable=True, split=HOUR)  # type: ignore[call-overload]
+        b: hb.Key[datetime | None] = hb.key(hb.Datetime("s"), nullable=True, row_span=HOUR)  # type: ignore[call-overload]
         c: hb.Column[int] = hb.column("c")
 
 
@@ -453,7 +453,7 @@ def constant_row_and_row_fields() -> None:
 
 @mistake("The row key is constant", field="b")
 def constant_row_and_a_split_field() -> None:
-    declare({"row": b"pets"}, a=None, b=hb.key(hb.Datetime("s"), split=HOUR))
+    declare({"row": b"pets"}, a=None, b=hb.key(hb.Datetime("s"), row_span=HOUR))
 
 
 @mistake("A row key needs a field", field="b")
@@ -461,14 +461,14 @@ def no_row_field() -> None:
     declare(a=None)
 
 
-@mistake('part must be "row" or "column"', field="b", found="'qualifier'")
-def another_part() -> None:
-    declare(b=hb.key(hb.Text, part="qualifier"))  # type: ignore[call-overload]
+@mistake("in_qualifier must be True or False", field="b", found="'qualifier'")
+def no_boolean() -> None:
+    declare(b=hb.key(hb.Text, in_qualifier="qualifier"))  # type: ignore[call-overload]
 
 
 @mistake("cannot be part of a key", field="b")
 def structured_column_field() -> None:
-    declare(b=hb.key(hb.Json(str), part="column"))
+    declare(b=hb.key(hb.Json(str), in_qualifier=True))
 
 
 @pytest.mark.parametrize(("declaration", "message", "details"), MISTAKES)
@@ -486,8 +486,8 @@ def test_the_declaration_that_mistakes_are_made_in_is_right() -> None:
     declare({"kind": b"p", "salt": hb.HashSalt(4, by=("a",)), "exists": hb.flag("e")}, by_c=hb.index("c"))
     declare({"row": b"pets"}, a=None)
     declare(c=hb.column("", hb.Text))
-    declare(b=hb.key(hb.Datetime("s"), split=HOUR), d=hb.key(hb.Text, part="column"))
-    declare(b=hb.key(hb.Datetime("s"), split=HOUR), c=hb.column("", hb.Text))
+    declare(b=hb.key(hb.Datetime("s"), row_span=HOUR), d=hb.key(hb.Text, in_qualifier=True))
+    declare(b=hb.key(hb.Datetime("s"), row_span=HOUR), c=hb.column("", hb.Text))
 
 
 # --- through a session ------------------------------------------------------------------------------------------------

@@ -316,7 +316,7 @@ QUERY = [
     "page",
     "reversed",
     "select",
-    "split",
+    "partitions",
     "use_index",
     "where",
 ]

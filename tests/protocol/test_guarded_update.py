@@ -225,7 +225,7 @@ class Wide:
     """Objects that share rows."""
 
     group: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(part="column")
+    number: hb.Key[int] = hb.key(in_qualifier=True)
     m: hb.Column[int] = hb.column("m")
     o: hb.Column[str | None] = hb.column("o", default=None)
 

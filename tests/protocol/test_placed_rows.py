@@ -34,7 +34,7 @@ class Tall:
 class Wide:
     """The same with the objects in one row."""
 
-    k: hb.Key[str] = hb.key(part="column")
+    k: hb.Key[str] = hb.key(in_qualifier=True)
     m: hb.Column[int] = hb.column("m")
     o: hb.Column[str | None] = hb.column("o", default=None)
 

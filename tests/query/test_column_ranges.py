@@ -33,8 +33,8 @@ AGES = (1, 2, 3)
 @hb.model(table="slice_pets", family="d", kind=b"p")
 class Pet:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
-    age: hb.Key[int] = hb.key(hb.UInt8, part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
+    age: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
     kind: hb.Column[str] = hb.column("k")
     weight: hb.Column[int] = hb.column("w")
 
@@ -136,8 +136,8 @@ def test_a_row_that_overflows_its_page_is_continued_before_the_next_one(session:
 @hb.model(table="slice_readings", family="d", salt=hb.HashSalt(4, by=("sensor",)))
 class Reading:
     sensor: hb.Key[str] = hb.key()
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, split=timedelta(hours=1))
-    name: hb.Key[str] = hb.key(part="column")
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, row_span=timedelta(hours=1))
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     value: hb.Column[int] = hb.column("")
 
 
@@ -174,9 +174,9 @@ def wide_models(draw: st.DrawFn) -> RandomModel:
     for at in range(rows + columns):
         name = f"k{at}"
         codec, nullable = draw(st.sampled_from(KEY_CODECS)), draw(booleans)
-        where: dict[str, Any] = {} if at < rows else {"part": "column"}
+        where: dict[str, Any] = {} if at < rows else {"in_qualifier": True}
         if split is not None and at == rows - 1:
-            codec, nullable, where = split[0], False, {"split": draw(st.sampled_from(split[1]))}
+            codec, nullable, where = split[0], False, {"row_span": draw(st.sampled_from(split[1]))}
         body[name] = hb.key(codec, desc=draw(booleans), **where)
         hints[name] = hb.Key[Any | None] if nullable else hb.Key[Any]
         values = draw(st.lists(values_of(codec), min_size=1, max_size=4))

@@ -36,7 +36,7 @@ class Hours:
     """An hour in each row."""
 
     metric: hb.Key[str] = hb.key()
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=HOUR)
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=HOUR)
     value: hb.Column[Decimal | None] = hb.column("v", default=None)
 
 

@@ -20,8 +20,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 @hb.model(table="slices_said", family="d", kind=b"v", salt=hb.HashSalt(3, by=("owner",)))
 class Visit:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
-    number: hb.Key[int] = hb.key(hb.UInt8, part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
+    number: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
     reason: hb.Column[str] = hb.column("r")
     price: hb.Column[int] = hb.column("p")
     by_price = hb.index("price")
@@ -30,13 +30,13 @@ class Visit:
 @hb.model(table="slices_said_at", family="d")
 class Reading:
     sensor: hb.Key[str] = hb.key()
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
     value: hb.Column[int] = hb.column("v")
 
 
 @hb.model(table="slices_said_row", family="d", row=b"all")
 class Word:
-    text: hb.Key[str] = hb.key(part="column")
+    text: hb.Key[str] = hb.key(in_qualifier=True)
     count: hb.Column[int] = hb.column("c")
 
 

@@ -55,7 +55,7 @@ class Hours:
     """An hour in each row."""
 
     metric: hb.Key[str] = hb.key()
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
     value: hb.Column[int] = hb.column("v", hb.Int32)
 
 

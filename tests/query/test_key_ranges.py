@@ -9,7 +9,7 @@ from hbmodel.store import Put
 @hb.model(table="befriended", family="d")
 class Friend:
     user: hb.Key[str] = hb.key()
-    friend: hb.Key[str] = hb.key(part="column")
+    friend: hb.Key[str] = hb.key(in_qualifier=True)
     since: hb.Column[int] = hb.column("", hb.JavaInt)
 
 

@@ -34,8 +34,8 @@ class Wide:
     """A `Thing` whose objects share rows."""
 
     owner: hb.Key[str] = hb.key()
-    rank: hb.Key[int | None] = hb.key(hb.Int8, desc=True, nullable=True, part="column")
-    serial: hb.Key[bytes] = hb.key(part="column")
+    rank: hb.Key[int | None] = hb.key(hb.Int8, desc=True, nullable=True, in_qualifier=True)
+    serial: hb.Key[bytes] = hb.key(in_qualifier=True)
     tag: hb.Column[str | None] = hb.column("t", default=None)
     size: hb.Column[int | None] = hb.column("s", hb.Int8, nullable=True, default=None)
     title: hb.Column[str] = hb.column("n")

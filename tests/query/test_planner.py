@@ -215,7 +215,7 @@ def test_keys_that_hbase_cannot_hold_are_not_asked_for() -> None:
 @hb.model(table="shared_words", family="d")
 class SharedWord:
     word: hb.Key[str] = hb.key(hb.Delimited("|"))
-    number: hb.Key[int] = hb.key(hb.Int8, part="column")
+    number: hb.Key[int] = hb.key(hb.Int8, in_qualifier=True)
     size: hb.Column[int] = hb.column("s")
 
 

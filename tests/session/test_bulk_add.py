@@ -150,7 +150,9 @@ def test_input_streams_in_bounded_memory(shuffle: int) -> None:
                     yield sample
 
             tracemalloc.reset_peak()
-            assert session.bulk_add(watched(), batch_size=50, shuffle=shuffle, progress=lambda written: ahead.append(read - written)) == count
+            assert (
+                session.bulk_add(watched(), batch_size=50, shuffle=shuffle, progress=lambda written: ahead.append(read - written)) == count
+            )
             assert max(ahead) <= shuffle
             return tracemalloc.get_traced_memory()[1]
 

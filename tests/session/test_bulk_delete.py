@@ -43,7 +43,7 @@ class Job:
 @hb.model(table="deleted_pets")
 class Pet:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(hb.Text, part="column")
+    name: hb.Key[str] = hb.key(hb.Text, in_qualifier=True)
     kind: hb.Column[str] = hb.column("k")
 
 

@@ -67,7 +67,7 @@ class Flagged:
 @hb.model(table="kept_wide", family="d")
 class Wide(Fields):
     group: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8, part="column")
+    number: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
 
 
 @hb.model(table="kept_two", family="d")

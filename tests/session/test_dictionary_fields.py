@@ -32,7 +32,7 @@ class Point:
 @hb.model(table="dictionary_places", family="d", kind=b"p")
 class Place:
     owner: hb.Key[str] = hb.key(WORDS)
-    name: hb.Key[str | None] = hb.key(WORDS, nullable=True, desc=True, part="column")
+    name: hb.Key[str | None] = hb.key(WORDS, nullable=True, desc=True, in_qualifier=True)
     size: hb.Column[int] = hb.column("s")
     notes: hb.Map[str, str] = hb.map_column("t")
 
@@ -107,7 +107,7 @@ def test_a_local_transaction() -> None:
     @hb.model(table="groups", family="d", kind=b"p")
     class Part:
         owner: hb.Key[str] = hb.key(WORDS)
-        name: hb.Key[str] = hb.key(WORDS, part="column")
+        name: hb.Key[str] = hb.key(WORDS, in_qualifier=True)
         size: hb.Column[int] = hb.column("s")
         version: hb.Column[int] = hb.version()
 

@@ -37,10 +37,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "counter alone": {"rank": "optional", "views": True},
     "map column": {"marks": True},
     "versions": {"rank": "versions"},
-    "wide": {"part": "column"},
-    "wide, flagged": {"part": "column", "exists": hb.flag("e")},
-    "wide, nothing required": {"part": "column", "rank": "optional"},
-    "a kind": {"part": "column", "kind": b"p"},
+    "wide": {"in_qualifier": True},
+    "wide, flagged": {"in_qualifier": True, "exists": hb.flag("e")},
+    "wide, nothing required": {"in_qualifier": True, "rank": "optional"},
+    "a kind": {"in_qualifier": True, "kind": b"p"},
     "one row": {"row": b"all"},
 }
 """What each kind of model is declared with."""
@@ -61,11 +61,11 @@ def declare(kind: str, table: str, indexed: bool) -> Any:
     """A model of that kind, with an index or before it had one."""
     declared = dict(KINDS[kind])
     of_rank, rank = RANKS[declared.pop("rank", "required")]
-    part = declared.pop("part", "row")
-    every = "column" if "row" in declared else "row"
+    in_qualifier = declared.pop("in_qualifier", False)
+    every = "row" in declared
     types: dict[str, Any] = {"group": hb.Key[str], "name": hb.Key[str], "note": hb.Column[str | None], "rank": of_rank}
     body: dict[str, Any] = {
-        "group": hb.key(part=every), "name": hb.key(part="column" if every == "column" else part),
+        "group": hb.key(in_qualifier=every), "name": hb.key(in_qualifier=every or in_qualifier),
         "note": hb.column("n", default=None), "rank": rank(),
     }  # fmt: skip
     if declared.pop("views", False):

@@ -43,7 +43,7 @@ class Fading:
 class Place:
     """The same as objects of a wide row."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     tag: hb.Column[str] = hb.column("t")
     note: hb.Column[str | None] = hb.column("n", default=None)
 

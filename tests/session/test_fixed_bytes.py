@@ -32,7 +32,7 @@ class Digests:
 @hb.model(table="digests-wide", salt=hb.HashSalt(3, by="owner"))
 class WideDigests:
     owner: hb.Key[bytes] = hb.key(hb.Bytes(2), desc=True)
-    digest: hb.Key[bytes] = hb.key(hb.Bytes(2), part="column")
+    digest: hb.Key[bytes] = hb.key(hb.Bytes(2), in_qualifier=True)
     tag: hb.Column[bytes | None] = hb.column("t", hb.Bytes(2), default=None, nullable=True)
 
     by_tag = hb.index("tag")

@@ -42,7 +42,7 @@ class Flag:
 @hb.model(table="future_wide", family="d")
 class Wide:
     r: hb.Key[str] = hb.key()
-    k: hb.Key[str] = hb.key(part="column")
+    k: hb.Key[str] = hb.key(in_qualifier=True)
     m: hb.Column[int] = hb.column("m")
     hits: hb.Column[int] = hb.counter("h")
 
@@ -481,7 +481,7 @@ class Seen:
 @hb.model(table="future_seen_wide", family="d", blind_puts=False)
 class SeenWide:
     r: hb.Key[str] = hb.key()
-    k: hb.Key[str] = hb.key(part="column")
+    k: hb.Key[str] = hb.key(in_qualifier=True)
     m: hb.Column[int] = hb.column("m")
 
 

@@ -33,7 +33,7 @@ class WideTally:
     """The same in wide rows."""
 
     name: hb.Key[str] = hb.key()
-    day: hb.Key[int] = hb.key(hb.UInt16, part="column")
+    day: hb.Key[int] = hb.key(hb.UInt16, in_qualifier=True)
     count: hb.Column[int] = hb.counter("c")
 
 

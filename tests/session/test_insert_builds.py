@@ -14,13 +14,15 @@ from tests.support.lease_clock import LeaseClock
 from tests.support.pauses import OPTIONS, TIMES, at_each_call
 
 
-def declare(*, part: str = "row", version: bool = False, other: bool = False, immutable: bool = False, **index: Any) -> tuple[Any, Any]:
+def declare(
+    *, in_qualifier: bool = False, version: bool = False, other: bool = False, immutable: bool = False, **index: Any
+) -> tuple[Any, Any]:
     """A model without an index, or with one, and the same with one more."""
 
     def made(**indexes: Any) -> Any:
         types: dict[str, Any] = {"room": hb.Key[str], "number": hb.Key[int], "email": hb.Column[str], "text": hb.Column[str]}
         body: dict[str, Any] = {
-            "room": hb.key(), "number": hb.key(hb.UInt32, part=part), "email": hb.column("e"), "text": hb.column("t", default="t"),
+            "room": hb.key(), "number": hb.key(hb.UInt32, in_qualifier=in_qualifier), "email": hb.column("e"), "text": hb.column("t", default="t"),
         }  # fmt: skip
         if version:
             body["version"], types["version"] = hb.version(), hb.Column[int]
@@ -42,10 +44,10 @@ KINDS: Mapping[str, tuple[Any, Any]] = {
     "versioned, a second index": declare(version=True, other=True),
     "unique": declare(version=True, unique=True),
     "covering": declare(version=True, covers=("text",)),
-    "wide": declare(part="column"),
-    "wide, a second index": declare(part="column", other=True),
-    "wide, versioned": declare(part="column", version=True),
-    "wide, unique": declare(part="column", version=True, unique=True),
+    "wide": declare(in_qualifier=True),
+    "wide, a second index": declare(in_qualifier=True, other=True),
+    "wide, versioned": declare(in_qualifier=True, version=True),
+    "wide, unique": declare(in_qualifier=True, version=True, unique=True),
 }
 
 CALLS: Mapping[str, Callable[[hb.Session, Any], Any]] = {

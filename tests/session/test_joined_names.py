@@ -20,7 +20,7 @@ GROUPED = "joined_groups"
 
 class Keys:
     owner: hb.Key[str] = hb.key()
-    label: hb.Key[str] = hb.key(part="column")
+    label: hb.Key[str] = hb.key(in_qualifier=True)
 
 
 @hb.model(table=TABLE, family="d", kind=b"d")
@@ -42,7 +42,7 @@ class Named(Keys):
 @hb.model(table=TABLE, family="dd", kind=b"d")
 class Binary:
     owner: hb.Key[str] = hb.key()
-    label: hb.Key[bytes] = hb.key(part="column")
+    label: hb.Key[bytes] = hb.key(in_qualifier=True)
     text: hb.Column[str | None] = hb.column("d:", default=None)
     more: hb.Column[str] = hb.column(":", default="")
 

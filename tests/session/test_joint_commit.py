@@ -33,7 +33,7 @@ class Owner:
 @hb.model(table="jc_plain", family="d", kind=b"p")
 class Pet:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     sort: hb.Column[str] = hb.column("s")
     age: hb.Column[int | None] = hb.column("a", default=None)
 
@@ -49,7 +49,7 @@ class Note:
 @hb.model(table="jc_indexed", family="d", kind=b"p")
 class Indexed:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     sort: hb.Column[str] = hb.column("s")
     age: hb.Column[int | None] = hb.column("a", default=None)
     by_sort = hb.index("sort", covers=("age",))
@@ -58,14 +58,14 @@ class Indexed:
 @hb.model(table="jc_indexed", family="d", kind=b"q")
 class Unindexed:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     sort: hb.Column[str] = hb.column("s")
 
 
 @hb.model(table="jc_times", family="d", kind=b"p")
 class Timed:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     sort: hb.Column[str] = hb.column("s")
     by_sort = hb.index("sort")
 
@@ -80,7 +80,7 @@ class TimedOwner:
 @hb.model(table="jc_versioned", family="d", kind=b"p")
 class Versioned:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     sort: hb.Column[str] = hb.column("s")
     version: hb.Column[int] = hb.version()
     by_sort = hb.index("sort")
@@ -103,7 +103,7 @@ class FarOwner:
 @hb.model(table="jc_unique", family="d", kind=b"p")
 class Unique:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     sort: hb.Column[str] = hb.column("s")
     tag: hb.Column[str | None] = hb.column("t", default=None)
     version: hb.Column[int] = hb.version()
@@ -654,7 +654,7 @@ def test_models_of_a_row_are_versioned_alike() -> None:
     @hb.model(table="jc_versioned", family="d", kind=b"x")
     class Other:
         owner: hb.Key[str] = hb.key()
-        name: hb.Key[str] = hb.key(part="column")
+        name: hb.Key[str] = hb.key(in_qualifier=True)
         sort: hb.Column[str] = hb.column("s")
 
     with pytest.raises(hb.SchemaMismatch, match="Models whose objects share rows must all be versioned, or"):

@@ -22,7 +22,7 @@ ATOMIC = ("memory", "embedded", HBASE[1])
 @hb.model(table="lr_rows", family="e", kind=b"i")
 class Item:
     shop: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     stock: hb.Column[int] = hb.column("s")
     version: hb.Column[int] = hb.version()
     by_stock = hb.index("stock")
@@ -31,7 +31,7 @@ class Item:
 @hb.model(table="lr_rows", family="d")
 class Shop:
     shop: hb.Key[str] = hb.key()
-    branch: hb.Key[str] = hb.key(part="column")
+    branch: hb.Key[str] = hb.key(in_qualifier=True)
     money: hb.Column[int] = hb.column("m")
     code: hb.Column[str | None] = hb.column("c", default=None)
     version: hb.Column[int] = hb.version()

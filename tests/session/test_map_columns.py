@@ -41,7 +41,7 @@ def declare(table: str, **options: Any) -> Any:
     wide, indexed, versioned, second = (options.pop(name, False) for name in ("wide", "indexed", "versioned", "second"))
     fields: dict[str, Any] = {
         "owner": hb.key(),
-        "name": hb.key(part="column") if wide else hb.key(),
+        "name": hb.key(in_qualifier=True) if wide else hb.key(),
         "colour": hb.column("c"),
         "age": hb.column("a", default=None),
         "notes": hb.map_column("n"),

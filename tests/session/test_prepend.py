@@ -61,7 +61,7 @@ class Note:
     """Many objects in one row."""
 
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt16, desc=True, part="column")
+    number: hb.Key[int] = hb.key(hb.UInt16, desc=True, in_qualifier=True)
     text: hb.Column[str] = hb.column("t")
 
 

@@ -33,12 +33,19 @@ def initial(text: str) -> str | None:
 
 
 def declare(
-    table: str, *, part: str = "row", version: bool = False, indexed: bool = True, few: bool = False, entries: bool = True, **options: Any
+    table: str,
+    *,
+    in_qualifier: bool = False,
+    version: bool = False,
+    indexed: bool = True,
+    few: bool = False,
+    entries: bool = True,
+    **options: Any,
 ) -> Any:
     """A model with columns of every kind, and an index of every kind that it can have."""
     body: dict[str, Any] = {
         "user": hb.key(hb.UInt8),
-        "app": hb.key(hb.UInt8, part=part),
+        "app": hb.key(hb.UInt8, in_qualifier=in_qualifier),
         "title": hb.column("x"),
         "tags": hb.column("t", hb.Json(list[str])),
         "rank": hb.column("r", hb.Int8, nullable=True, default=None),
@@ -71,9 +78,9 @@ KINDS: Mapping[str, Any] = {
     "immutable": declare("rekeyed_facts", immutable=True, entries=False),
     "versioned": declare("rekeyed_versions", version=True),
     "versioned without an index": declare("rekeyed_counted", version=True, indexed=False),
-    "wide, unindexed": declare("rekeyed_wide_bare", part="column", indexed=False, exists=hb.flag("e")),
-    "wide": declare("rekeyed_wide", part="column"),
-    "wide, versioned": declare("rekeyed_wide_versions", part="column", version=True),
+    "wide, unindexed": declare("rekeyed_wide_bare", in_qualifier=True, indexed=False, exists=hb.flag("e")),
+    "wide": declare("rekeyed_wide", in_qualifier=True),
+    "wide, versioned": declare("rekeyed_wide_versions", in_qualifier=True, version=True),
 }
 NUMBERS = st.integers(0, 2)
 
@@ -233,8 +240,8 @@ FEWER: Mapping[str, Any] = {
     "the last write wins": declare("crashed", few=True, salt=hb.HashSalt(3)),
     "immutable": declare("crashed_facts", few=True, immutable=True, entries=False),
     "versioned": declare("crashed_versions", few=True, version=True),
-    "wide": declare("crashed_wide", few=True, part="column"),
-    "wide, versioned": declare("crashed_wide_versions", few=True, part="column", version=True),
+    "wide": declare("crashed_wide", few=True, in_qualifier=True),
+    "wide, versioned": declare("crashed_wide_versions", few=True, in_qualifier=True, version=True),
 }
 """The same models with few indexes."""
 
@@ -515,7 +522,7 @@ class Tag:
     """An object is one cell, with nothing but its key in the qualifier."""
 
     user: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     uses: hb.Column[int] = hb.column("", hb.UInt8)
 
 

@@ -13,13 +13,15 @@ from tests.support.lease_clock import LeaseClock
 from tests.support.pauses import OPTIONS, TIMES, at_each_call
 
 
-def declare(*, part: str = "row", version: bool = False, other: bool = False, immutable: bool = False, **index: Any) -> tuple[Any, Any]:
+def declare(
+    *, in_qualifier: bool = False, version: bool = False, other: bool = False, immutable: bool = False, **index: Any
+) -> tuple[Any, Any]:
     """A model without an index, or with one, and the same with one more."""
 
     def made(**indexes: Any) -> Any:
         types: dict[str, Any] = {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int], "text": hb.Column[str]}
         body: dict[str, Any] = {
-            "group": hb.key(), "name": hb.key(part=part), "rank": hb.column("m", hb.UInt8), "text": hb.column("t", default="t"),
+            "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("m", hb.UInt8), "text": hb.column("t", default="t"),
         }  # fmt: skip
         if version:
             body["version"], types["version"] = hb.version(), hb.Column[int]
@@ -39,11 +41,11 @@ KINDS: Mapping[str, tuple[Any, Any]] = {
     "versioned, a second index": declare(version=True, other=True),
     "unique": declare(version=True, unique=True),
     "covering": declare(version=True, covers=("text",)),
-    "wide": declare(part="column"),
-    "wide, a second index": declare(part="column", other=True),
-    "wide, versioned": declare(part="column", version=True),
-    "wide, versioned, a second index": declare(part="column", version=True, other=True),
-    "wide, covering": declare(part="column", version=True, covers=("text",)),
+    "wide": declare(in_qualifier=True),
+    "wide, a second index": declare(in_qualifier=True, other=True),
+    "wide, versioned": declare(in_qualifier=True, version=True),
+    "wide, versioned, a second index": declare(in_qualifier=True, version=True, other=True),
+    "wide, covering": declare(in_qualifier=True, version=True, covers=("text",)),
 }
 MOVES: Mapping[str, dict[str, str]] = {"another name": {"name": "b"}, "another group": {"group": "s"}}
 

@@ -34,7 +34,7 @@ class EarlyFlag:
 class EarlyWide:
     """Objects of one row."""
 
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     size: hb.Column[int] = hb.column("s")
 
 

@@ -50,7 +50,7 @@ class Split:
     """Rounded in both parts of a split key field."""
 
     sensor: hb.Key[int] = hb.key(hb.UInt8)
-    at: hb.Key[datetime] = hb.key(SECONDS, split=timedelta(seconds=4))
+    at: hb.Key[datetime] = hb.key(SECONDS, row_span=timedelta(seconds=4))
     seen: hb.Column[datetime | None] = hb.column("s", SECONDS, default=None)
 
 

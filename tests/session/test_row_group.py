@@ -24,7 +24,7 @@ ATOMIC = ("memory", "embedded", HBASE[1])
 @hb.model(table="rg_banks", family="d", kind=b"a")
 class Account:
     bank: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(part="column")
+    number: hb.Key[int] = hb.key(in_qualifier=True)
     amount: hb.Column[int] = hb.column("a")
     version: hb.Column[int] = hb.version()
 
@@ -39,7 +39,7 @@ class Bank:
 @hb.model(table="rg_hours", family="d", salt=hb.HashSalt(4))
 class Hourly:
     sensor: hb.Key[str] = hb.key()
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
     value: hb.Column[int] = hb.column("v")
     version: hb.Column[int] = hb.version()
     by_value = hb.index("value")
@@ -47,7 +47,7 @@ class Hourly:
 
 @hb.model(table="rg_pets", row=b"pets")
 class InOneRow:
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     sort: hb.Column[str] = hb.column("s")
     version: hb.Column[int] = hb.version()
 
@@ -62,7 +62,7 @@ class Tall:
 @hb.model(table="rg_seats", family="d")
 class Seat:
     hall: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt32, part="column")
+    number: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
     guest: hb.Column[str | None] = hb.column("g", default=None)
     version: hb.Column[int] = hb.version()
     by_guest = hb.index("guest", unique=True)
@@ -269,7 +269,7 @@ def test_a_group_gets_no_object_of_another_row(bed: Bed) -> None:
 @hb.model(table="rg_words", family="d")
 class Named:
     word: hb.Key[str] = hb.key(hb.dictionary("rg_names", hb.UInt16))
-    number: hb.Key[int] = hb.key(part="column")
+    number: hb.Key[int] = hb.key(in_qualifier=True)
     value: hb.Column[int] = hb.column("v")
     version: hb.Column[int] = hb.version()
 
@@ -288,7 +288,7 @@ def ends_of_time(unit: str, every: timedelta, desc: bool) -> type[Any]:
     @hb.model(table=f"rg_ends_{unit}_{every.days}_{desc}", family="d")
     class Price:
         item: hb.Key[str] = hb.key()
-        until: hb.Key[datetime] = hb.key(hb.Datetime(unit), split=every, desc=desc)  # type: ignore[arg-type]
+        until: hb.Key[datetime] = hb.key(hb.Datetime(unit), row_span=every, desc=desc)  # type: ignore[arg-type]
         cents: hb.Column[int] = hb.column("c")
         version: hb.Column[int] = hb.version()
 
@@ -322,7 +322,7 @@ class Small:
     """Its first object's qualifiers begin with that of the version of the row."""
 
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt8, part="column")
+    number: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
     value: hb.Column[int] = hb.column("v")
     version: hb.Column[int] = hb.version()
     by_value = hb.index("value")

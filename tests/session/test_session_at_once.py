@@ -68,7 +68,7 @@ def test_insert_needs_a_column_that_is_never_empty(atomic_bed: Bed) -> None:
 
     @hb.model(table="coloured", family="d", row=b"r")
     class Colour:
-        name: hb.Key[str] = hb.key(part="column")
+        name: hb.Key[str] = hb.key(in_qualifier=True)
         colour: hb.Column[str] = hb.column("")
 
     session = atomic_bed.use(Loose, Colour, Logged, Hit)

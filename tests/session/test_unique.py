@@ -325,7 +325,7 @@ class Seat:
     """Objects that share rows."""
 
     hall: hb.Key[str] = hb.key()
-    number: hb.Key[str] = hb.key(part="column")
+    number: hb.Key[str] = hb.key(in_qualifier=True)
     price: hb.Column[int] = hb.column("p")
     guest: hb.Column[str | None] = hb.column("g", default=None)
     version: hb.Column[int] = hb.version()

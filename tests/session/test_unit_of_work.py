@@ -176,7 +176,7 @@ class Life:
 @hb.model(table="uow_shared", family="d")
 class Shared:
     page: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     text: hb.Column[str] = hb.column("t")
 
 

@@ -33,8 +33,8 @@ def declare(table: str, wide: bool, **options: Any) -> Any:
     raw, indexed, split, desc, constant, counted, tagged, long, lives = (
         options.pop(name, False) for name in ("raw", "indexed", "split", "desc", "constant", "counted", "tagged", "long", "lives")
     )
-    column = {"part": "column"} if wide else {}
-    place: dict[str, Any] = {"split": timedelta(hours=1)} if wide and split else column
+    column = {"in_qualifier": True} if wide else {}
+    place: dict[str, Any] = {"row_span": timedelta(hours=1)} if wide and split else column
     fields: dict[str, Any] = {
         "owner": hb.key(hb.Text, **(column if constant else {})),
         "at": hb.key(hb.Datetime("s"), desc=desc, **place),
@@ -212,7 +212,9 @@ class Twins:
                 assert plain(pages(wide, size)) == expected
             assert plain(wide.reversed().all()) == plain(tall.reversed().all())
             if wide.terms.limit is None:
-                assert sorted(item for part in wide.partitions(3) for item in plain(self.session.read_partition(part).all())) == sorted(expected)
+                assert sorted(item for part in wide.partitions(3) for item in plain(self.session.read_partition(part).all())) == sorted(
+                    expected
+                )
         self.check_firsts()
         keys = [self.key() for _ in range(8)]
         assert plain(self.session.get_many(self.wide, keys)) == plain(self.session.get_many(self.tall, keys))
@@ -361,7 +363,7 @@ def test_split_keys_are_those_of_rows() -> None:
 def test_a_constant_row_cannot_be_split() -> None:
     @hb.model(table="wide_constant", row=b"all")
     class Word:
-        text: hb.Key[str] = hb.key(part="column")
+        text: hb.Key[str] = hb.key(in_qualifier=True)
         count: hb.Column[int] = hb.column("c")
 
     with hb.connect("memory:") as store:

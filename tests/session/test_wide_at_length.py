@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 @hb.model(table="million", family="d")
 class Event:
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt32, part="column")
+    number: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
     a: hb.Column[int] = hb.column("a")
     b: hb.Column[int] = hb.column("b")
     c: hb.Column[str] = hb.column("c")

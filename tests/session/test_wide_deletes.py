@@ -17,7 +17,7 @@ STORES = ("memory", "limited", "embedded", *HBASE)
 @hb.model(table="deletes_plain", family="d", kind=b"p")
 class Plain:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     size: hb.Column[int] = hb.column("s", hb.UInt8)
     note: hb.Column[str | None] = hb.column("n", default=None)
 
@@ -25,7 +25,7 @@ class Plain:
 @hb.model(table="deletes_indexed", family="d", kind=b"p")
 class Indexed:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     size: hb.Column[int] = hb.column("s", hb.UInt8)
     note: hb.Column[str | None] = hb.column("n", default=None)
 

@@ -221,7 +221,7 @@ class Wide:
     """In the qualifier, split, and a map column."""
 
     run: hb.Key[int] = hb.key(hb.UInt32)
-    at: hb.Key[datetime] = hb.key(SECONDS, split=timedelta(seconds=4))
+    at: hb.Key[datetime] = hb.key(SECONDS, row_span=timedelta(seconds=4))
     seen: hb.Column[datetime | None] = hb.column("s", hb.ReverseStamp("s", round=True), default=None)
     size: hb.Column[int] = hb.column("z", hb.Int32)
 

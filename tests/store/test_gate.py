@@ -38,7 +38,7 @@ class Part:
     """An object of a wide row."""
 
     group: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     text: hb.Column[str] = hb.column("t")
 
 

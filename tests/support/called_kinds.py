@@ -64,11 +64,11 @@ def kind(
     column = hb.column("m") if required else hb.column("m", default=None, **({"null": null} if null else {}))
     fields: dict[str, Any] = {"r": hb.key()} if wide else {}
     types: dict[str, Any] = {"r": hb.Key[str]} if wide else {}
-    fields |= {"k": hb.key(part="column") if wide else hb.key(), "m": column}
+    fields |= {"k": hb.key(in_qualifier=True) if wide else hb.key(), "m": column}
     types |= {"k": hb.Key[str], "m": hb.Column[of] if required else hb.Column[of | None]}  # type: ignore[valid-type]
     if numbers:
         leading = "r" if wide else "p"
-        last = hb.key(hb.UInt8, desc=numbers == "up", **({"part": "column"} if wide else {}))
+        last = hb.key(hb.UInt8, desc=numbers == "up", **({"in_qualifier": True} if wide else {}))
         fields, types = {leading: hb.key(), "k": last, "m": column}, {leading: hb.Key[str], "k": hb.Key[int], "m": types["m"]}
     more: dict[str, Any] = {"null": null} if null else {}
     fields["o"], types["o"] = hb.column("o", default=None, **more, **({} if family == "d" else {"family": family})), hb.Column[str | None]

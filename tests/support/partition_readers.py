@@ -11,5 +11,5 @@ import hbmodel as hb
 def read_part(url: str, part: hb.QueryPartition[Any]) -> tuple[int, list[Any], int]:
     """The process, the items of a part, and how many it counts."""
     with hb.connect(url) as store:
-        query = hb.Session(store).read(part)
+        query = hb.Session(store).read_partition(part)
         return os.getpid(), query.all(), query.count()

@@ -142,9 +142,9 @@ def models(
     split = draw(st.sampled_from(SPLITS)) if wide and rows and draw(BOOLEANS) else None
     for at, name in enumerate(keys):
         codec, nullable = draw(_one_of(tuple(codecs))), draw(BOOLEANS)
-        stands: dict[str, Any] = {} if at < rows else {"part": "column"}
+        stands: dict[str, Any] = {} if at < rows else {"in_qualifier": True}
         if split is not None and at == rows - 1:
-            codec, nullable, stands = split[0], False, {"split": draw(st.sampled_from(split[1]))}
+            codec, nullable, stands = split[0], False, {"row_span": draw(st.sampled_from(split[1]))}
         declare(name, hb.key(codec, desc=draw(BOOLEANS), **stands), hb.Key, draw(pools(codec)), nullable)
     stored = [f"c{number}" for number in range(draw(st.integers(1, 3)))]
     aliases = draw(ALIASES)
@@ -218,7 +218,9 @@ def models(
             where = repeated(condition)
         uncovered = [name for name in [*stored, "s"] if name in body and name not in names]
         covers = draw(st.lists(st.sampled_from(uncovered), unique=True) | st.just(uncovered)) if covering and uncovered else ()
-        indexes[f"i{number}"] = hb.index(*turned, salt=draw(_salts(tuple(names), random=False)), skip_none=not none, where=where, covers=covers)
+        indexes[f"i{number}"] = hb.index(
+            *turned, salt=draw(_salts(tuple(names), random=False)), skip_none=not none, where=where, covers=covers
+        )
     return RandomModel(made(**indexes), values, computed, wheres)
 
 

@@ -17,11 +17,11 @@ from tests.support.beds import fresh
 from tests.support.faulty import Call, RecordingStore
 
 
-def declare(*indexes: str, part: str = "row", version: bool = False, unique: bool = False) -> Any:
+def declare(*indexes: str, in_qualifier: bool = False, version: bool = False, unique: bool = False) -> Any:
     """A model with some of two indexes."""
     types: dict[str, Any] = {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int], "note": hb.Column[str | None]}
     body: dict[str, Any] = {
-        "group": hb.key(), "name": hb.key(part=part), "rank": hb.column("r", hb.UInt8), "note": hb.column("n", default=None),
+        "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("r", hb.UInt8), "note": hb.column("n", default=None),
     }  # fmt: skip
     if version:
         body["version"], types["version"] = hb.version(), hb.Column[int]
@@ -36,8 +36,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "last write wins": {},
     "versioned": {"version": True},
     "unique": {"version": True, "unique": True},
-    "wide": {"part": "column"},
-    "wide, versioned": {"part": "column", "version": True},
+    "wide": {"in_qualifier": True},
+    "wide, versioned": {"in_qualifier": True, "version": True},
 }
 
 

@@ -95,14 +95,14 @@ def test_cells_of_maps_and_of_the_system_are_a_model_s_own(number: int) -> None:
 @hb.model(table="pets_held", family="p", kind=b"p")
 class Pet:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(hb.Text, part="column")
+    name: hb.Key[str] = hb.key(hb.Text, in_qualifier=True)
     species: hb.Column[str] = hb.column("s")
 
 
 @hb.model(table="pets_held", family="p", kind=b"p")
 class PetOfLater:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(hb.Text, part="column")
+    name: hb.Key[str] = hb.key(hb.Text, in_qualifier=True)
     species: hb.Column[str] = hb.column("s")
     weight: hb.Column[int] = hb.column("w", default=0)
 
@@ -110,7 +110,7 @@ class PetOfLater:
 @hb.model(table="pets_held", family="p", kind=b"v")
 class Visit:
     owner: hb.Key[str] = hb.key()
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), part="column")
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), in_qualifier=True)
     cost: hb.Column[int] = hb.column("c")
 
 

@@ -26,7 +26,7 @@ def declare(versioned: bool, wide: bool = False, table: str = "long", **indexes:
             "other": hb.Column[int],
         },
         "room": hb.key(),
-        "seat": hb.key(part="column") if wide else hb.key(),
+        "seat": hb.key(in_qualifier=True) if wide else hb.key(),
         "text": hb.column("t", default=None),
         "texts": hb.column("l", hb.Json(list[str]), default=attrs.Factory(list)),
         "other": hb.column("o", default=0),

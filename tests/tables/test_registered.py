@@ -25,7 +25,7 @@ from tests.support.models import DAY, day
 @hb.model(table="pets_r", family="p", kind=b"p")
 class Pet:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     species: hb.Column[str] = hb.column("s")
     notes: hb.Map[int, str] = hb.map_column("t")
 
@@ -33,20 +33,20 @@ class Pet:
 @hb.model(table="pets_r", family="p", kind=b"v")
 class Visit:
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt16, part="column")
+    number: hb.Key[int] = hb.key(hb.UInt16, in_qualifier=True)
     cost: hb.Column[int] = hb.column("c", hb.UInt32)
 
 
 @hb.model(table="series_r", family="d", salt=hb.HashSalt(3))
 class Series:
     sensor: hb.Key[str] = hb.key()
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
     value: hb.Column[float] = hb.column("")
 
 
 @hb.model(table="one_row_r", family="d", row=b"all")
 class Word:
-    word: hb.Key[str] = hb.key(part="column")
+    word: hb.Key[str] = hb.key(in_qualifier=True)
     count: hb.Column[int] = hb.counter("c")
     language: hb.Column[str] = hb.column("l")
 

@@ -24,7 +24,7 @@ from tests.support.models import Order, Person, Sample, day, order
 @hb.model(table="zoo", kind=b"p")
 class Animal:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     a: hb.Column[int] = hb.column("a")
 
 

@@ -316,4 +316,11 @@ def test_a_former_name_that_cannot_be(was: Any) -> None:
 
 def test_two_fields_cannot_have_had_one_name() -> None:
     with pytest.raises(hb.DeclarationError, match="renamed_from takes the former name of the field or index, each name"):
-        declare("never", {"a": (hb.Key[int], hb.key(renamed_from="c")), "b": (hb.Key[int], hb.key(renamed_from="c")), "x": (hb.Column[int], hb.column("x"))})
+        declare(
+            "never",
+            {
+                "a": (hb.Key[int], hb.key(renamed_from="c")),
+                "b": (hb.Key[int], hb.key(renamed_from="c")),
+                "x": (hb.Column[int], hb.column("x")),
+            },
+        )

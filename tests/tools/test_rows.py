@@ -34,7 +34,7 @@ class Action:
 @hb.model(table="cli_pets", family="p")
 class Pet:
     owner: hb.Key[str] = hb.key()
-    name: hb.Key[str] = hb.key(part="column")
+    name: hb.Key[str] = hb.key(in_qualifier=True)
     species: hb.Column[str] = hb.column("s")
     food: hb.Map[str, int] = hb.map_column("f")
 
@@ -145,7 +145,7 @@ def test_a_pasted_key_of_a_split_time_is_its_bucket_from_the_first_time_on(file:
     @hb.model(table="cli_readings", family="d")
     class Reading:
         sensor: hb.Key[str] = hb.key()
-        at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+        at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
         value: hb.Column[int] = hb.column("v")
 
     with hb.connect(file) as store:
@@ -159,8 +159,8 @@ def test_a_pasted_key_of_a_split_time_is_its_bucket_from_the_first_time_on(file:
 def test_fields_of_a_constant_row_that_name_no_beginning_of_a_key_are_refused(file: str) -> None:
     @hb.model(table="cli_words", family="d", row=b"all")
     class Word:
-        language: hb.Key[str] = hb.key(part="column")
-        text: hb.Key[str] = hb.key(part="column")
+        language: hb.Key[str] = hb.key(in_qualifier=True)
+        text: hb.Key[str] = hb.key(in_qualifier=True)
         count: hb.Column[int] = hb.column("c")
 
     with hb.connect(file) as store:

@@ -73,7 +73,7 @@ def entry_segments(index: Index, entry: bytes) -> Iterator[Segment]:
 
 def splits(schema: TableSchema) -> Mapping[str, timedelta]:
     """The fields whose values are split over row key and qualifier."""
-    return {f.name: f.split for f in schema.fields if f.is_key and f.split is not None}
+    return {f.name: f.row_span for f in schema.fields if f.is_key and f.row_span is not None}
 
 
 def key_fields(

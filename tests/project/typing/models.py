@@ -58,8 +58,8 @@ class Pet:
 @hb.model(table="readings", kind=b"r")
 class Reading:
     sensor: hb.Key[int] = hb.key(hb.UInt16)
-    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
-    probe: hb.Key[str] = hb.key(part="column")
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
+    probe: hb.Key[str] = hb.key(in_qualifier=True)
     value: hb.Column[int] = hb.column("")
 
 
