@@ -144,7 +144,7 @@ def export(store: hb.Store, session: hb.Session, directory: Path) -> list[Path]:
         path = directory / f"points-{number}.csv"
         with path.open("x", newline="", encoding="utf-8") as file, hb.Session(store) as own:
             lines = csv.writer(file)
-            lines.writerows((point.sensor, point.at.isoformat(), point.value) for point in own.read(part))
+            lines.writerows((point.sensor, point.at.isoformat(), point.value) for point in own.read_partition(part))
         return path
 
     parts = session.query(Point).allow_full_scan().partitions(BUCKETS)

@@ -70,6 +70,7 @@ from hbmodel.errors import (
     KeyTooLong,
     LocalHBaseError,
     MigrationError,
+    MultipleResultsFound,
     NamespaceExists,
     NamespaceNotFound,
     NoResultFound,
@@ -84,7 +85,6 @@ from hbmodel.errors import (
     SessionClosed,
     SessionError,
     SessionThreadError,
-    MultipleResultsFound,
     StoreClosed,
     StoreError,
     StoreUnavailable,
@@ -112,12 +112,12 @@ from hbmodel.mapping.predicates import Ordering, Predicate
 from hbmodel.mapping.raw_access import decode, row_key
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.protocol.writes import Outcome
-from hbmodel.query.map_slice import MapSlice
 from hbmodel.query.downsample import TimeSpan, downsample
 from hbmodel.query.explanation import Explanation, Slices
+from hbmodel.query.map_slice import MapSlice
 from hbmodel.query.paging import Page
-from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.query import Query
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.session.cell_versions import CellVersion
 from hbmodel.session.connect import connect
 from hbmodel.session.factory import SessionFactory
@@ -158,8 +158,6 @@ __all__ = [
     "ClockError",
     "Codec",
     "Column",
-    "MapSlice",
-    "Map",
     "ComputedFieldError",
     "ConditionFailed",
     "ConflictError",
@@ -196,6 +194,7 @@ __all__ = [
     "IPAddress",
     "IPv4",
     "IPv6",
+    "IdSequence",
     "IdsExhausted",
     "IncompleteKey",
     "IncompleteRow",
@@ -217,12 +216,15 @@ __all__ = [
     "Key",
     "KeyTooLong",
     "LocalHBaseError",
+    "Map",
     "MapExpression",
+    "MapSlice",
     "Migration",
     "MigrationError",
     "MigrationProgress",
     "MigrationReport",
     "MsgPack",
+    "MultipleResultsFound",
     "Names",
     "NamespaceExists",
     "NamespaceNotFound",
@@ -252,15 +254,13 @@ __all__ = [
     "RowNotFound",
     "Salt",
     "SchemaMismatch",
-    "IdSequence",
     "SequenceIds",
     "Session",
     "SessionClosed",
     "SessionError",
+    "SessionFactory",
     "SessionOptions",
     "SessionThreadError",
-    "SessionFactory",
-    "MultipleResultsFound",
     "Slices",
     "Store",
     "StoreClosed",
@@ -294,7 +294,6 @@ __all__ = [
     "build_index",
     "check_regions",
     "column",
-    "map_column",
     "computed",
     "connect",
     "counter",
@@ -314,6 +313,7 @@ __all__ = [
     "index",
     "index_status",
     "key",
+    "map_column",
     "migrate",
     "mixin",
     "model",

@@ -316,7 +316,7 @@ def _build_index(
         raise mistake("A unique index needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().")
     if spec.unique and (where or not all(part.is_field and not part.required for part in parts)):
         raise mistake(
-            "A unique index must have an entry for every row, made of plain stored fields: remove where=, skip_none=True and computed parts."
+            "A unique index has an entry for every row, made of plain stored fields: remove where=, skip_none=True and computed parts."
         )
     if spec.unique and len(key_fields) == len(spec.parts):
         raise mistake("The index has every key field, so its values are unique in any case: remove unique=True.")

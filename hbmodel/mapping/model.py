@@ -182,7 +182,7 @@ def _fields(
             raise DeclarationError("A computed field must be declared without an annotation.", model=cls.__name__, field=name)
         if name not in specs and not is_class_var(hint):
             raise DeclarationError(
-                "An annotated attribute must be declared with hb.key, hb.column, hb.map_column, hb.counter or hb.version (or be a ClassVar).",
+                "An annotated attribute must be declared by hb.key, hb.column, hb.map_column, hb.counter or hb.version (or be a ClassVar).",
                 model=cls.__name__, field=name,
             )  # fmt: skip
     fields = [_resolve(cls, name, spec, hints.get(name), options) for name, spec in specs.items() if isinstance(spec, FieldSpec)]

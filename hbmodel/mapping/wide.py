@@ -93,7 +93,7 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyL
     for f in keys[rows:]:
         if not f.in_qualifier:
             raise DeclarationError(
-                "All key fields after one in the qualifier must be in the qualifier too: give them in_qualifier=True, or declare them before it.",
+                "All key fields after one in the qualifier must be there too: give them in_qualifier=True, or declare them before it.",
                 model=model, field=f.name,
             )  # fmt: skip
     if row is not None and rows:

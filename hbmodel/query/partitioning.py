@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from hbmodel.errors import QueryError
-from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.plan import Bucket, Plan
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.store.ranges import KeyRange, merge_ranges
 
 Unit = Sequence[KeyRange]

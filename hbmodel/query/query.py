@@ -8,7 +8,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import NoResultFound, QueryError, MultipleResultsFound
+from hbmodel.errors import MultipleResultsFound, NoResultFound, QueryError
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_declaration import MapExpression, map_of
 from hbmodel.mapping.predicates import Ordering, Predicate

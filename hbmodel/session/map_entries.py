@@ -10,7 +10,7 @@ from attrs import evolve
 from hbmodel.mapping.map_declaration import MapExpression, map_of
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.query.map_slice import MapSlice, EntryReader
+from hbmodel.query.map_slice import EntryReader, MapSlice
 from hbmodel.query.paging import Seal
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.map_writes import put_changes, remove_changes

@@ -18,8 +18,8 @@ from hbmodel.query.explanation import Explanation
 from hbmodel.query.in_layout import in_layout
 from hbmodel.query.page_window import PageWindow
 from hbmodel.query.paging import Page, Token
-from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.plan import Plan
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.bulk_delete import Progress
 from hbmodel.session.moves import Moves

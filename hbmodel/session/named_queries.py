@@ -14,8 +14,8 @@ from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.first_of_each import Key
 from hbmodel.query.paging import Page, Seal
-from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.query import Query
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.sizes import SESSION_SIZES, SessionSizes

@@ -17,11 +17,11 @@ from hbmodel.query.explanation import Explanation
 from hbmodel.query.first_of_each import Key, conditions_of, first_of_each, in_plans
 from hbmodel.query.loaded_maps import load_maps, with_maps
 from hbmodel.query.paging import Page, Seal, Token
-from hbmodel.query.query_partition import QueryPartition, described, layout_digest, rebuilt
 from hbmodel.query.partitioning import partition, within
 from hbmodel.query.plan import Plan
 from hbmodel.query.planner import explain, plan
 from hbmodel.query.query import Query
+from hbmodel.query.query_partition import QueryPartition, described, layout_digest, rebuilt
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.bulk_delete import BulkDelete, Progress
 from hbmodel.session.sizes import SESSION_SIZES, SessionSizes

@@ -78,8 +78,8 @@ class RowGroup:
         schema = schema_of(model)
         if not isinstance(schema.layout, PlaceLayout) or not schema.versioned:
             raise SessionError(
-                "A group needs a row that objects share and that has a version: declare key fields with in_qualifier=True, or a kind, and a "
-                "field such as version: hb.Column[int] = hb.version().", table=schema.table, model=model.__qualname__,
+                "A group needs a row that objects share and that has a version: declare key fields with in_qualifier=True, or a kind, and "
+                "a field such as version: hb.Column[int] = hb.version().", table=schema.table, model=model.__qualname__,
             )  # fmt: skip
         if not store.capabilities.check_and_mutate:
             raise CapabilityError(

@@ -18,19 +18,19 @@ from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
 from hbmodel.query.paging import FernetSeal, Seal
-from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.query import Query
+from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.batches import Pending
 from hbmodel.session.bulk_add import DEFAULT_BATCH, BulkAdd, Progress
 from hbmodel.session.cell_versions import CellVersionCalls, asks_as_of
-from hbmodel.session.map_entries import MapEntryCalls
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.increment import increment
 from hbmodel.session.insert_calls import InsertCalls
 from hbmodel.session.key_calls import KeyCalls
 from hbmodel.session.known_models import KnownModels
+from hbmodel.session.map_entries import MapEntryCalls
 from hbmodel.session.merging import MergingQueries
 from hbmodel.session.moves import Moves
 from hbmodel.session.named_queries import NamedQueryRunner

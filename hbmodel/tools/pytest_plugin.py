@@ -152,7 +152,7 @@ def fresh_store(request: pytest.FixtureRequest, hbmodel_url: str) -> Iterator[St
 def own_tables(url: str, prefix: str) -> str:
     """A gateway's URL with a prefix for table names, appended to the prefix in the URL or in the environment, if there is one."""
     address, _, query = url.partition("?")
-    options = [option for option in query.partitions("&") if option]
+    options = [option for option in query.split("&") if option]
     name = "table_prefix="
     inherited = quote(os.environ.get("HBMODEL_TABLE_PREFIX", ""))
     given = next((option.removeprefix(name) for option in options if option.startswith(name)), inherited)

@@ -12,7 +12,7 @@ from attrs import frozen
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
-from hbmodel.query.map_slice import MapSlice, EntryReader
+from hbmodel.query.map_slice import EntryReader, MapSlice
 from hbmodel.session.map_writes import Removed
 from hbmodel.store import Family, Put
 from hbmodel.store.embedded import EmbeddedStore

@@ -125,7 +125,7 @@ MISTAKES: dict[str, tuple[Declaration, str]] = {
     "name": (lambda: declared(**{"m" * 101: (hb.map_column("m"), TEXTS)}), "at most 100 bytes"),
     "called self": (lambda: declared(self=(hb.map_column("m"), TEXTS)), "cannot be called self"),
     "factory": (lambda: declared(m=(hb.map_column("m", factory=lambda: {1: 2}), TEXTS)), "A map column of a new object is an empty"),
-    "immutable": (lambda: declared(m=(hb.map_column("m"), TEXTS), options={"immutable": True}), "An immutable model cannot have map columns"),
+    "immutable": (lambda: declared(m=(hb.map_column("m"), TEXTS), options={"immutable": True}), "An immutable model cannot have map"),
     "external": (lambda: declared(m=(hb.map_column("m"), TEXTS), options={"external": True}), "external table"),
     "family that ends": (
         lambda: declared(m=(hb.map_column("m"), TEXTS), options={"family": hb.family("d", ttl=timedelta(days=1))}),

@@ -23,9 +23,9 @@ from hbmodel.mapping.mapper import KeyMapper, key_of
 from hbmodel.mapping.predicates import conjuncts
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.query.index_fit import fit
-from hbmodel.query.query_partition import QueryPartition, described, rebuilt
 from hbmodel.query.partitioning import partition
 from hbmodel.query.query import Query
+from hbmodel.query.query_partition import QueryPartition, described, rebuilt
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard

@@ -22,7 +22,8 @@ def declare(
     def made(**indexes: Any) -> Any:
         types: dict[str, Any] = {"room": hb.Key[str], "number": hb.Key[int], "email": hb.Column[str], "text": hb.Column[str]}
         body: dict[str, Any] = {
-            "room": hb.key(), "number": hb.key(hb.UInt32, in_qualifier=in_qualifier), "email": hb.column("e"), "text": hb.column("t", default="t"),
+            "room": hb.key(), "number": hb.key(hb.UInt32, in_qualifier=in_qualifier), "email": hb.column("e"),
+            "text": hb.column("t", default="t"),
         }  # fmt: skip
         if version:
             body["version"], types["version"] = hb.version(), hb.Column[int]

@@ -21,7 +21,8 @@ def declare(
     def made(**indexes: Any) -> Any:
         types: dict[str, Any] = {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int], "text": hb.Column[str]}
         body: dict[str, Any] = {
-            "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("m", hb.UInt8), "text": hb.column("t", default="t"),
+            "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("m", hb.UInt8),
+            "text": hb.column("t", default="t"),
         }  # fmt: skip
         if version:
             body["version"], types["version"] = hb.version(), hb.Column[int]

@@ -21,7 +21,8 @@ def declare(*indexes: str, in_qualifier: bool = False, version: bool = False, un
     """A model with some of two indexes."""
     types: dict[str, Any] = {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int], "note": hb.Column[str | None]}
     body: dict[str, Any] = {
-        "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("r", hb.UInt8), "note": hb.column("n", default=None),
+        "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("r", hb.UInt8),
+        "note": hb.column("n", default=None),
     }  # fmt: skip
     if version:
         body["version"], types["version"] = hb.version(), hb.Column[int]
