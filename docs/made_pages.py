@@ -29,14 +29,22 @@ EXAMPLES = ROOT / "examples"
 TO_EXAMPLES = re.compile(r"\]\(\.\./examples/([\w./-]*)\)")
 
 
-def exported(init: Path) -> dict[str, str]:
-    """The names that a package exports, each with the module that it comes from."""
-    tree = ast.parse(init.read_text(encoding="utf-8"))
-    (listed,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
-    public = set(ast.literal_eval(listed))
+MODULES = ("codecs", "errors", "ids", "indexes", "localhbase", "migration", "salts", "schema", "store", "tables", "timeseries", "types")
+"""The public modules beside `hbmodel` itself."""
+
+
+def exported(module: str) -> dict[str, str]:
+    """The names that a public module offers, each with the module of the package that defines it."""
+    path = ROOT.joinpath("hbmodel", *module.split("."))
+    source = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    listed = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"]
+    if not listed:
+        return {node.name: module for node in tree.body if isinstance(node, ast.ClassDef)}
+    public = set(ast.literal_eval(listed[0]))
     return {
         alias.name: node.module.removeprefix("hbmodel.")
-        for node in tree.body
+        for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module is not None
         for alias in node.names
         if alias.name in public
@@ -45,12 +53,12 @@ def exported(init: Path) -> dict[str, str]:
 
 def references() -> dict[str, str]:
     """The pages of the reference, by file name. A name stands once, under the package that it is imported from first."""
-    top = exported(ROOT / "hbmodel" / "__init__.py")
+    top = exported("")
     top.pop("__version__", None)
     paths = {f"hbmodel.{name}": module for name, module in top.items()}
-    for package in ("store", "localhbase"):
-        own = exported(ROOT / "hbmodel" / package / "__init__.py")
-        paths |= {f"hbmodel.{package}.{name}": module for name, module in own.items() if name not in top}
+    for public in MODULES:
+        known = {path.rpartition(".")[2] for path in paths}
+        paths |= {f"hbmodel.{public}.{name}": module for name, module in exported(public).items() if name not in known}
     pages = {}
     for page, (title, rooms) in SECTIONS.items():
         names = [path for path, module in paths.items() if any(f"{module}.".startswith(f"{room}.") for room in rooms)]
@@ -59,7 +67,7 @@ def references() -> dict[str, str]:
         text = f"# {title}\n"
         for path in sorted(names, key=str.lower):
             directive = WITHOUT_MEMBERS if page == "codecs" and path != "hbmodel.Codec" else DIRECTIVE  # the base class says what all have
-            text += "\n" + directive.format(path, path.replace("hbmodel.", "hb.") if path.count(".") == 1 else path)
+            text += "\n" + directive.format(path, path.replace("hbmodel.", "hb.") if path.split(".")[1] != "localhbase" else path)
         pages[f"reference/{page}.md"] = text
     assert not paths, f"of no page: {paths}"
     return pages

@@ -160,7 +160,7 @@ def report(console: Console, store: hb.Store, session: hb.Session) -> None:
 
     sizes = Table("", "rows that a scan reads", "bytes")
     for label, model in (("the newest prices, with versions", Product), ("every price, with reverse timestamps", Price)):
-        rows, size = bytes_of(store, hb.schema_of(model).table)
+        rows, size = bytes_of(store, hb.schema.schema_of(model).table)
         sizes.add_row(label, f"{rows:,}", f"{size:,}")
     console.print(sizes)
 

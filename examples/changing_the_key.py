@@ -19,7 +19,7 @@ import hbmodel as hb
 from hbmodel.store import Scan
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
-TIMES = hb.IndexTimes(lease=0.5)
+TIMES = hb.indexes.IndexTimes(lease=0.5)
 """On a cluster leave the lease as it is by default, a minute. Here nobody is to wait for long."""
 
 
@@ -87,7 +87,7 @@ def main(store: str, rows: int) -> None:
             hb.create_tables(readings, BySensor)
             program = Program(readings, console, rows)
             program.session.bulk_add(map(reading, range(rows)))
-            moving = hb.migrate(readings, Reading, times=TIMES)
+            moving = hb.migration.migrate(readings, Reading, times=TIMES)
             program.works("before")
             console.print(str(moving.start()))
             program.works("copied")

@@ -49,7 +49,7 @@ class BusyComment:
     """The same for a post that many write to at once: a hot spot spread over lanes."""
 
     post: hb.Key[int] = hb.key(hb.UInt32)
-    lane: hb.Key[int] = hb.key(hb.UInt8)
+    lane: hb.Key[int] = hb.key(hb.codecs.UInt8)
     number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
     author: hb.Column[str] = hb.column("a")
     text: hb.Column[str] = hb.column("t")
@@ -76,7 +76,7 @@ class Counted:
         self.calls = 0
         self.rows = 0
 
-    def __call__(self, call: hb.Call) -> None:
+    def __call__(self, call: hb.store.Call) -> None:
         self.calls += 1
         self.rows += call.rows
 

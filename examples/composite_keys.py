@@ -27,7 +27,7 @@ class Install:
 
     user_id: hb.Key[int] = hb.key(hb.Int32)
     app: hb.Key[str] = hb.key()
-    version: hb.Column[int] = hb.column("v", hb.UInt16)
+    version: hb.Column[int] = hb.column("v", hb.codecs.UInt16)
     by_app = hb.index("app", "user_id")
 
 
@@ -37,7 +37,7 @@ class AppOfUser:
 
     user_id: hb.Key[int] = hb.key(hb.Int32)
     app: hb.Key[str] = hb.key()
-    version: hb.Column[int] = hb.column("v", hb.UInt16)
+    version: hb.Column[int] = hb.column("v", hb.codecs.UInt16)
 
 
 @hb.model(table="users_of_app", family="d")
@@ -46,7 +46,7 @@ class UserOfApp:
 
     app: hb.Key[str] = hb.key()
     user_id: hb.Key[int] = hb.key(hb.Int32)
-    version: hb.Column[int] = hb.column("v", hb.UInt16)
+    version: hb.Column[int] = hb.column("v", hb.codecs.UInt16)
 
 
 def installs() -> Iterator[dict[str, Any]]:

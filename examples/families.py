@@ -26,7 +26,7 @@ class Person:
 
     name: hb.Key[str] = hb.key()
     town: hb.Column[str] = hb.column("t")
-    born: hb.Column[int] = hb.column("b", hb.UInt16)
+    born: hb.Column[int] = hb.column("b", hb.codecs.UInt16)
     by_town = hb.index("town")
 
 
@@ -45,7 +45,7 @@ class Whole:
 
     name: hb.Key[str] = hb.key()
     town: hb.Column[str] = hb.column("t")
-    born: hb.Column[int] = hb.column("b", hb.UInt16)
+    born: hb.Column[int] = hb.column("b", hb.codecs.UInt16)
     kind: hb.Column[str | None] = hb.column("k", default=None)
     image: hb.Column[bytes | None] = hb.column("i", default=None)
 
@@ -56,7 +56,7 @@ class Split:
 
     name: hb.Key[str] = hb.key()
     town: hb.Column[str] = hb.column("t")
-    born: hb.Column[int] = hb.column("b", hb.UInt16)
+    born: hb.Column[int] = hb.column("b", hb.codecs.UInt16)
     kind: hb.Column[str | None] = hb.column("k", family="i", default=None)
     image: hb.Column[bytes | None] = hb.column("i", family="i", default=None)
 
@@ -79,7 +79,7 @@ def load(session: hb.Session, count: int) -> None:
 
 def read(store: hb.Store, question: Callable[[hb.Session], Any]) -> tuple[Any, int]:
     """The answer, and the bytes of the cells that came from the tables of people."""
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     with hb.Session(store, on_call=calls.append) as session:
         answer = question(session)
     return answer, sum(call.bytes for call in calls if call.table.startswith("people"))

@@ -62,17 +62,17 @@ class Flight:
 
     carrier: hb.Key[str] = hb.key(hb.Text(2))
     departs: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)  # as scheduled
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     origin: hb.Key[str] = hb.key(hb.Text(3))
 
     destination: hb.Column[str] = hb.column("to", hb.Text(3))
     day: hb.Column[date] = hb.column("d")
     plane: hb.Column[str | None] = hb.column("p", default=None)  # its tail number, if known
     departed: hb.Column[datetime | None] = hb.column("t", hb.Datetime("s"), default=None)  # None: cancelled
-    delay: hb.Column[int | None] = hb.column("l", hb.Int16, default=None)  # of the departure, in minutes; negative: early
-    arrival_delay: hb.Column[int | None] = hb.column("al", hb.Int16, default=None)  # None: cancelled or diverted
-    minutes: hb.Column[int | None] = hb.column("m", hb.UInt16, default=None)  # in the air
-    miles: hb.Column[int] = hb.column("mi", hb.UInt16)
+    delay: hb.Column[int | None] = hb.column("l", hb.codecs.Int16, default=None)  # of the departure, in minutes; negative: early
+    arrival_delay: hb.Column[int | None] = hb.column("al", hb.codecs.Int16, default=None)  # None: cancelled or diverted
+    minutes: hb.Column[int | None] = hb.column("m", hb.codecs.UInt16, default=None)  # in the air
+    miles: hb.Column[int] = hb.column("mi", hb.codecs.UInt16)
 
     by_plane = hb.index("plane", "departs")
     by_route = hb.index("origin", "destination", "day", salt=hb.HashSalt(4, by=("origin", "destination")))

@@ -24,8 +24,8 @@ from hbmodel.store import Scan
 START = datetime(2026, 3, 1, tzinfo=UTC)
 METRICS = tuple(f"datacenter.{city}.rack{rack:02}.cpu.user.percent" for city in ("london", "tokyo") for rack in range(5))
 
-orders = hb.IdSequence("orders", block=100)
-metrics = hb.dictionary("metrics", hb.UInt32)
+orders = hb.ids.IdSequence("orders", block=100)
+metrics = hb.ids.dictionary("metrics", hb.UInt32)
 
 
 @hb.model(table="orders", family="d")
@@ -63,7 +63,7 @@ def values(model: Any, count: int) -> Iterator[Any]:
 
 def sell(store: hb.Store, console: Console) -> None:
     """Two programs take numbers of one sequence; one is stopped in the middle of its block."""
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     with hb.Session(store, on_call=calls.append) as session:
         first, second = orders.on(session), orders.on(session)
         session.add_all(Order(number=first.next(), item=f"item {n}") for n in range(150))
@@ -107,9 +107,9 @@ def measure(store: hb.Store, console: Console, count: int) -> None:
 
 def ask(store: hb.Store, console: Console) -> None:
     """What is asked of names."""
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     session = hb.Session(store, on_call=calls.append)
-    names = hb.Names(session)
+    names = hb.ids.Names(session)
     tokyo = list(names.starting_with(metrics, "datacenter.tokyo."))
     console.print(f"{len(tokyo)} names begin with datacenter.tokyo., the first is {tokyo[0]}")
     console.print(f"{session.query(Point).where(Point.metric.in_(tokyo)).count():,} values of them")

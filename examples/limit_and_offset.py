@@ -37,7 +37,7 @@ class JavaAction:
     """An action in the table of the Java program, which goes on to write it: no index, no cell of ours."""
 
     user_id: hb.Key[int] = hb.key(hb.UInt32)  # as Bytes.toBytes(int), for ids that are not negative
-    at: hb.Key[datetime] = hb.key(hb.ReverseStamp)  # Long.MAX_VALUE - ms: the newest first
+    at: hb.Key[datetime] = hb.key(hb.codecs.ReverseStamp)  # Long.MAX_VALUE - ms: the newest first
     action_id: hb.Key[int] = hb.key(hb.UInt32)
     name: hb.Column[str] = hb.column("name")
 
@@ -47,7 +47,7 @@ class Action:
     """The same key in a table of its own, with an index for random access."""
 
     user_id: hb.Key[int] = hb.key(hb.UInt32)
-    at: hb.Key[datetime] = hb.key(hb.ReverseStamp)
+    at: hb.Key[datetime] = hb.key(hb.codecs.ReverseStamp)
     action_id: hb.Key[int] = hb.key(hb.UInt32)
     name: hb.Column[str] = hb.column("name")
 
@@ -77,8 +77,8 @@ class Counted:
     def __init__(self) -> None:
         self.calls = self.rows = 0
 
-    def __call__(self, call: hb.Call) -> None:
-        if call.table.startswith((hb.schema_of(JavaAction).table, hb.schema_of(Action).table)):
+    def __call__(self, call: hb.store.Call) -> None:
+        if call.table.startswith((hb.schema.schema_of(JavaAction).table, hb.schema.schema_of(Action).table)):
             self.calls, self.rows = self.calls + 1, self.rows + call.rows
 
 

@@ -65,7 +65,7 @@ def actions(model: Any, count: int) -> Iterator[Any]:
 # --- the program ------------------------------------------------------------------------------------------------------
 
 
-def show(console: Console, descriptions: dict[str, hb.Description]) -> None:
+def show(console: Console, descriptions: dict[str, hb.types.Description]) -> None:
     """Prints what the stored cells consist of."""
     costs = {name: found.bytes for name, found in descriptions.items() if found.bytes is not None}
     table = Table("bytes of an action", *costs)

@@ -32,7 +32,7 @@ PAGE = 4
 # --- the model --------------------------------------------------------------------------------------------------------
 #
 # Clerks ask for an order by its number, so that is the row key. A shop has few orders a second: numbers that increase are no burden
-# for the region that holds the end of the table. Shops with thousands would take hb.Reversed(hb.UInt64).
+# for the region that holds the end of the table. Shops with thousands would take hb.codecs.Reversed(hb.UInt64).
 #
 # The lines are a map column, so an order and its lines are one row, which one commit changes as a whole. The version is that of the
 # row: a clerk who adds a line is in conflict with one who changes the state.
@@ -71,7 +71,7 @@ class Order:
     by_reference = hb.index("reference", unique=True)
 
 
-NUMBERS = hb.IdSequence("shop_orders", block=10)
+NUMBERS = hb.ids.IdSequence("shop_orders", block=10)
 
 
 # --- what clerks do ---------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def check(console: Console, what: str, found: object, expected: object) -> None:
     console.print(f"{what}: {found}", soft_wrap=True)
 
 
-def fill(session: hb.Session, numbers: hb.SequenceIds, count: int) -> dict[int, Order]:
+def fill(session: hb.Session, numbers: hb.ids.SequenceIds, count: int) -> dict[int, Order]:
     """Places orders, one every quarter of an hour; two of three have been shipped."""
     book = {}
     for at in range(count):
@@ -133,7 +133,7 @@ def fill(session: hb.Session, numbers: hb.SequenceIds, count: int) -> dict[int, 
     return book
 
 
-def repeat_request(console: Console, session: hb.Session, numbers: hb.SequenceIds, book: dict[int, Order]) -> None:
+def repeat_request(console: Console, session: hb.Session, numbers: hb.ids.SequenceIds, book: dict[int, Order]) -> None:
     """The shop's site sends an order twice: its reference is refused under another number, and the order of the first time is found."""
     first = next(iter(book.values()))
     again = hb.evolve(first, number=numbers.next())

@@ -109,7 +109,7 @@ def show_hours(console: Console, questions: Questions, session: hb.Session, poin
     means = [(start, round(fmean(point.value for point in group), 6)) for start, group in by_hour]
 
     def answer() -> list[tuple[datetime, float]]:
-        spans = hb.downsample(of_sensor, Point.at, HOUR, Point.value)
+        spans = hb.timeseries.downsample(of_sensor, Point.at, HOUR, Point.value)
         return [(span.start, round(span.mean, 6)) for span in spans]
 
     found = questions.ask(f"the hourly means of {ASKED}", answer, means)
@@ -139,7 +139,7 @@ def export(store: hb.Store, session: hb.Session, directory: Path) -> list[Path]:
     opens the store itself.
     """
 
-    def write(numbered: tuple[int, hb.QueryPartition[Point]]) -> Path:
+    def write(numbered: tuple[int, hb.types.QueryPartition[Point]]) -> Path:
         number, part = numbered
         path = directory / f"points-{number}.csv"
         with path.open("x", newline="", encoding="utf-8") as file, hb.Session(store) as own:

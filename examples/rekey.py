@@ -54,7 +54,7 @@ class Seat:
     """A seat of a room; all seats of a room are in one row."""
 
     room: hb.Key[str] = hb.key()
-    place: hb.Key[int] = hb.key(hb.UInt16, in_qualifier=True)
+    place: hb.Key[int] = hb.key(hb.codecs.UInt16, in_qualifier=True)
     taken_by: hb.Column[str] = hb.column("t")
 
     by_name = hb.index("taken_by")
@@ -151,7 +151,7 @@ def change_seats(session: hb.Session) -> None:
 
 def cost(store: hb.Store) -> Table:
     """The calls of one move of each kind."""
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     session = hb.Session(store, on_call=calls.append)
     table = Table("model", "reads", "writes", title="Calls of a move")
     for kind, obj, change in (

@@ -150,7 +150,7 @@ def main(store: str, hours: int) -> None:
             hb.create_tables(series, *models)
             for model in models:
                 session.bulk_add(values(model, hours))
-            sizes = [measured(series, hb.schema_of(model).table) for model in models]
+            sizes = [measured(series, hb.schema.schema_of(model).table) for model in models]
             found = Table("", "a row for each value", "a row for each hour")
             for number, name in enumerate(("rows", "cells", "bytes")):
                 found.add_row(name, *(f"{size[number]:,}" for size in sizes))

@@ -46,7 +46,7 @@ class Plain:
     """Numbers that count up: neighbours lie next to each other, and all new ones at the end."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
-    user: hb.Column[int] = hb.column("u", hb.UInt16)
+    user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
 
 
 @hb.model(table="spread_salted", family="d", salt=hb.HashSalt(REGIONS))
@@ -54,7 +54,7 @@ class Salted:
     """A byte before the number, which follows from it."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
-    user: hb.Column[int] = hb.column("u", hb.UInt16)
+    user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
 
 
 @hb.model(table="spread_random", family="d", salt=hb.RandomSalt(REGIONS), immutable=True)
@@ -62,30 +62,30 @@ class Random:
     """A byte before the number that is drawn for each event."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
-    user: hb.Column[int] = hb.column("u", hb.UInt16)
+    user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
 
 
 @hb.model(table="spread_hashed", family="d")
 class Hashed:
     """The first two bytes of the number's md5 before it."""
 
-    number: hb.Key[int] = hb.key(hb.DigestPrefixed(hb.UInt32, 2))
-    user: hb.Column[int] = hb.column("u", hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.DigestPrefixed(hb.UInt32, 2))
+    user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
 
 
 @hb.model(table="spread_reversed", family="d")
 class Reversed:
     """The digits of the number, the last one first."""
 
-    number: hb.Key[int] = hb.key(hb.ReversedDigits(6))
-    user: hb.Column[int] = hb.column("u", hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.ReversedDigits(6))
+    user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
 
 
 @hb.model(table="spread_shuffled", family="d")
 class Shuffled:
     """The key fields in another order: a user before the number, so that what many users do at once goes to many places."""
 
-    user: hb.Key[int] = hb.key(hb.UInt16)
+    user: hb.Key[int] = hb.key(hb.codecs.UInt16)
     number: hb.Key[int] = hb.key(hb.UInt32)
     kind: hb.Column[str] = hb.column("k")
 
@@ -104,13 +104,13 @@ GIVES_UP = {
 
 def splits(model: Any) -> Any:
     """Eight regions for the keys of a model; of keys that count up, for four times as many as there are."""
-    if hb.schema_of(model).salt.buckets > 1:
+    if hb.schema.schema_of(model).salt.buckets > 1:
         return hb.ByBucket()
     if model is Plain:
-        return hb.Uniform(REGIONS, low=0, high=4 * EVENTS - 1)
+        return hb.tables.Uniform(REGIONS, low=0, high=4 * EVENTS - 1)
     if model is Shuffled:
-        return hb.Uniform(REGIONS)
-    return hb.FromSample([event(model, number) for number in range(0, 4 * EVENTS, 7)], REGIONS)
+        return hb.tables.Uniform(REGIONS)
+    return hb.tables.FromSample([event(model, number) for number in range(0, 4 * EVENTS, 7)], REGIONS)
 
 
 def user_of(number: int) -> int:
@@ -139,7 +139,7 @@ class Counted:
     def __init__(self) -> None:
         self.calls = self.rows = 0
 
-    def __call__(self, call: hb.Call) -> None:
+    def __call__(self, call: hb.store.Call) -> None:
         if call.table.startswith("spread_"):
             self.calls, self.rows = self.calls + 1, self.rows + call.rows
 
@@ -149,9 +149,9 @@ class Counted:
 
 def rows_by_region(store: hb.Store, model: Any, since: int = 0) -> list[int]:
     """How many stored rows each region holds, of events from a number on."""
-    starts = hb.split_keys(model, splits(model))
+    starts = hb.tables.split_keys(model, splits(model))
     counts = [0] * (len(starts) + 1)
-    (batches,) = store.scan(hb.schema_of(model).table, [Scan()])
+    (batches,) = store.scan(hb.schema.schema_of(model).table, [Scan()])
     for row in (row for batch in batches for row in batch):
         found: Any = hb.decode(model, row)
         counts[bisect_right(starts, row.row)] += found.number >= since

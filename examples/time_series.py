@@ -68,9 +68,9 @@ def together(session: hb.Session, model: Any, metrics: Sequence[str]) -> list[An
     return session.query(model).order_by(model.at.desc()).first_of_each(model.metric, metrics)
 
 
-def hours(session: hb.Session, model: Any, metric: str) -> list[hb.TimeSpan[float]]:
+def hours(session: hb.Session, model: Any, metric: str) -> list[hb.timeseries.TimeSpan[float]]:
     """The values of a metric by the hour."""
-    return list(hb.downsample(session.query(model).where(model.metric == metric), model.at, timedelta(hours=1), model.value))
+    return list(hb.timeseries.downsample(session.query(model).where(model.metric == metric), model.at, timedelta(hours=1), model.value))
 
 
 # --- the program ------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def report(console: Console, store: hb.Store, session: hb.Session, metrics: Sequ
     """Asks both models the same and prints what differs."""
     models: Sequence[Any] = (Tall, Wide)
     found = Table("", "a row for each value", "a row for each hour")
-    sizes = [measured(store, hb.schema_of(model).table) for model in models]
+    sizes = [measured(store, hb.schema.schema_of(model).table) for model in models]
     for number, name in enumerate(("rows", "cells", "bytes")):
         found.add_row(name, *(f"{size[number]:,}" for size in sizes))
     found.add_section()

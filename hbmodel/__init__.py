@@ -1,298 +1,163 @@
 """A data mapper for HBase: declare row keys, salts and indexes on attrs classes; write and query typed objects.
 
 import hbmodel as hb
+
+The names that most programs need are here. The others are in modules, which need no import of their own: `hb.codecs`, `hb.errors`,
+`hb.ids`, `hb.indexes`, `hb.migration`, `hb.salts`, `hb.schema`, `hb.store`, `hb.tables`, `hb.timeseries` and `hb.types`.
 """
 
 from __future__ import annotations
 
-from hbmodel._version import __version__
-from hbmodel.encoding.codecs import (
-    UUID128,
-    Bool,
-    Bytes,
-    Codec,
-    Date,
-    Datetime,
-    DecimalNumber,
-    DecimalText,
-    Delimited,
-    Dictionary,
-    DigestPrefixed,
-    Duration,
-    EnumOf,
-    Float64,
-    HexText,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    IPAddress,
-    IPv4,
-    IPv6,
-    JavaInt,
-    JavaLong,
-    JavaUTF,
-    Json,
-    MsgPack,
-    PaddedBytes,
-    Reversed,
-    ReversedDigits,
-    ReverseStamp,
-    ReverseStampInt,
-    Text,
-    Timestamp,
-    UInt8,
-    UInt16,
-    UInt32,
-    UInt64,
-)
-from hbmodel.encoding.salts import DigestSalt, HashSalt, RandomSalt, Salt, TextSalt
-from hbmodel.errors import (
-    CapabilityError,
-    CertificateRefused,
-    ClockError,
-    ComputedFieldError,
-    ConditionFailed,
-    ConflictError,
-    CounterOverflow,
-    DeclarationError,
-    DecodingError,
-    EncodingError,
-    FamilyExists,
-    FamilyNotFound,
-    FullScanRefused,
-    HbmodelError,
-    IdsExhausted,
-    IncompleteKey,
-    IncompleteRow,
-    IndexUnavailable,
-    InvalidRequest,
-    KeyTooLong,
-    LocalHBaseError,
-    MigrationError,
-    MultipleResultsFound,
-    NamespaceExists,
-    NamespaceNotFound,
-    NoResultFound,
-    OrderNotAvailable,
-    PartialWrite,
-    QueryError,
-    RowExists,
-    RowKeyError,
-    RowMoved,
-    RowNotFound,
-    SchemaMismatch,
-    SessionClosed,
-    SessionError,
-    SessionThreadError,
-    StoreClosed,
-    StoreError,
-    StoreUnavailable,
-    StoreURLError,
-    TableExists,
-    TableNotFound,
-    TokenError,
-    UniqueViolation,
-    UnknownField,
-    UnknownIndex,
-    UnknownName,
-    UnknownOutcome,
-)
-from hbmodel.mapping.computed import computed
-from hbmodel.mapping.copies import asdict, evolve
-from hbmodel.mapping.dictionary_tables import dictionary
-from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.families import family
-from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, each, flag, index, key, version
-from hbmodel.mapping.key_cost import Description, describe
-from hbmodel.mapping.map_columns import NotLoaded
-from hbmodel.mapping.map_declaration import Map, MapExpression, map_column
-from hbmodel.mapping.model import mixin, model
-from hbmodel.mapping.predicates import Ordering, Predicate
-from hbmodel.mapping.raw_access import decode, row_key
-from hbmodel.mapping.schema import Index, TableSchema, schema_of
-from hbmodel.protocol.writes import Outcome
-from hbmodel.query.downsample import TimeSpan, downsample
-from hbmodel.query.explanation import Explanation, Slices
-from hbmodel.query.map_slice import MapSlice
-from hbmodel.query.paging import Page
-from hbmodel.query.query import Query
-from hbmodel.query.query_partition import QueryPartition
-from hbmodel.session.cell_versions import CellVersion
-from hbmodel.session.connect import connect
-from hbmodel.session.factory import SessionFactory
-from hbmodel.session.options import SessionOptions
-from hbmodel.session.row_group import RowGroup
-from hbmodel.session.session import Session
-from hbmodel.store.observed import Call
-from hbmodel.store.port import Capabilities, Store
-from hbmodel.store.values import Family, Region
-from hbmodel.tables.alter import Alteration, alter
-from hbmodel.tables.create import Creation, TableOutcome, create_tables
-from hbmodel.tables.diff import Diff, Difference, diff
-from hbmodel.tables.drop import drop_tables
-from hbmodel.tables.index_report import IndexBuild, IndexReport
-from hbmodel.tables.index_sweeps import IndexProgress
-from hbmodel.tables.index_work import IndexTimes
-from hbmodel.tables.indexes import build_index, drop_index, index_status, purge_rows, repair_index, verify_index
-from hbmodel.tables.migrate import Migration, migrate
-from hbmodel.tables.migration_report import MigrationProgress, MigrationReport
-from hbmodel.tables.names import Names
-from hbmodel.tables.region_check import RegionUse, check_regions
-from hbmodel.tables.sequence import IdSequence, SequenceIds
-from hbmodel.tables.split_keys import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
-from hbmodel.tables.writers import TableWriter, table_writers
+from typing import TYPE_CHECKING
+
+from hbmodel._lazy import lazy
+
+if TYPE_CHECKING:
+    from hbmodel import codecs as codecs
+    from hbmodel import errors as errors
+    from hbmodel import ids as ids
+    from hbmodel import indexes as indexes
+    from hbmodel import migration as migration
+    from hbmodel import salts as salts
+    from hbmodel import schema as schema
+    from hbmodel import store as store
+    from hbmodel import tables as tables
+    from hbmodel import timeseries as timeseries
+    from hbmodel import types as types
+    from hbmodel._version import __version__
+    from hbmodel.encoding.codecs import Bytes, Codec, Datetime, EnumOf, Float64, Int32, Int64, Json, Text, UInt32, UInt64
+    from hbmodel.encoding.salts import HashSalt, RandomSalt
+    from hbmodel.errors import (
+        CapabilityError,
+        ConditionFailed,
+        ConflictError,
+        DeclarationError,
+        DecodingError,
+        EncodingError,
+        FullScanRefused,
+        HbmodelError,
+        IncompleteRow,
+        MultipleResultsFound,
+        NoResultFound,
+        PartialWrite,
+        QueryError,
+        RowExists,
+        RowNotFound,
+        SchemaMismatch,
+        SessionError,
+        StoreError,
+        StoreUnavailable,
+        TokenError,
+        UniqueViolation,
+        UnknownOutcome,
+    )
+    from hbmodel.mapping.computed import computed
+    from hbmodel.mapping.copies import asdict, evolve
+    from hbmodel.mapping.families import family
+    from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, each, flag, index, key, version
+    from hbmodel.mapping.key_cost import describe
+    from hbmodel.mapping.map_declaration import Map, map_column
+    from hbmodel.mapping.model import mixin, model
+    from hbmodel.mapping.raw_access import decode, row_key
+    from hbmodel.protocol.writes import Outcome
+    from hbmodel.query.paging import Page
+    from hbmodel.query.query import Query
+    from hbmodel.session.connect import connect
+    from hbmodel.session.factory import SessionFactory
+    from hbmodel.session.session import Session
+    from hbmodel.store.port import Store
+    from hbmodel.tables.alter import alter
+    from hbmodel.tables.create import create_tables
+    from hbmodel.tables.diff import diff
+    from hbmodel.tables.drop import drop_tables
+    from hbmodel.tables.split_strategies import ByBucket
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        modules=("codecs", "errors", "ids", "indexes", "migration", "salts", "schema", "store", "tables", "timeseries", "types"),
+        names={
+            "_version": "__version__",
+            "encoding.codecs": "Bytes Codec Datetime EnumOf Float64 Int32 Int64 Json Text UInt32 UInt64",
+            "encoding.salts": "HashSalt RandomSalt",
+            "errors": (
+                "CapabilityError ConditionFailed ConflictError DeclarationError DecodingError "
+                "EncodingError FullScanRefused HbmodelError IncompleteRow MultipleResultsFound "
+                "NoResultFound PartialWrite QueryError RowExists RowNotFound SchemaMismatch SessionError "
+                "StoreError StoreUnavailable TokenError UniqueViolation UnknownOutcome"
+            ),
+            "mapping.computed": "computed",
+            "mapping.copies": "asdict evolve",
+            "mapping.families": "family",
+            "mapping.fields": "Column Key asc column counter desc each flag index key version",
+            "mapping.key_cost": "describe",
+            "mapping.map_declaration": "Map map_column",
+            "mapping.model": "mixin model",
+            "mapping.raw_access": "decode row_key",
+            "protocol.writes": "Outcome",
+            "query.paging": "Page",
+            "query.query": "Query",
+            "session.connect": "connect",
+            "session.factory": "SessionFactory",
+            "session.session": "Session",
+            "store.port": "Store",
+            "tables.alter": "alter",
+            "tables.create": "create_tables",
+            "tables.diff": "diff",
+            "tables.drop": "drop_tables",
+            "tables.split_strategies": "ByBucket",
+        },
+    )
 
 __all__ = [
-    "UUID128",
-    "Alteration",
-    "AtKeys",
-    "Bool",
     "ByBucket",
     "Bytes",
-    "Call",
-    "Capabilities",
     "CapabilityError",
-    "CellVersion",
-    "CertificateRefused",
-    "ClockError",
     "Codec",
     "Column",
-    "ComputedFieldError",
     "ConditionFailed",
     "ConflictError",
-    "CounterOverflow",
-    "Creation",
-    "Date",
     "Datetime",
-    "DecimalNumber",
-    "DecimalText",
     "DeclarationError",
     "DecodingError",
-    "Delimited",
-    "Description",
-    "Dictionary",
-    "Diff",
-    "Difference",
-    "DigestPrefixed",
-    "DigestSalt",
-    "Duration",
     "EncodingError",
     "EnumOf",
-    "Explanation",
-    "Family",
-    "FamilyExists",
-    "FamilyNotFound",
-    "FieldExpression",
     "Float64",
-    "FromSample",
     "FullScanRefused",
     "HashSalt",
     "HbmodelError",
-    "HexText",
-    "Hexadecimal",
-    "IPAddress",
-    "IPv4",
-    "IPv6",
-    "IdSequence",
-    "IdsExhausted",
-    "IncompleteKey",
     "IncompleteRow",
-    "Index",
-    "IndexBuild",
-    "IndexProgress",
-    "IndexReport",
-    "IndexTimes",
-    "IndexUnavailable",
-    "Int8",
-    "Int16",
     "Int32",
     "Int64",
-    "InvalidRequest",
-    "JavaInt",
-    "JavaLong",
-    "JavaUTF",
     "Json",
     "Key",
-    "KeyTooLong",
-    "LocalHBaseError",
     "Map",
-    "MapExpression",
-    "MapSlice",
-    "Migration",
-    "MigrationError",
-    "MigrationProgress",
-    "MigrationReport",
-    "MsgPack",
     "MultipleResultsFound",
-    "Names",
-    "NamespaceExists",
-    "NamespaceNotFound",
     "NoResultFound",
-    "NotLoaded",
-    "OrderNotAvailable",
-    "Ordering",
     "Outcome",
-    "PaddedBytes",
     "Page",
     "PartialWrite",
-    "Predicate",
     "Query",
     "QueryError",
-    "QueryPartition",
     "RandomSalt",
-    "Region",
-    "RegionUse",
-    "ReverseStamp",
-    "ReverseStampInt",
-    "Reversed",
-    "ReversedDigits",
     "RowExists",
-    "RowGroup",
-    "RowKeyError",
-    "RowMoved",
     "RowNotFound",
-    "Salt",
     "SchemaMismatch",
-    "SequenceIds",
     "Session",
-    "SessionClosed",
     "SessionError",
     "SessionFactory",
-    "SessionOptions",
-    "SessionThreadError",
-    "Slices",
     "Store",
-    "StoreClosed",
     "StoreError",
-    "StoreURLError",
     "StoreUnavailable",
-    "TableExists",
-    "TableNotFound",
-    "TableOutcome",
-    "TableSchema",
-    "TableWriter",
     "Text",
-    "TextSalt",
-    "TimeSpan",
-    "Timestamp",
     "TokenError",
-    "UInt8",
-    "UInt16",
     "UInt32",
     "UInt64",
-    "Uniform",
     "UniqueViolation",
-    "UnknownField",
-    "UnknownIndex",
-    "UnknownName",
     "UnknownOutcome",
     "__version__",
     "alter",
     "asc",
     "asdict",
-    "build_index",
-    "check_regions",
     "column",
     "computed",
     "connect",
@@ -301,28 +166,17 @@ __all__ = [
     "decode",
     "desc",
     "describe",
-    "dictionary",
     "diff",
-    "downsample",
-    "drop_index",
     "drop_tables",
     "each",
     "evolve",
     "family",
     "flag",
     "index",
-    "index_status",
     "key",
     "map_column",
-    "migrate",
     "mixin",
     "model",
-    "purge_rows",
-    "repair_index",
     "row_key",
-    "schema_of",
-    "split_keys",
-    "table_writers",
-    "verify_index",
     "version",
 ]

@@ -35,7 +35,7 @@ class JavaAction:
     """An action as a Java program stores it."""
 
     user_id: hb.Key[int] = hb.key(hb.UInt32)
-    at: hb.Key[datetime] = hb.key(hb.ReverseStamp)
+    at: hb.Key[datetime] = hb.key(hb.codecs.ReverseStamp)
     action_id: hb.Key[int] = hb.key(hb.UInt32)
     name: hb.Column[str] = hb.column("name")
 
@@ -46,7 +46,7 @@ class Install:
 
     user_id: hb.Key[int] = hb.key(hb.Int32)
     app: hb.Key[str] = hb.key()
-    version: hb.Column[int] = hb.column("v", hb.UInt16)
+    version: hb.Column[int] = hb.column("v", hb.codecs.UInt16)
     by_app = hb.index("app", "user_id")
 
 
@@ -73,7 +73,7 @@ class Reading:
 
     metric: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
-    value: hb.Column[int] = hb.column("v", hb.UInt8)
+    value: hb.Column[int] = hb.column("v", hb.codecs.UInt8)
 
 
 def key_of(row: bytes, *ends: int) -> str:
@@ -111,14 +111,14 @@ def java_key() -> Drawing:
         with hb.Session(store) as session:
             session.add(JavaAction(user_id=42, at=datetime(2026, 3, 1, 16, 39, tzinfo=UTC), action_id=2998, name="logout"))
         ((key, _),) = rows_of(store, "user_actions")
-    strip(drawing, 12, 24, list(row_segments(hb.schema_of(JavaAction), key)))
+    strip(drawing, 12, 24, list(row_segments(hb.schema.schema_of(JavaAction), key)))
     return drawing
 
 
 def offset_and_token() -> Drawing:
     """The rows that a page takes, by offset and by token."""
     drawing = Drawing("Rows read for the third page of 20: by an offset the 60 rows from the beginning, by a token 21")
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     start = datetime(2026, 3, 1, tzinfo=UTC)
     with hb.connect("memory:") as store:
         hb.create_tables(store, JavaAction)
@@ -156,8 +156,8 @@ def both_ways() -> Drawing:
         hb.create_tables(store, Install)
         with hb.Session(store) as session:
             session.add_all(Install(user_id=user, app=app, version=1) for user in (-7, 0, 42) for app in ("chat", "mail"))
-        found = [(row, hb.schema_of(Install).layout.unpack(row)) for row, _ in rows_of(store, "installs")]
-        layout = hb.schema_of(Install).indexes["by_app"].layout
+        found = [(row, hb.schema.schema_of(Install).layout.unpack(row)) for row, _ in rows_of(store, "installs")]
+        layout = hb.schema.schema_of(Install).indexes["by_app"].layout
         entries = [(row, layout.unpack(row)) for row, _ in rows_of(store, "installs.by_app")]
     tables: Sequence[tuple[str, int, list[tuple[bytes, tuple[Any, ...]]]]] = (
         ("installs: user_id | app", 4, found),
@@ -207,7 +207,7 @@ def newest_first() -> Drawing:
             )
         session = hb.Session(store)
         latest = session.query(Reading).order_by(Reading.at.desc()).first_of_each(Reading.metric, ["cpu", "ram"])
-        layout = hb.schema_of(Reading).layout
+        layout = hb.schema.schema_of(Reading).layout
         rows = [(row, layout.unpack(row), cells[b"d:v"][0]) for row, cells in rows_of(store, "readings")]
     firsts = {(reading.metric, reading.at) for reading in latest if reading is not None}
     drawing.text(12, 24, "table readings: metric | at, descending", "strong")

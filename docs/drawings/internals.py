@@ -85,7 +85,7 @@ Snapshot = tuple[bool, bool, str]
 
 def snapshot(store: Store) -> Snapshot:
     """What the two tables hold of the note."""
-    schema = hb.schema_of(Note)
+    schema = hb.schema.schema_of(Note)
     entries = {schema.indexes["by_author"].layout.unpack(entry)[0] for entry, _ in rows_of(store, "notes.by_author")}
     ((_, cells),) = rows_of(store, "notes")
     return "ann" in entries, "bob" in entries, cells[b"d:a"].decode()
@@ -102,7 +102,7 @@ def indexed_write() -> Drawing:
             with hb.Session(store) as session:
                 session.add(Note(number=7, author="ann"))
 
-            def look(_: hb.Call) -> None:
+            def look(_: hb.store.Call) -> None:
                 if not taken or snapshot(reader) != taken[-1]:
                     taken.append(snapshot(reader))
 
@@ -128,12 +128,12 @@ def indexed_write() -> Drawing:
 def page_of_a_query() -> Drawing:
     """The calls of a query by an index, one of whose entries is stale."""
     drawing = Drawing("The calls of a query by an index: a scan of entries, the rows of all of them, and what is returned")
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     with hb.connect("memory:") as store:
         hb.create_tables(store, Note)
         with hb.Session(store) as session:
             session.add_all(Note(number=number, author="ann") for number in range(3))
-        (entry, *_), schema = rows_of(store, "notes.by_author"), hb.schema_of(Note)
+        (entry, *_), schema = rows_of(store, "notes.by_author"), hb.schema.schema_of(Note)
         with hb.Session(store) as session:
             session.update(Note(number=0, author="ann"), author="bob")
         later = int(time.time() * 1000) + 60_000  # the delete must not hide it

@@ -36,7 +36,7 @@ class Action:
 class Number:
     """A row of a table that is salted by its whole key."""
 
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     name: hb.Column[str] = hb.column("n")
 
 
@@ -54,14 +54,14 @@ def row_key(store: Store) -> Drawing:
     """The parts of a row key."""
     drawing = Drawing("A row key of the table actions: the salt, user_id, at and action_id")
     ((key, _),) = rows_of(store, "actions")
-    strip(drawing, 12, 24, list(row_segments(hb.schema_of(Action), key)))
+    strip(drawing, 12, 24, list(row_segments(hb.schema.schema_of(Action), key)))
     return drawing
 
 
 def entry_and_row(store: Store) -> Drawing:
     """An entry, and below it the row that it leads to."""
     drawing = Drawing("An entry of the index by_name, and the row of the table actions that it leads to")
-    schema = hb.schema_of(Action)
+    schema = hb.schema.schema_of(Action)
     ((entry, _),) = rows_of(store, "actions.by_name")
     ((key, cells),) = rows_of(store, "actions")
     drawing.text(12, 24, "table actions.by_name: an entry", "strong")

@@ -37,7 +37,7 @@ class Post:
 
 def snapshot(store: Store) -> Snapshot:
     """What the two tables hold of the post, under each key."""
-    schema = hb.schema_of(Post)
+    schema = hb.schema.schema_of(Post)
     rows = dict(rows_of(store, "posts"))
     entries = {schema.indexes["by_author"].layout.unpack(entry)[1] for entry, _ in rows_of(store, "posts.by_author")}
     found = []
@@ -61,7 +61,7 @@ def rekeyed() -> Drawing:
             with hb.Session(store) as session:
                 session.add(Post(board="news", number=7, author="ann"))
 
-            def look(_: hb.Call) -> None:
+            def look(_: hb.store.Call) -> None:
                 if (now := snapshot(reader)) not in taken:
                     taken.append(now)
 

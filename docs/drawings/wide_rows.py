@@ -29,7 +29,7 @@ class Pet:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(in_qualifier=True)
     species: hb.Column[str] = hb.column("s")
-    age: hb.Column[int | None] = hb.column("a", hb.UInt8, default=None)
+    age: hb.Column[int | None] = hb.column("a", hb.codecs.UInt8, default=None)
 
 
 @hb.model(table="pets", family="d", kind=b"v", salt=hb.HashSalt(16))
@@ -38,7 +38,7 @@ class Visit:
 
     owner: hb.Key[str] = hb.key()
     pet: hb.Key[str] = hb.key(in_qualifier=True)
-    day: hb.Key[int] = hb.key(hb.UInt16, desc=True, in_qualifier=True)
+    day: hb.Key[int] = hb.key(hb.codecs.UInt16, desc=True, in_qualifier=True)
     reason: hb.Column[str] = hb.column("r")
 
 
@@ -49,7 +49,7 @@ class TallPet:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key()
     species: hb.Column[str] = hb.column("s")
-    age: hb.Column[int | None] = hb.column("a", hb.UInt8, default=None)
+    age: hb.Column[int | None] = hb.column("a", hb.codecs.UInt8, default=None)
 
 
 @hb.model(table="visits_tall", family="d", salt=hb.HashSalt(16, by=("owner",)))
@@ -58,7 +58,7 @@ class TallVisit:
 
     owner: hb.Key[str] = hb.key()
     pet: hb.Key[str] = hb.key()
-    day: hb.Key[int] = hb.key(hb.UInt16, desc=True)
+    day: hb.Key[int] = hb.key(hb.codecs.UInt16, desc=True)
     reason: hb.Column[str] = hb.column("r")
 
 
@@ -68,7 +68,7 @@ class Reading:
 
     sensor: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
-    value: hb.Column[int] = hb.column("", hb.UInt8)
+    value: hb.Column[int] = hb.column("", hb.codecs.UInt8)
 
 
 PETS: Sequence[Mapping[str, Any]] = ({"name": "rex", "species": "dog", "age": 4}, {"name": "tom", "species": "cat", "age": 9})
@@ -83,7 +83,7 @@ def stored(*objects: Any) -> list[tuple[str, bytes, bytes, bytes]]:
         hb.create_tables(store, *models)
         with hb.Session(store) as session:
             session.add_all(objects)
-        for table in dict.fromkeys(hb.schema_of(model).table for model in models):
+        for table in dict.fromkeys(hb.schema.schema_of(model).table for model in models):
             found += [(table, row, column[2:], value) for row, cells in rows_of(store, table) for column, value in cells.items()]
     return found
 
@@ -103,7 +103,7 @@ def qualifier_segments(schema: TableSchema, qualifier: bytes) -> Iterator[Segmen
 
 def bytes_of(title: str, obj: Any, alias: bytes) -> Drawing:
     """Row key and qualifier of one cell of an object."""
-    schema = hb.schema_of(type(obj))
+    schema = hb.schema.schema_of(type(obj))
     _, row, qualifier, _ = next(cell for cell in stored(obj) if cell[2].endswith(alias))
     drawing = Drawing(title)
     y = 24.0
@@ -139,7 +139,7 @@ def wide_and_tall() -> Drawing:
     drawing.text(12 + PAD, y + 18, f"row key {text_of(row)}")
     below = y + LINE + PAD
     for model in (Pet, Visit):
-        schema = hb.schema_of(model)
+        schema = hb.schema.schema_of(model)
         assert schema.wide is not None
         objects: dict[bytes, list[tuple[bytes, bytes]]] = {}
         for _, _, qualifier, value in wide:

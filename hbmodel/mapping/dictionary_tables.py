@@ -129,7 +129,7 @@ def dictionary(name: str, ids: Codec[int]) -> Dictionary:
 
     Args:
         name: name of the dictionary, `namespace:name` or `name`.
-        ids: codec of the ids, whole numbers of fixed width: `hb.UInt32`, or `hb.Reversed(hb.UInt32)` to spread new names over the
+        ids: codec of the ids, whole numbers of fixed width: `hb.UInt32`, or `hb.codecs.Reversed(hb.UInt32)` to spread new names over the
             table.
 
     Raises:

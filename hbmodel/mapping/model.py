@@ -79,7 +79,7 @@ def model(
         kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one family,
             such as an owner and his pets. It cannot be added later.
         frozen: instances cannot be changed (and can be hashed).
-        replaces: the model with another key, or salt, from whose table the objects move into this one, see `hb.migrate`.
+        replaces: the model with another key, or salt, from whose table the objects move into this one, see `hb.migration.migrate`.
         key_order: names of all key fields in the order of the row key, if it differs from the order of declaration. By default
             fields of bases come first, those of the base that is named last before all others.
 

@@ -70,9 +70,9 @@ def _check_versioned(schema: TableSchema, of: TableSchema) -> None:
     if any(index.unique for index in of.indexes.values()):
         raise _mistake(
             schema,
-            "The key of a versioned model with a unique index cannot be changed this way: drop the index with hb.drop_index(), move the "
-            "objects with models that do not declare it, and build it again with hb.build_index(). Until then no value is checked, and the "
-            "build lists rows that share one. Or " + _OFFLINE,
+            "The key of a versioned model with a unique index cannot be changed this way: drop the index with hb.indexes.drop_index(), "
+            "move the objects with models that do not declare it, and build it again with hb.indexes.build_index(). Until then no value is "
+            "checked, and the build lists rows that share one. Or " + _OFFLINE,
         )
     if any(column.kind == "counter" for column in of.columns):
         raise _mistake(schema, "The key of a versioned model with counters cannot be changed this way: " + _OFFLINE)

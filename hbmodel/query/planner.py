@@ -162,7 +162,7 @@ def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyCondi
 
 _UNBUILT = (
     "The index cannot be read: it was declared on an existing table and is not built, or it is being dropped. Build it with "
-    "hb.build_index() or `hbmodel index build`, or query without it."
+    "hb.indexes.build_index() or `hbmodel index build`, or query without it."
 )
 
 

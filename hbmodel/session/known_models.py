@@ -79,7 +79,7 @@ class KnownModels:
     def _check_in_use(self, schema: TableSchema, replaced: TableSchema, bind: Callable[[TableSchema], Binding]) -> None:
         if not self._in_use(schema, replaced, bind):
             raise SchemaMismatch(
-                "The objects are still in the table that the model replaces: move them first, see hb.migrate().",
+                "The objects are still in the table that the model replaces: move them first, see hb.migration.migrate().",
                 table=schema.table, replaces=replaced.table,
             )  # fmt: skip
 

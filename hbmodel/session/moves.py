@@ -51,7 +51,7 @@ class Moves:
         if phase is None or phase.writes is None or not (schema.immutable or schema.versioned or phase.name == DONE):
             raise SchemaMismatch(
                 "The objects are not in the table of this model yet, and no program can use them until they are: move them with "
-                "hb.migrate(..., offline=True).",
+                "hb.migration.migrate(..., offline=True).",
                 table=schema.table, replaces=schema.replaces.table, phase=name,
             )  # fmt: skip
         return phase

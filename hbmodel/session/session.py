@@ -68,7 +68,7 @@ class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
         longest_call: the maximum duration of a call to HBase, in seconds (the gateway's `hbase.client.operation.timeout`); the same
             for every program that writes a table.
         token_key: the key that encrypts continuation tokens; 32 bytes in URL-safe base64. By default the store's, see `hb.connect`.
-        on_call: called after every call to the store that reads or writes rows, with an `hb.Call`: its size, duration, number of
+        on_call: called after every call to the store that reads or writes rows, with an `hb.store.Call`: its size, duration, number of
             retries, and error. An exception of the function is logged, and the session continues.
         atomic_rows: whether the writes of one commit into a shared row are one atomic mutation, and refused if the store does not
             support it; otherwise only the write of each object is atomic.

@@ -6,6 +6,7 @@ Only the names listed here are public; the modules of this package are not.
 from __future__ import annotations
 
 from hbmodel.store.checks.rows import NO_TABLE, check_cells, check_row
+from hbmodel.store.observed import Call
 from hbmodel.store.port import (
     BegunPut,
     Capabilities,
@@ -47,6 +48,7 @@ __all__ = [
     "NO_TABLE",
     "BegunAgain",
     "BegunPut",
+    "Call",
     "Capabilities",
     "Cell",
     "ConditionalChange",

@@ -1,1 +1,45 @@
 """Tables of models in a store: their registry, and creating, comparing, altering and dropping them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hbmodel._lazy import lazy
+
+if TYPE_CHECKING:
+    from hbmodel.tables.alter import Alteration
+    from hbmodel.tables.create import Creation, TableOutcome
+    from hbmodel.tables.diff import Diff, Difference
+    from hbmodel.tables.region_check import RegionUse, check_regions
+    from hbmodel.tables.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
+    from hbmodel.tables.writers import TableWriter, table_writers
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        names={
+            "tables.alter": "Alteration",
+            "tables.create": "Creation TableOutcome",
+            "tables.diff": "Diff Difference",
+            "tables.region_check": "RegionUse check_regions",
+            "tables.split_strategies": "AtKeys ByBucket FromSample Hexadecimal Uniform split_keys",
+            "tables.writers": "TableWriter table_writers",
+        },
+    )
+
+__all__ = [
+    "Alteration",
+    "AtKeys",
+    "ByBucket",
+    "Creation",
+    "Diff",
+    "Difference",
+    "FromSample",
+    "Hexadecimal",
+    "RegionUse",
+    "TableOutcome",
+    "TableWriter",
+    "Uniform",
+    "check_regions",
+    "split_keys",
+    "table_writers",
+]

@@ -12,7 +12,7 @@ from hbmodel.mapping.index_entries import entry_families
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Family
 from hbmodel.tables.matching import ALL_VERSIONED
-from hbmodel.tables.split_keys import Splits, split_keys
+from hbmodel.tables.split_strategies import Splits, split_keys
 
 SplitsOption = Splits | Mapping[Any, Splits] | None
 """One strategy for every primary table, a strategy by model (a class) or table name (text), or none."""

@@ -39,7 +39,7 @@ _SIGNS: Mapping[Effect, str] = {"safe": "~", "lossy": "-", "left": "=", "refused
 
 _NOT_BUILT = "registered as absent: its table is not created, and queries cannot use it until it is built"
 UNDECLARED = "the model does not declare this live index, so it may read but not write; hb.alter(..., drop=True) drops it"
-_UNBUILT = "queries cannot use it: it was declared on an existing table and is not built; hb.build_index() builds it"
+_UNBUILT = "queries cannot use it: it was declared on an existing table and is not built; hb.indexes.build_index() builds it"
 _SAME_BYTES = "its bytes stay the same"
 _SAME_ENTRIES = "its entries stay the same"
 _NEW_MEMBER = (

@@ -105,4 +105,6 @@ def _check_at_rest(schema: TableSchema, entry: Registration | None) -> None:
     if entry is None:
         return
     if entry.cells.get(FROM) or (entry.move is not None and entry.move.phase not in {BEFORE, DONE}):
-        raise SchemaMismatch("Objects are being moved between tables: cut over or roll back first, see hb.migrate.", table=schema.table)
+        raise SchemaMismatch(
+            "Objects are being moved between tables: cut over or roll back first, see hb.migration.migrate.", table=schema.table
+        )

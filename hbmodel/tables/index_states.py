@@ -85,7 +85,9 @@ class IndexStates:
         found = self.as_declared()
         state = self.state(found)
         if state is None or state.state == ABSENT:
-            raise IndexUnavailable("The index is not built: build it with hb.build_index().", table=self.place.table, index=self.name)
+            raise IndexUnavailable(
+                "The index is not built: build it with hb.indexes.build_index().", table=self.place.table, index=self.name
+            )
         return found, state
 
     def until_building(self, splits: SplitsOption = None) -> Registration:
@@ -102,7 +104,7 @@ class IndexStates:
                 return found
             if state is not None and (state.entry.get("dropping") or state.entry.get("left")):
                 raise IndexUnavailable(
-                    "The index is being dropped: let hb.drop_index() finish first.", table=self.place.table, index=self.name
+                    "The index is being dropped: let hb.indexes.drop_index() finish first.", table=self.place.table, index=self.name
                 )
             now = self.registry.server_time()
             if found.rows == "unindexed" and schema.external:
@@ -220,7 +222,9 @@ class IndexStates:
             found = self.registered()
             state = self.state(found) or found.dropped(self.name)
         if state is None:
-            raise UnknownIndex("The table has no such index: hb.index_status() lists them.", table=self.place.table, index=str(self.name))
+            raise UnknownIndex(
+                "The table has no such index: hb.indexes.index_status() lists them.", table=self.place.table, index=str(self.name)
+            )
         return state
 
     def hide(self) -> None:

@@ -267,7 +267,7 @@ class Sweeps:
         state = next((state for state in states if state.table == self.index.table), None)
         if state is None or state.state == ABSENT or state.entry.get("dropping"):
             raise IndexUnavailable(
-                "Another program dropped the index in the meantime: build it with hb.build_index() if it is still wanted.",
+                "Another program dropped the index in the meantime: build it with hb.indexes.build_index() if it is still wanted.",
                 table=self.indexer.schema.table,
                 index=self.index.name,
             )

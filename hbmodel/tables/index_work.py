@@ -75,7 +75,7 @@ TIMES = IndexTimes()
 def check_times(times: object) -> None:
     """Raises `DeclarationError` for anything but times."""
     if not isinstance(times, IndexTimes):
-        raise DeclarationError("times must be an hb.IndexTimes.", found=repr(times))
+        raise DeclarationError("times must be an hb.indexes.IndexTimes.", found=repr(times))
 
 
 def waiting(progress: Report | None) -> Waited:

@@ -301,7 +301,7 @@ def check_layout(schema: TableSchema, found: Registration) -> None:
     if differences:
         raise SchemaMismatch(
             "The live table has another layout than the model declares, and it cannot be changed: restore the declaration that `live` "
-            "shows, give a changed column another qualifier, or move the objects to another table with hb.migrate().",
+            "shows, give a changed column another qualifier, or move the objects to another table with hb.migration.migrate().",
             table=schema.table,
             differences=differences,
             renames=rename_hints(field_renames(schema, found.layout)) or None,

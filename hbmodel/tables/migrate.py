@@ -103,7 +103,7 @@ def migrate(
     elif not schema.immutable and not offline:
         raise CapabilityError(
             "Objects that change can be moved only while no program writes them: a change made after the copy would be lost. Declare the "
-            "models immutable=True, or use a maintenance window: hb.migrate(..., offline=True).",
+            "models immutable=True, or use a maintenance window: hb.migration.migrate(..., offline=True).",
             table=schema.table,
         )  # fmt: skip
     return Migration(store, schema, schema.replaces, Registry(store, registry), times, throttle, batch_size, claim_life, offline, progress)

@@ -170,5 +170,5 @@ class Names:
 
 def _dictionary(given: object) -> Dictionary:
     if not isinstance(given, Dictionary):
-        raise DeclarationError("This is not a dictionary: declare one with hb.dictionary().", found=repr(given))
+        raise DeclarationError("This is not a dictionary: declare one with hb.ids.dictionary().", found=repr(given))
     return given

@@ -18,7 +18,7 @@ from hbmodel.mapping.schema import Index, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Region
-from hbmodel.tables.split_keys import sample_keys, table_layout
+from hbmodel.tables.split_strategies import sample_keys, table_layout
 
 ANY_BYTE = bytes(range(256))
 UTF8_BYTES = bytes(b for b in range(256) if b < 0xC0 or 0xC2 <= b <= 0xF4)

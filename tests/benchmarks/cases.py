@@ -208,7 +208,7 @@ def _single_puts(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
 def _buckets(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
     """A page over 16 salt buckets, whose requests are all sent before the first reply is awaited."""
     table = by_hand.table(f"bench_salted_{SUFFIX}")
-    layout = hb.schema_of(Spread)
+    layout = hb.schema.schema_of(Spread)
     bounds = [(prefix + struct.pack(">I", 7), prefix + struct.pack(">I", 8)) for prefix in layout.salt.prefixes]
 
     def merged_by_hand() -> list[Any]:

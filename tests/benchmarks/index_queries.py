@@ -70,7 +70,7 @@ def _on(
 ) -> Iterator[Case]:
     for model, kind, target in zip((Event, Covered), ("index", "covering"), targets, strict=True):
         query = hb.Session(store).query(model).where(model.owner == OWNER).limit(MOST)
-        work = partial(theirs, hb.schema_of(model).table)
+        work = partial(theirs, hb.schema.schema_of(model).table)
         yield Case(f"{gateway}: {kind} query of {MOST} rows / {what}", query.all, work, MANY, target, IN_ROW, (model,))
 
 

@@ -65,7 +65,7 @@ def latest_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
         return [next(table.scan(row_prefix=prefix, limit=1, **options), None) for prefix in prefixes]
 
     for model, values in ((Measured, "few"), (LongMeasured, "many")):
-        table = by_hand.table(hb.schema_of(model).table)
+        table = by_hand.table(hb.schema.schema_of(model).table)
         for name, store in (("thrift1", first), ("thrift2", second)):
             ours = partial(hb.Session(store).query(model).first_of_each, model.metric, metrics)
             for options in ({}, {"batch_size": 1}):

@@ -77,7 +77,7 @@ def write_by_hand(obj: Any) -> tuple[bytes, dict[bytes, bytes]]:
 
 def mapping_cases() -> Iterator[Case]:
     """Rows, as the gateway's client decodes them, into objects, and objects into row keys and cells."""
-    schema = hb.schema_of(Mapped)
+    schema = hb.schema.schema_of(Mapped)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     objects = [
         Mapped(

@@ -66,7 +66,7 @@ UPDATED_OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {model: partial(ac
 
 def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
     """Updates one by one, 500 in a commit, and batches of 1,000 puts."""
-    table = by_hand.table(hb.schema_of(Account).table)
+    table = by_hand.table(hb.schema.schema_of(Account).table)
     numbers = itertools.count()
 
     def one(session: hb.Session, model: Any) -> None:

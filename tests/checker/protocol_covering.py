@@ -85,7 +85,7 @@ MODELS: Mapping[str, Any] = {"I": Fact, "V": Post, "V2": Task}
 
 def whole(model: Any, *, ttl: int | None = None, **values: Any) -> PutObject:
     """A put of the row `k`."""
-    return put_object(hb.schema_of(model), model(name="k", **values), ttl)
+    return put_object(hb.schema.schema_of(model), model(name="k", **values), ttl)
 
 
 def gone(model: Any) -> DeleteRow:
@@ -177,7 +177,7 @@ SHIPPED = Rules()
 
 def writer(kind: str, process: int, name: str, reading: int, rules: Rules, **options: Any) -> Callable[[], Steps]:
     """A process that carries out the actions of that name."""
-    schema, actions = hb.schema_of(MODELS[kind]), ACTIONS[kind][name]
+    schema, actions = hb.schema.schema_of(MODELS[kind]), ACTIONS[kind][name]
     if kind == "I":
         return fact_writer(schema, process, actions, reading, Around(writer=rules.facts, around=rules.around), **options)
     return post_writer(schema, process, actions, reading, VersionRules(planner=rules.posts, around=rules.around), **options)
@@ -185,7 +185,7 @@ def writer(kind: str, process: int, name: str, reading: int, rules: Rules, **opt
 
 def reader(kind: str, tags: str, rules: Rules, index_name: str = "by_tag", page: int = 9) -> Callable[[], Steps]:
     """A query for a tag, or a range of them, of all that entries hold: pages of entries, and one multi-get for the unverified ones."""
-    schema = hb.schema_of(MODELS[kind])
+    schema = hb.schema.schema_of(MODELS[kind])
     index, keys = schema.indexes[index_name], KeyMapper(schema)
     held = fields_held(schema, index)
     decoder, rows = EntryDecoder(schema, index, held), RowDecoder(schema, True, held | index.reads)
@@ -247,7 +247,7 @@ def _part(values: Any, held: frozenset[str]) -> tuple[tuple[str, Any], ...]:
 
 def repairer(kind: str, rules: Rules, index_name: str = "by_tag", only_verify: bool = False) -> Callable[[], Steps]:
     """Repair of an index: what stands for no row goes, what is right but not verified is put once more; then the dead row's marker."""
-    schema = hb.schema_of(MODELS[kind])
+    schema = hb.schema.schema_of(MODELS[kind])
     index, row = schema.indexes[index_name], hb.row_key(MODELS[kind], name="k")
     indexer = rules.indexer(schema, (index,))
 
@@ -284,7 +284,7 @@ class FactWatch(Watch):
 
 def watch_of(kind: str, rules: Rules) -> Watch:
     """What must hold of the rows of a kind."""
-    schema = hb.schema_of(MODELS[kind])
+    schema = hb.schema.schema_of(MODELS[kind])
     return FactWatch(schema, True, rules.trusts) if kind == "I" else VersionWatch(schema, True, rules.trusts)
 
 
@@ -297,7 +297,7 @@ class CoveringModel(ProtocolModel):
     ) -> None:  # fmt: skip
         """With `heal` builds and repair must leave every entry verified in the end; where an index is not `kept`, none is ever."""
         self.kind, self.heal, self.kept = kind, heal, kept
-        schema = hb.schema_of(MODELS[kind])
+        schema = hb.schema.schema_of(MODELS[kind])
         super().__init__(watch, store, processes, crashes, compaction, "tag")
         read = next((name.partition(" ")[2] for name, _, _ in processes if name.startswith("R")), None)
         self._read = None if read is None else schema.indexes[read]
@@ -326,7 +326,7 @@ class CoveringModel(ProtocolModel):
 
     def _healed(self, store: Store) -> str | None:
         """Builds and repair leave every current entry verified, and nothing else."""
-        schema = hb.schema_of(MODELS[self.kind])
+        schema = hb.schema.schema_of(MODELS[self.kind])
         after = dict(store)
         for name, index in schema.indexes.items():
             _alone(builder(schema, index, [hb.row_key(MODELS[self.kind], name="k")])(), after)
@@ -357,7 +357,7 @@ def _alone(steps: Steps, store: Store) -> None:
 def _stores() -> Mapping[str, Mapping[str, Store]]:
     made: dict[str, dict[str, Store]] = {}
     for kind, model in MODELS.items():
-        schema = hb.schema_of(model)
+        schema = hb.schema.schema_of(model)
         first = whole(model, tag="a", extra="e")
         rounds = {"live": [(10, first)], "dead": [(9, first), (10, gone(model))], "absent": []}
         prepared: Any = prepared_facts if kind == "I" else prepared_posts
@@ -376,13 +376,13 @@ STORES = _stores()
 
 def readers(kind: str, rules: Rules) -> list[Process]:
     """Queries for one tag each, and for a range of tags."""
-    names = tuple(hb.schema_of(MODELS[kind]).indexes)
+    names = tuple(hb.schema.schema_of(MODELS[kind]).indexes)
     return [(f"R{tags} {name}", reader(kind, tags, rules, name), 0) for name in names for tags in ("a", "b", "ab")]
 
 
 def repairers(kind: str, rules: Rules) -> list[Process]:
     """A repairer of each index."""
-    return [("WG", repairer(kind, rules, name), LATEST) for name in hb.schema_of(MODELS[kind]).indexes]
+    return [("WG", repairer(kind, rules, name), LATEST) for name in hb.schema.schema_of(MODELS[kind]).indexes]
 
 
 def reverifiers(kind: str, rules: Rules) -> list[Process]:
@@ -392,7 +392,7 @@ def reverifiers(kind: str, rules: Rules) -> list[Process]:
 
 def builders(kind: str, rules: Rules) -> list[Process]:
     """A build, beside which writers keep the index."""
-    schema, row = hb.schema_of(MODELS[kind]), hb.row_key(MODELS[kind], name="k")
+    schema, row = hb.schema.schema_of(MODELS[kind]), hb.row_key(MODELS[kind], name="k")
     return [("WB", builder(schema, schema.indexes["by_tag"], [row], rules.indexer, rules.again), LATEST)]
 
 
@@ -441,7 +441,7 @@ def covering(
 
 def unkept(kind: str, rules: Rules = SHIPPED) -> Iterator[Configuration]:
     """A writer that keeps the index beside one that does not know of it yet: no entry is verified then."""
-    schema = hb.schema_of(MODELS[kind])
+    schema = hb.schema.schema_of(MODELS[kind])
     index = evolve(schema.indexes["by_tag"], kept_by_all=rules.kept_by_all)
     for name, other in itertools.product(
         ("put", "insert b") if kind == "I" else ("put a", "put b", "extra", "insert"), ("delete", "put", "put b")

@@ -27,7 +27,7 @@ class Fact:
     by_tag = hb.index("tag", covers=("extra",))
 
 
-FACT, KEY = hb.schema_of(Fact), hb.row_key(Fact, name="k")
+FACT, KEY = hb.schema.schema_of(Fact), hb.row_key(Fact, name="k")
 INDEX = FACT.indexes["by_tag"]
 SAME = put_object(FACT, Fact(name="k", tag="a", extra="e"))
 

@@ -21,7 +21,7 @@ from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Step, Steps, StoredCell, StoredRow, mc
 from tests.checker.search import Model
 
-TABLES = tables_of(hb.dictionary("names", hb.UInt8))
+TABLES = tables_of(hb.ids.dictionary("names", hb.codecs.UInt8))
 COUNTER, USED, TAKEN, LATE = ("counter", 0), ("used", 0), ("taken", 0), ("late", 0)
 
 Cells = Mapping[tuple[str, bytes], bytes]

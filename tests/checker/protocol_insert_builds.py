@@ -50,7 +50,7 @@ SOUND = InsertRules()
 def inserter(kind: str, number: int, name: str, rules: InsertRules) -> Callable[[], Steps]:
     """`Session.insert` of an object with the value 1; see `session.insert.Attempt`."""
     model = MODELS[kind]
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     write = put_object(schema, model(name=name, who=ANOTHER, tag=1))
 
     def run() -> Steps:
@@ -104,7 +104,7 @@ def _late(planner: Any, write: PutObject) -> Protocol[list[Any]]:
 def deleter(kind: str, number: int, name: str) -> Callable[[], Steps]:
     """A program that keeps the index, and deletes a row if it finds one."""
     model = MODELS[kind]
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
 
     def run() -> Steps:
         planner, delete = planner_of(schema, number, moving=False), DeleteRow(None, place_of(model, name))

@@ -74,7 +74,7 @@ Writes = Sequence[tuple[TableSchema, RowWrite]]
 @once
 def commits_of(kind: str) -> Mapping[str, Writes]:
     """What a commit writes: to the pet `k`, the pet `m` and their owner."""
-    pet, owner = (hb.schema_of(model) for model in MODELS[kind])
+    pet, owner = (hb.schema.schema_of(model) for model in MODELS[kind])
 
     def key(schema: TableSchema, name: str) -> dict[str, str]:
         return {"owner": "r", "name": name} if schema is pet else {"owner": "r"}
@@ -291,7 +291,7 @@ State = tuple[tuple[bytes, Any], ...]
 @once
 def readers_of(models: Sequence[Any]) -> Sequence[RowDecoder]:
     """Decodes the objects of each model."""
-    return [RowDecoder(schema, bool(schema.indexes) or schema.versioned) for schema in map(hb.schema_of, models)]
+    return [RowDecoder(schema, bool(schema.indexes) or schema.versioned) for schema in map(hb.schema.schema_of, models)]
 
 
 def objects_of(models: Sequence[Any], store: Any, row: bytes = ROW) -> State:
@@ -459,7 +459,7 @@ class JointModel(Model):
 
     def missing(self, store: Any, shown: State) -> str | None:
         """What is said of an object in other tables, and is not there."""
-        for schema in map(hb.schema_of, self.models):
+        for schema in map(hb.schema.schema_of, self.models):
             for key, values in shown:
                 if not key.startswith(schema.kind):
                     continue

@@ -51,7 +51,7 @@ class Guild:
     version: hb.Column[int] = hb.version()
 
 
-MEMBER, GUILD = hb.schema_of(Member), hb.schema_of(Guild)
+MEMBER, GUILD = hb.schema.schema_of(Member), hb.schema.schema_of(Guild)
 INDEX = MEMBER.indexes["by_tag"]
 ROWS = (b"r", b"s")
 

@@ -32,7 +32,7 @@ class Post:
     by_level = hb.index("level", where=lambda post: post.state == "open")
 
 
-POST, KEY = hb.schema_of(Post), hb.row_key(Post, name="k")
+POST, KEY = hb.schema.schema_of(Post), hb.row_key(Post, name="k")
 BY_TAG, BY_LEVEL = POST.indexes["by_tag"], POST.indexes["by_level"]
 
 

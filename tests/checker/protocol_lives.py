@@ -38,7 +38,7 @@ class Leaf:
     by_tag = hb.index("tag", covers=("extra",))
 
 
-LEAF, KEY = hb.schema_of(Leaf), hb.row_key(Leaf, name="k")
+LEAF, KEY = hb.schema.schema_of(Leaf), hb.row_key(Leaf, name="k")
 INDEX = LEAF.indexes["by_tag"]
 OLD = Leaf(name="k", tag="a", extra="e", note="old")
 
@@ -137,7 +137,7 @@ class Fleeting:
     by_tag = hb.index("tag", covers=("extra",))
 
 
-FLEETING = hb.schema_of(Fleeting)
+FLEETING = hb.schema.schema_of(Fleeting)
 FADING: Mapping[str, tuple[Action, ...]] = {
     "put a": (put_object(FLEETING, Fleeting(name="k", tag="a")),),
     "put b": (put_object(FLEETING, Fleeting(name="k", tag="b", note="new")),),

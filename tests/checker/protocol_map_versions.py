@@ -69,7 +69,7 @@ Rules = versions.Rules | shared.Rules
 @once
 def actions_of(model: Any) -> Mapping[str, tuple[Action, ...]]:
     """What writers of the object `k` do; those `at 10` hold an object of version 10, which a live one has."""
-    schema, place = hb.schema_of(model), place_of(model, "k")
+    schema, place = hb.schema.schema_of(model), place_of(model, "k")
 
     def whole(tag: str = "b", **lines: str) -> PutObject:
         return put_object(schema, model(name="k", tag=tag, lines=lines))
@@ -98,7 +98,7 @@ FEW = ("put", "entry", "remove", "delete, put")
 
 def _stores(kind: str) -> dict[str, Store]:
     model, prepared = MODELS[kind], OF[kind].prepared
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     put = put_object(schema, model(name="k", tag="a", lines={"x": "o", "w": "o"}))
     return {
         "live": prepared(schema, (10, put)),
@@ -120,7 +120,7 @@ def readers(model: Any, rules: Any) -> list[Process]:
 
 def repairers(model: Any, rules: Any) -> list[Process]:
     """A repairer of the index that also purges the object's dead marker."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     return [("G", repairer(schema, schema.indexes["by_tag"], rules.repair, purge=place_of(model, "k")), 0)]
 
 
@@ -141,7 +141,7 @@ def maps(
     """A writer beside another of the same object, and one other process or none; see `protocol_maps.maps`."""
     of, module = MODELS[model], OF[model]
     rules = module.SHIPPED if rules is None else rules
-    schema, actions = hb.schema_of(of), actions_of(of)
+    schema, actions = hb.schema.schema_of(of), actions_of(of)
     watch = watch_of(schema)
     for kind, one, two, *readings in itertools.product(stores, mine, theirs, clocks, clocks):
         for other in others(of, rules) if others is not None else (None,):

@@ -52,13 +52,13 @@ MODELS: Mapping[str, Any] = {"tall": Sheet, "wide": Leaf}
 
 def place_of(model: Any, name: str) -> bytes:
     """The row key, or the place key, of an object."""
-    return KeyMapper(hb.schema_of(model)).rows([name])[0]
+    return KeyMapper(hb.schema.schema_of(model)).rows([name])[0]
 
 
 @once
 def actions_of(model: Any) -> Mapping[str, tuple[Action, ...]]:
     """What writers of the object `k` do, and some of its neighbour."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
 
     def whole(name: str = "k", tag: str = "b", **lines: str) -> PutObject:
         return put_object(schema, model(name=name, tag=tag, lines=lines))
@@ -96,11 +96,11 @@ FEW = ("put", "new entry", "remove", "delete", "delete, put")
 
 def object_of(model: Any, name: str = "k") -> PutObject:
     """An object with two entries."""
-    return put_object(hb.schema_of(model), model(name=name, tag="a", note="old", lines={"x": "o", "w": "o"}))
+    return put_object(hb.schema.schema_of(model), model(name=name, tag="a", note="old", lines={"x": "o", "w": "o"}))
 
 
 def _stores(model: Any) -> dict[str, Store]:
-    schema, gone = hb.schema_of(model), DeleteRow(None, place_of(model, "k"))
+    schema, gone = hb.schema.schema_of(model), DeleteRow(None, place_of(model, "k"))
     live = prepared(schema, (10, object_of(model)), (10, object_of(model, "m")))
     dead = prepared(schema, (9, object_of(model)), (10, gone))
     left = dict(dead)  # entries that were planned while the object was there, and that came when it was deleted
@@ -138,7 +138,7 @@ def entry_reader(model: Any, reading: Reading = CAREFUL, page: int = 2) -> Calla
 
     Of a read of a page first comes whether the object is there, then the cells of the row, by the shipped slice of them.
     """
-    schema, place = hb.schema_of(model), place_of(model, "k")
+    schema, place = hb.schema.schema_of(model), place_of(model, "k")
     decoder = RowDecoder(schema, indexed=True, names=frozenset())
 
     def run() -> Steps:
@@ -164,7 +164,7 @@ def entry_reader(model: Any, reading: Reading = CAREFUL, page: int = 2) -> Calla
 @lru_cache(10_000)
 def _page(model: Any, reader: type[EntryReader], cells: tuple[Any, ...], after: str | None, size: int) -> tuple[Any, str | None]:
     """One page of entries from these cells of an object."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     with EmbeddedStore(None) as store:
         store.create_table(schema.table, [Family(b"d")])
         row, prefix = (place_of(model, "k"), b"") if schema.wide is None else schema.wide.form.cut(place_of(model, "k"))
@@ -186,13 +186,13 @@ def careless(reading: Reading) -> Callable[[Any, Rules], list[Process]]:
 
 def repairers(model: Any, rules: Rules) -> list[Process]:
     """A repairer of the index that also purges the object's dead marker."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     return [("G", repairer(schema, schema.indexes["by_tag"], rules, purge=place_of(model, "k")), 0)]
 
 
 def purgers(model: Any, rules: Rules) -> list[Process]:
     """A purge of the object's dead marker alone."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     return [("G", repairer(schema, schema.indexes["by_tag"], rules, purge=place_of(model, "k"), entries=False), 0)]
 
 
@@ -270,7 +270,7 @@ def maps(
         **options: of both.
     """
     of = MODELS[model]
-    schema, actions = hb.schema_of(of), actions_of(of)
+    schema, actions = hb.schema.schema_of(of), actions_of(of)
     watch = watch_of(schema)
     for kind, one, two, *readings in itertools.product(stores, mine, theirs, clocks, clocks):
         for other in others(of, rules) if others is not None else (None,):

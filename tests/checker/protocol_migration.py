@@ -51,26 +51,26 @@ from tests.checker.search import Model
 class Earlier:
     """As it was."""
 
-    a: hb.Key[int] = hb.key(hb.UInt8)
-    b: hb.Key[int] = hb.key(hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    b: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
 
 @hb.model(table="new", family="d", immutable=True, replaces=Earlier)
 class Later:
     """With its key the other way round."""
 
-    b: hb.Key[int] = hb.key(hb.UInt8)
-    a: hb.Key[int] = hb.key(hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    b: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
     by_tag = hb.index("tag")
 
 
-NEW: TableSchema = evolve(hb.schema_of(Later), indexes={})
+NEW: TableSchema = evolve(hb.schema.schema_of(Later), indexes={})
 """Of the new table; its index is looked at apart."""
 
-INDEXED: TableSchema = hb.schema_of(Later)
+INDEXED: TableSchema = hb.schema.schema_of(Later)
 assert INDEXED.replaces is not None
 OLD: TableSchema = INDEXED.replaces
 LAYOUTS: Mapping[str, TableSchema] = {"old": OLD, "new": NEW}

@@ -45,12 +45,12 @@ class Taken:
     """A row of which the tag is indexed; whoever puts it puts the same."""
 
     name: hb.Key[str] = hb.key()
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
     by_tag = hb.index("tag")
 
 
-SCHEMA: TableSchema = hb.schema_of(Taken)
+SCHEMA: TableSchema = hb.schema.schema_of(Taken)
 INDEX: Index = SCHEMA.indexes["by_tag"]
 WRITE = put_object(SCHEMA, Taken(name="k", tag=1))
 (ENTRY,) = WRITE.entries["by_tag"]

@@ -50,8 +50,8 @@ CLOCK, HISTORY, GONE, FLAGGED = ("clock", 0), ("history", 0), ("gone", 0), ("fla
 class Remark:
     """A flag, two columns, and numbers that ascend: the first row has the smallest."""
 
-    page: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    page: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     text: hb.Column[str] = hb.column("t")
     mood: hb.Column[str | None] = hb.column("m", default=None)
 
@@ -60,8 +60,8 @@ class Remark:
 class SaltedRemark:
     """The same, and the rows of a prefix are spread over two buckets."""
 
-    page: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    page: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     text: hb.Column[str] = hb.column("t")
     mood: hb.Column[str | None] = hb.column("m", default=None)
 
@@ -70,8 +70,8 @@ class SaltedRemark:
 class Word:
     """One column, so that a row is one cell."""
 
-    page: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    page: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     text: hb.Column[str] = hb.column("t")
 
 
@@ -192,14 +192,14 @@ SHIPPED = Rules()
 
 @once
 def _writes(model: Any, text: str) -> dict[int, PutObject]:
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     return {number: put_object(schema, model(page=PAGE, number=number, text=text)) for number in range(240, 256)}
 
 
 @once
 def writer(model: Any, process: int, calls: int, atomic: bool, rules: Rules) -> Callable[[], Steps]:
     """A process that prepends rows one after the other."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     prefix = rules.prefix(KeyPrefix.of(schema, {"page": PAGE}))
     reader = RowDecoder.of(schema, False, frozenset())
 
@@ -275,7 +275,7 @@ def deleter(model: Any, number: int) -> Callable[[], Steps]:
     row = hb.row_key(model, page=PAGE, number=number)
 
     def run() -> Steps:
-        yield ("prepend", 0, None, DeleteRows(hb.schema_of(model).table, [Delete(row, families=(b"d",))]))
+        yield ("prepend", 0, None, DeleteRows(hb.schema.schema_of(model).table, [Delete(row, families=(b"d",))]))
         yield ("passes", 1)
 
     return run
@@ -317,7 +317,7 @@ class PrependModel(Model):
         self, model: Any, begin: Sequence[int], programs: Sequence[tuple[int, bool]], *, crashes: int = 0, moves: Sequence[int] = (1,),
         gone: int | None = None, rules: Rules = SHIPPED,
     ) -> None:  # fmt: skip
-        schema = hb.schema_of(model)
+        schema = hb.schema.schema_of(model)
         store: Any = {CLOCK: 5, HISTORY: (), GONE: gone, FLAGGED: int(schema.exists_column is not None)}
         planner = UnindexedRowPlanner.of(schema)
         for write in [_writes(model, "old")[number] for number in begin]:

@@ -397,12 +397,12 @@ class Place:
     by_street = hb.index("street")
 
 
-THING, PLACE = hb.schema_of(Thing), hb.schema_of(Place)
+THING, PLACE = hb.schema.schema_of(Thing), hb.schema.schema_of(Place)
 
 
 def put(obj: Any) -> PutObject:
     """A full write."""
-    return put_object(hb.schema_of(type(obj)), obj)
+    return put_object(hb.schema.schema_of(type(obj)), obj)
 
 
 def change(model: type[Any], name: str, **changes: Any) -> UpdateFields:

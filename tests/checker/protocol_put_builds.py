@@ -66,7 +66,7 @@ class Idle(PlacedRows):
 def putter(kind: str, number: int, name: str, rules: PutRules) -> Callable[[], Steps]:
     """A commit that puts an object with the value 1; see `session.unit_of_work`."""
     model = MODELS[kind]
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     write = put_object(schema, model(name=name, who=ANOTHER, tag=1))
     return lambda: _committed(kind, number, [write], rules, f"put {name}", 0)
 
@@ -79,7 +79,7 @@ def updater(kind: str, number: int, name: str) -> Callable[[], Steps]:
 
 
 def _committed(kind: str, number: int, writes: Sequence[PutObject | UpdateFields], rules: PutRules, name: str, bound: int) -> Steps:
-    schema = hb.schema_of(MODELS[kind])
+    schema = hb.schema.schema_of(MODELS[kind])
     nonces = nonces_of(number)
     placed = PlacedRows() if rules.completes else Idle()
     while True:

@@ -146,7 +146,7 @@ def planner_of(schema: TableSchema, number: int, moving: bool, made: type[Indexe
 
 
 def _mover(kind: str, number: int, rules: Rules) -> RowMover:
-    schema = hb.schema_of(MODELS[kind])
+    schema = hb.schema.schema_of(MODELS[kind])
     reader = RowDecoder.of(schema, bool(schema.indexes) or schema.versioned)
     if not schema.indexes:
         writer = UnindexedRowPlanner(schema, nonces_of(number))
@@ -159,7 +159,7 @@ def _mover(kind: str, number: int, rules: Rules) -> RowMover:
 def mover(kind: str, number: int, new: str, rules: Rules, old: str = "k") -> Callable[[], Steps]:
     """`Session.rekey`."""
     model = MODELS[kind]
-    move = Move(place_of(model, old), place_of(model, new), {"name": new}, one_row=hb.schema_of(model).wide is not None)
+    move = Move(place_of(model, old), place_of(model, new), {"name": new}, one_row=hb.schema.schema_of(model).wide is not None)
 
     def run() -> Steps:
         yield from driven(f"move {number}", rules.around(rekey(_mover(kind, number, rules), move)), 12)
@@ -171,7 +171,7 @@ def mover(kind: str, number: int, new: str, rules: Rules, old: str = "k") -> Cal
 def writer(kind: str, number: int, call: str, name: str, rules: Rules) -> Callable[[], Steps]:
     """Another program: `tag`, `delete`, `insert` or `take` (an insert with the value of the object that moves)."""
     model = MODELS[kind]
-    schema, row = hb.schema_of(model), place_of(model, name)
+    schema, row = hb.schema.schema_of(model), place_of(model, name)
 
     def protocol() -> Protocol[Any]:
         planner = planner_of(schema, number, not rules.frozen, rules.planner) if schema.indexes else None
@@ -206,7 +206,7 @@ def change(kind: str) -> Callable[[], Steps]:
 
     def run() -> Steps:
         row = place_of(model, "k")
-        yield Told(("moving", CheckAndMutate(hb.schema_of(model).table, row, b"d:w", b"\x01", [Put(row, {b"d:t": b"\x05"})])))
+        yield Told(("moving", CheckAndMutate(hb.schema.schema_of(model).table, row, b"d:w", b"\x01", [Put(row, {b"d:t": b"\x05"})])))
 
     return run
 
@@ -215,7 +215,7 @@ def change(kind: str) -> Callable[[], Steps]:
 def reader(kind: str, new: str, rules: Rules) -> Callable[[], Steps]:
     """Looks under the old key, and then under the new one."""
     model = MODELS[kind]
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     decoder = RowDecoder.of(schema, bool(schema.indexes) or schema.versioned)
 
     def run() -> Steps:
@@ -233,7 +233,7 @@ def reader(kind: str, new: str, rules: Rules) -> Callable[[], Steps]:
 def query(kind: str, new: str) -> Callable[[], Steps]:
     """A query that the index covers: the entry of the old row, and then that of the new one, which comes after it in the index."""
     model = MODELS[kind]
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     index, keys = schema.indexes["by_tag"], KeyMapper(schema)
     held = fields_held(schema, index)
     rows = RowDecoder(schema, True, held | index.reads)
@@ -259,7 +259,7 @@ def query(kind: str, new: str) -> Callable[[], Steps]:
 def beginning(kind: str) -> dict[Any, Any]:
     """A store with the one object."""
     model = MODELS[kind]
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     store: dict[Any, Any] = {SERVER: 10}
     write = put_object(schema, model(name="k", who=THE, tag=1), END // 2 if kind in LIVES else None)
     if schema.versioned:
@@ -294,7 +294,7 @@ def marked(kind: str) -> dict[Any, Any]:
 
 def repaired(kind: str) -> dict[Any, Any]:
     """The same, and a repair has verified the entries of the marked row."""
-    store, schema = marked(kind), hb.schema_of(MODELS[kind])
+    store, schema = marked(kind), hb.schema.schema_of(MODELS[kind])
     planner, row = planner_of(schema, 91, moving=True), place_of(MODELS[kind], "k")
     cells = mc.apply_op(store, Told(("moving", GetRows(schema.table, (row,), ()))))
     puts = [(table, verification(schema, put)) for table, put in planner.current_entries(planner.old(row_of(row, cells)))]
@@ -324,7 +324,7 @@ def moves(
 ) -> Iterator[tuple[str, RekeyModel]]:
     """Moves of one object beside other writers and a reader."""
     for kind, others, ways in itertools.product(kinds, beside, also):
-        if hb.schema_of(MODELS[kind]).immutable and others.startswith("an update"):
+        if hb.schema.schema_of(MODELS[kind]).immutable and others.startswith("an update"):
             continue
         store = beginning(kind)
         if ways == "twice" and not others.startswith("an insert"):

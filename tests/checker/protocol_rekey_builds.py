@@ -135,7 +135,7 @@ def _each(operation: Change) -> Iterator[Any]:
 
 
 def _mover(kind: str, number: int, binding: int, nonces: Callable[[], bytes], marks: Callable[[], bytes]) -> IndexedMover[Any]:
-    schema = hb.schema_of(MODELS[kind])
+    schema = hb.schema.schema_of(MODELS[kind])
     planner = evolve(planner_of(schema, number, moving=True), nonce=nonces, indexes=tuple(schema.indexes.values()) if binding else ())
     made = VersionedMover if schema.versioned else IndexedMover
     return made(RowDecoder.of(schema, True), planner, nonce=marks)
@@ -145,7 +145,7 @@ def _mover(kind: str, number: int, binding: int, nonces: Callable[[], bytes], ma
 def mover(kind: str, number: int, rules: BuildRules) -> Callable[[], Steps]:
     """`Session.rekey`, started again when the registry has changed."""
     model = MODELS[kind]
-    move = Move(place_of(model, "k"), place_of(model, "m"), {"name": "m"}, one_row=hb.schema_of(model).wide is not None)
+    move = Move(place_of(model, "k"), place_of(model, "m"), {"name": "m"}, one_row=hb.schema.schema_of(model).wide is not None)
 
     def run() -> Steps:
         nonces, marks, progress = nonces_of(number), nonces_of(number + 50), Progress()
@@ -169,7 +169,7 @@ def mover(kind: str, number: int, rules: BuildRules) -> Callable[[], Steps]:
 def builder(kind: str, names: str = "km") -> Callable[[], Steps]:
     """The build: the registry changes, writers of the earlier state are waited for, and the rows are read one after the other."""
     model = MODELS[kind]
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     (index,) = schema.indexes.values()
 
     def run() -> Steps:
@@ -224,7 +224,7 @@ def moves(
 ) -> Iterator[tuple[str, RekeyModel]]:
     """A move, or `twice` the same one, and a build of the index that may begin between any two of its calls."""
     for kind, others in itertools.product(kinds, beside):
-        schema = hb.schema_of(MODELS[kind])
+        schema = hb.schema.schema_of(MODELS[kind])
         tables = {index.table for index in schema.indexes.values()}
         store = {key: value for key, value in beginning(kind).items() if key[0] not in tables}
         running: list[Any] = [(f"W{n}", mover(kind, n, rules), 12) for n in range(1, 3 if twice else 2)]

@@ -48,7 +48,7 @@ UNDRAWN = "a delete"
 def inserter(kind: str, number: int, rules: Rules, repeat: int | None = None) -> Callable[[], Steps]:
     """`Session.insert` of the object that moves; the call `repeat` gets no answer and is therefore carried out twice."""
     model = MODELS[kind]
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
 
     def protocol() -> Protocol[Any]:
         write = put_object(schema, model(name="k", who=THE, tag=1))

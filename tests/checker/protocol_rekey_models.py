@@ -13,8 +13,8 @@ class Bare:
     """No index."""
 
     name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
 
 @hb.model(table="moved_indexed", family="d")
@@ -22,8 +22,8 @@ class Indexed:
     """One index; the last write wins."""
 
     name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
     by_tag = hb.index("tag")
 
@@ -33,8 +33,8 @@ class Expiring:
     """One index; the last write wins, and the row has a TTL."""
 
     name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
     by_tag = hb.index("tag")
 
@@ -44,8 +44,8 @@ class WideExpiring:
     """Objects of one row that have a TTL; the last write wins."""
 
     name: hb.Key[str] = hb.key(in_qualifier=True)
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
     by_tag = hb.index("tag")
 
@@ -55,8 +55,8 @@ class Fact:
     """One index of rows that never change."""
 
     name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
     by_tag = hb.index("tag")
 
@@ -66,8 +66,8 @@ class Versioned:
     """One index, and a version."""
 
     name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
     version: hb.Column[int] = hb.version()
 
     by_tag = hb.index("tag")
@@ -78,8 +78,8 @@ class Unique:
     """One unique index."""
 
     name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
     version: hb.Column[int] = hb.version()
 
     by_tag = hb.index("tag", unique=True)
@@ -90,8 +90,8 @@ class Wide:
     """Objects of one row; the last write wins."""
 
     name: hb.Key[str] = hb.key(in_qualifier=True)
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
     by_tag = hb.index("tag")
 
@@ -101,8 +101,8 @@ class WideBare:
     """Objects of one row without an index."""
 
     name: hb.Key[str] = hb.key(in_qualifier=True)
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
 
 @hb.model(table="moved_wide_versioned", family="d", row=b"r")
@@ -110,8 +110,8 @@ class WideVersioned:
     """Objects of one row that has a version."""
 
     name: hb.Key[str] = hb.key(in_qualifier=True)
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
     version: hb.Column[int] = hb.version()
 
     by_tag = hb.index("tag")
@@ -122,8 +122,8 @@ class Covered:
     """A covering index, and a version."""
 
     name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
     version: hb.Column[int] = hb.version()
 
     by_tag = hb.index("tag", covers=("who",))
@@ -134,8 +134,8 @@ class CoveredFact:
     """A covering index of rows that never change."""
 
     name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
     by_tag = hb.index("tag", covers=("who",))
 
@@ -145,8 +145,8 @@ class WideCovered:
     """Objects of one row that has a version, and a covering index."""
 
     name: hb.Key[str] = hb.key(in_qualifier=True)
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+    who: hb.Column[int] = hb.column("w", hb.codecs.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
     version: hb.Column[int] = hb.version()
 
     by_tag = hb.index("tag", covers=("who",))

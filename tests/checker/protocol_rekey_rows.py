@@ -27,7 +27,7 @@ def row_of(row: bytes, cells: Any) -> Any:
 
 
 def place_of(model: type[Any], name: str) -> bytes:
-    return KeyMapper(hb.schema_of(model)).rows((name,))[0]
+    return KeyMapper(hb.schema.schema_of(model)).rows((name,))[0]
 
 
 def cells_of(store: Any, table: str, row: bytes, columns: Sequence[bytes] = ()) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ class Watch:
     @property
     def schema(self) -> TableSchema:
         """Of the model."""
-        return hb.schema_of(MODELS[self.kind])
+        return hb.schema.schema_of(MODELS[self.kind])
 
     def rows(self, store: Any) -> dict[str, dict[str, Any]]:
         """The live rows, decoded."""

@@ -43,8 +43,8 @@ from tests.checker.protocol_rekey import _single
 class Earlier:
     """As it was."""
 
-    a: hb.Key[int] = hb.key(hb.UInt8)
-    b: hb.Key[int] = hb.key(hb.UInt8)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    b: hb.Key[int] = hb.key(hb.codecs.UInt8)
     log: hb.Column[str] = hb.column("l")
     version: hb.Column[int] = hb.version()
 
@@ -55,15 +55,15 @@ class Earlier:
 class Later:
     """With its key the other way round."""
 
-    b: hb.Key[int] = hb.key(hb.UInt8)
-    a: hb.Key[int] = hb.key(hb.UInt8)
+    b: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
     log: hb.Column[str] = hb.column("l")
     version: hb.Column[int] = hb.version()
 
     by_log = hb.index("log")
 
 
-INDEXED_NEW: TableSchema = hb.schema_of(Later)
+INDEXED_NEW: TableSchema = hb.schema.schema_of(Later)
 assert INDEXED_NEW.replaces is not None
 INDEXED_OLD: TableSchema = INDEXED_NEW.replaces
 BARE: Mapping[str, TableSchema] = {"old": evolve(INDEXED_OLD, indexes={}), "new": evolve(INDEXED_NEW, indexes={})}

@@ -50,12 +50,12 @@ BARE = "without an index"
 
 
 def _place(model: Any, name: str) -> bytes:
-    return KeyMapper(hb.schema_of(model)).rows([name])[0]
+    return KeyMapper(hb.schema.schema_of(model)).rows([name])[0]
 
 
 def actions_of(model: Any) -> dict[str, tuple[Action, ...]]:
     """What writers of the objects `k` and `m` do; those `at 10` hold an object of version 10, which a live one has."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
 
     def put(name: str, version: int = 0, **values: Any) -> PutObject:
         return evolve(put_object(schema, model(name=name, **values)), version=version)
@@ -105,7 +105,7 @@ LATE = evolve(SHIPPED, repair=Around(grace="clock"))
 
 
 def _stores(model: Any) -> dict[str, Store]:
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     k, m = (put_object(schema, model(name=name, tag="a", note="old")) for name in "km")
     return {
         "live": prepared(schema, (10, k), (10, m)),
@@ -116,7 +116,7 @@ def _stores(model: Any) -> dict[str, Store]:
 
 
 STORES = {name: _stores(model) for name, model in MODELS.items()}
-PART = hb.schema_of(Part)
+PART = hb.schema.schema_of(Part)
 INDEX = PART.indexes["by_tag"]
 KEY = _place(Part, "k")
 
@@ -170,7 +170,7 @@ def shared(
         first: options of the first writer.
         **options: of both.
     """
-    schema, actions = hb.schema_of(MODELS[model]), ACTIONS[model]
+    schema, actions = hb.schema.schema_of(MODELS[model]), ACTIONS[model]
     watch = watch_of(schema)
     for kind, one, two, *readings in itertools.product(stores, mine, theirs, clocks, clocks):
         for other in others(rules) if others is not None else (None,):

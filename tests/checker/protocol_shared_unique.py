@@ -34,7 +34,7 @@ class Badge:
     by_tag = hb.index("tag", unique=True)
 
 
-BADGE = hb.schema_of(Badge)
+BADGE = hb.schema.schema_of(Badge)
 INDEX = BADGE.indexes["by_tag"]
 
 

@@ -159,13 +159,13 @@ Call = RowWrite | Insert | Read | Glance | Increase
 
 def absent_cells(model: Any) -> bool:
     """Whether the None of some column is the absence of its cell."""
-    return any(f.null == "delete" for f in hb.schema_of(model).columns)
+    return any(f.null == "delete" for f in hb.schema.schema_of(model).columns)
 
 
 @once
 def calls_of(model: Any) -> Mapping[str, Call]:
     """What the processes do, by name."""
-    schema, key = hb.schema_of(model), {"name": "k"}
+    schema, key = hb.schema.schema_of(model), {"name": "k"}
     row = hb.row_key(model, **key)
 
     def whole(ttl: int | None = None, **values: Any) -> PutObject:
@@ -332,7 +332,7 @@ def caller(
     model: Any, number: int, calls: Sequence[Call], can: Capabilities, rules: Rules, rows: RowState = "unindexed"
 ) -> Callable[[], Steps]:
     """A process that makes calls one after the other, by what it knows of the table."""
-    binding = Binding(hb.schema_of(model), (), (), (), rows)
+    binding = Binding(hb.schema.schema_of(model), (), (), (), rows)
 
     def run() -> Steps:
         drawn = itertools.count()
@@ -364,7 +364,7 @@ def _protocol(binding: Binding, call: Call, can: Capabilities, rules: Rules, dra
 @once
 def adopter(model: Any, rules: Rules) -> Callable[[], Steps]:
     """A build that makes the row an indexed one, without any index."""
-    indexer = rules.indexer(hb.schema_of(model), (), adopting=True)
+    indexer = rules.indexer(hb.schema.schema_of(model), (), adopting=True)
 
     def run() -> Steps:
         cells = yield ("unindexed", None, GetRows(indexer.schema.table, [b"k"], tuple(indexer.columns)))
@@ -580,7 +580,7 @@ def _expires(call: Call) -> bool:
 
 
 def _values(write: PutObject) -> Any:
-    values = {name: getattr(write.subject, name) for name in hb.schema_of(type(write.subject)).by_name}
+    values = {name: getattr(write.subject, name) for name in hb.schema.schema_of(type(write.subject)).by_name}
     return tuple(sorted(values.items())), write.ttl is not None
 
 
@@ -666,8 +666,8 @@ class RowModel(Model):
         rows = rows or ["unindexed"] * len(programs)
         known = calls_of(model)
         self._model, self._whole, self._presence, self._exact = model, can.check_and_mutate, presence, exact
-        self._readers = [rules.reader(Binding(hb.schema_of(model), (), (), (), state)) for state in dict.fromkeys(rows)]
-        self._adopted = Binding(hb.schema_of(model), (), (), (), "indexed").reader if adopt else None
+        self._readers = [rules.reader(Binding(hb.schema.schema_of(model), (), (), (), state)) for state in dict.fromkeys(rows)]
+        self._adopted = Binding(hb.schema.schema_of(model), (), (), (), "indexed").reader if adopt else None
         self._calls = {10 * n + at: known[name] for n, names in enumerate(programs, 1) for at, name in enumerate(names)}
         self._drawn = frozenset(number for number in self._calls if rows[number // 10 - 1] not in AT_SERVER_TIME)
         self._first, self._explained = "absent", {}

@@ -39,7 +39,7 @@ class Member:
     by_tag = hb.index("tag", unique=True)
 
 
-MEMBER = hb.schema_of(Member)
+MEMBER = hb.schema.schema_of(Member)
 INDEX = MEMBER.indexes["by_tag"]
 
 

@@ -37,7 +37,7 @@ class Holder:
     by_note = hb.index("note", covers=("tag",))
 
 
-HOLDER = hb.schema_of(Holder)
+HOLDER = hb.schema.schema_of(Holder)
 WHOLE = frozenset(("name", "tag", "note", "version"))
 
 

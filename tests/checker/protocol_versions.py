@@ -413,7 +413,7 @@ MODELS: Mapping[str, Any] = {"indexed": Account, "without an index": Slip}
 
 def actions_of(model: Any) -> dict[str, tuple[Action, ...]]:
     """What writers of the row `k` do; those `at 10` hold an object of version 10, which a live row has."""
-    schema, row = hb.schema_of(model), hb.row_key(model, name="k")
+    schema, row = hb.schema.schema_of(model), hb.row_key(model, name="k")
 
     def put(version: int = 0, **values: Any) -> PutObject:
         return evolve(put_object(schema, model(name="k", **values)), version=version)
@@ -446,17 +446,17 @@ def actions_of(model: Any) -> dict[str, tuple[Action, ...]]:
 ACTIONS = {name: actions_of(model) for name, model in MODELS.items()}
 STORES: Mapping[str, Mapping[str, Store]] = {
     name: {
-        "live": prepared(hb.schema_of(model), (10, put_object(hb.schema_of(model), model(name="k", tag="a", note="old")))),
+        "live": prepared(hb.schema.schema_of(model), (10, put_object(hb.schema.schema_of(model), model(name="k", tag="a", note="old")))),
         "dead": prepared(
-            hb.schema_of(model),
-            (9, put_object(hb.schema_of(model), model(name="k", tag="a", note="old"))),
+            hb.schema.schema_of(model),
+            (9, put_object(hb.schema.schema_of(model), model(name="k", tag="a", note="old"))),
             (10, DeleteRow(None, hb.row_key(model, name="k"))),
         ),
         "absent": {},
     }
     for name, model in MODELS.items()
 }
-ACCOUNT, KEY = hb.schema_of(Account), hb.row_key(Account, name="k")
+ACCOUNT, KEY = hb.schema.schema_of(Account), hb.row_key(Account, name="k")
 INDEX = ACCOUNT.indexes["by_tag"]
 
 
@@ -495,7 +495,7 @@ def two(
     **options: Any,
 ) -> Iterator[Configuration]:
     """Two writers (or `count`) of one row, each pair of actions and clocks, and one other process or none."""
-    schema, actions = hb.schema_of(MODELS[model]), ACTIONS[model]
+    schema, actions = hb.schema.schema_of(MODELS[model]), ACTIONS[model]
     watch = watch_of(schema)
     chosen_of = list(combinations(tuple(actions) if names is None else names, clocks, count, ordered=ordered))
     for kind, (chosen, readings) in itertools.product(stores, chosen_of):

@@ -35,7 +35,7 @@ class Piece:
     by_tag = hb.index("tag", covers=("extra",))
 
 
-PIECE = hb.schema_of(Piece)
+PIECE = hb.schema.schema_of(Piece)
 INDEX = PIECE.indexes["by_tag"]
 WIDE_ROWS = PIECE.wide_rows
 assert WIDE_ROWS is not None

@@ -13,7 +13,9 @@ from hbmodel.encoding.codecs.text import PaddedBytes
 from tests.support.strategies import KEY_CODECS
 
 
-@pytest.mark.parametrize("codec", [*KEY_CODECS, hb.Json(list[int]), hb.MsgPack(dict[str, int]), hb.dictionary("d", hb.UInt16)], ids=repr)
+@pytest.mark.parametrize(
+    "codec", [*KEY_CODECS, hb.Json(list[int]), hb.codecs.MsgPack(dict[str, int]), hb.ids.dictionary("d", hb.codecs.UInt16)], ids=repr
+)
 def test_a_codec_is_known_by_its_description(codec: Any) -> None:
     spec = json.loads(json.dumps(codec.spec))
     made = codec_of(spec)

@@ -11,7 +11,7 @@ import attrs
 import hbmodel as hb
 from tests.project.test_flights import flights
 
-TIMES = hb.IndexTimes(lease=1, longest_call=5, clock_bound=0.5, grace=15)
+TIMES = hb.indexes.IndexTimes(lease=1, longest_call=5, clock_bound=0.5, grace=15)
 BATCH = 500
 
 SALT = hb.HashSalt(4, by=("carrier",))
@@ -23,10 +23,10 @@ class Unindexed:
 
     carrier: hb.Key[str] = hb.key(hb.Text(2))
     departs: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     origin: hb.Key[str] = hb.key(hb.Text(3))
     plane: hb.Column[str | None] = hb.column("p", default=None)
-    delay: hb.Column[int | None] = hb.column("l", hb.Int16, default=None)
+    delay: hb.Column[int | None] = hb.column("l", hb.codecs.Int16, default=None)
 
 
 @hb.model(table="charted", family="f", salt=SALT)
@@ -35,10 +35,10 @@ class Indexed:
 
     carrier: hb.Key[str] = hb.key(hb.Text(2))
     departs: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     origin: hb.Key[str] = hb.key(hb.Text(3))
     plane: hb.Column[str | None] = hb.column("p", default=None)
-    delay: hb.Column[int | None] = hb.column("l", hb.Int16, default=None)
+    delay: hb.Column[int | None] = hb.column("l", hb.codecs.Int16, default=None)
 
     by_plane = hb.index("plane", "departs")
 
@@ -53,12 +53,12 @@ def build(url: str, journal: str) -> None:
     """Builds the index to its end; a line of the journal for each call that puts entries, with how many."""
     with open(journal, "a", buffering=1, encoding="ascii") as file:
 
-        def note(call: hb.Call) -> None:
+        def note(call: hb.store.Call) -> None:
             if call.operation == "put" and call.table.endswith(".by_plane"):
                 file.write(f"{call.rows}\n")
 
         with hb.connect(url, on_call=note) as store:
-            hb.build_index(store, Indexed, "by_plane", times=TIMES, batch_size=BATCH, claim_life=5)
+            hb.indexes.build_index(store, Indexed, "by_plane", times=TIMES, batch_size=BATCH, claim_life=5)
 
 
 if __name__ == "__main__":

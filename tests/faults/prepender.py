@@ -13,7 +13,7 @@ class Entry:
 
     stack: hb.Key[str] = hb.key(hb.Text(4))
     number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
-    program: hb.Column[int] = hb.column("p", hb.UInt8)
+    program: hb.Column[int] = hb.column("p", hb.codecs.UInt8)
     call: hb.Column[int] = hb.column("c", hb.UInt32)
 
 

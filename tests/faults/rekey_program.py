@@ -17,8 +17,8 @@ PLACES = 3
 class Shelved:
     """The last write wins; a counter and an index."""
 
-    number: hb.Key[int] = hb.key(hb.UInt8)
-    shelf: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    shelf: hb.Key[int] = hb.key(hb.codecs.UInt8)
     title: hb.Column[str] = hb.column("t")
     views: hb.Column[int] = hb.counter("v")
 
@@ -29,8 +29,8 @@ class Shelved:
 class ShelvedOnce:
     """Versioned, with a value that stands once only."""
 
-    number: hb.Key[int] = hb.key(hb.UInt8)
-    shelf: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    shelf: hb.Key[int] = hb.key(hb.codecs.UInt8)
     title: hb.Column[str] = hb.column("t")
     version: hb.Column[int] = hb.version()
 
@@ -41,8 +41,8 @@ class ShelvedOnce:
 class ShelvedTogether:
     """All shelves in one row."""
 
-    number: hb.Key[int] = hb.key(hb.UInt8)
-    shelf: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    shelf: hb.Key[int] = hb.key(hb.codecs.UInt8, in_qualifier=True)
     title: hb.Column[str] = hb.column("t")
 
     by_title = hb.index("title")
@@ -52,8 +52,8 @@ class ShelvedTogether:
 class ShelvedBare:
     """No index."""
 
-    number: hb.Key[int] = hb.key(hb.UInt8)
-    shelf: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    shelf: hb.Key[int] = hb.key(hb.codecs.UInt8)
     size: hb.Column[int] = hb.column("s")
 
 

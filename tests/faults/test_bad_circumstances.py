@@ -75,7 +75,7 @@ def test_a_closed_session_says_so(name: str) -> None:
         session.add(order(1))
         session.close()
         session.close()
-        with pytest.raises(hb.SessionClosed):
+        with pytest.raises(hb.errors.SessionClosed):
             CALLS[name](session)
         assert rows_of(store.inner, "orders") == {}
 
@@ -105,7 +105,7 @@ def test_a_session_used_by_two_threads_at_once_says_so() -> None:
         try:
             assert store.reached.wait(60)
             for name, call in {**CALLS, "close": hb.Session.close}.items():
-                with pytest.raises(hb.SessionThreadError, match="Another thread is using this session"):
+                with pytest.raises(hb.errors.SessionThreadError, match="Another thread is using this session"):
                     call(session)
                 assert not session.closed, name
         finally:
@@ -152,14 +152,14 @@ def test_a_clock_that_is_off_beyond_the_bound_refuses_writes_of_indexed_rows(bed
     session.add(order(2))
     session.update(order(1), state="paid")
     session.delete(order(1))
-    with pytest.raises(hb.ClockError) as caught:
+    with pytest.raises(hb.errors.ClockError) as caught:
         session.commit()
     assert abs(caught.value.offset - ahead) < 5_000
     assert caught.value.bound == CLOCK_BOUND
     if bed.atomic:
-        with pytest.raises(hb.ClockError):
+        with pytest.raises(hb.errors.ClockError):
             session.insert(order(3))
-    with pytest.raises(hb.ClockError):
+    with pytest.raises(hb.errors.ClockError):
         session.bulk_add([order(4)])
     assert [o.state for o in session.query(Order).allow_full_scan()] == ["new"]
     assert len(rows_of(bed.store, "orders.by_state")) == len(rows_of(bed.store, "orders")) == 1
@@ -219,7 +219,7 @@ def test_a_cell_from_the_future_is_named_and_stops_only_its_row(bed: Bed) -> Non
         with pytest.raises(hb.PartialWrite) as caught:
             session.commit()
         (failure,) = caught.value.failures
-        assert isinstance(failure.error, hb.ClockError)
+        assert isinstance(failure.error, hb.errors.ClockError)
         assert (failure.key, failure.error.key, failure.error.newest) == (b"zoe", b"zoe", future)
         assert [outcome.key for outcome in caught.value.applied] == [b"bob"]
     assert [p.name for p in session.query(Person).where(Person.city == "Oslo")] == ["zoe"]
@@ -257,7 +257,7 @@ def test_a_store_that_is_closed_says_so() -> None:
     session = hb.Session(store)
     session.add(order(1))
     store.close()
-    with pytest.raises(hb.StoreClosed):
+    with pytest.raises(hb.errors.StoreClosed):
         session.commit()
 
 
@@ -277,7 +277,7 @@ def test_tables_that_are_not_there_are_named(bed: Bed) -> None:
         lambda: session.query(Lost).allow_full_scan().count(),
         lambda: session.bulk_add([Lost(name="a", text="b")]),
     ):
-        with pytest.raises(hb.TableNotFound) as caught:
+        with pytest.raises(hb.errors.TableNotFound) as caught:
             call()
         assert caught.value.table == "nowhere"
 
@@ -289,7 +289,7 @@ def test_an_index_table_that_is_not_there_is_named_and_no_row_is_written() -> No
         session.add(order(1))
         with pytest.raises(hb.PartialWrite, match="The commit stopped partway") as caught:
             session.commit()
-        assert isinstance(caught.value.__cause__, hb.TableNotFound)
+        assert isinstance(caught.value.__cause__, hb.errors.TableNotFound)
         assert caught.value.__cause__.table == "orders.by_amount"
         assert len(caught.value.pending) == 1
         assert rows_of(store, "orders") == {}
@@ -322,15 +322,17 @@ def test_families_that_are_not_there_are_named(bed: Bed) -> None:
     session.add(Half(name="a", text="b"))
     session.commit()
     for model, family in ((Whole, "x"), (Elsewhere, "z")):
-        with pytest.raises(hb.FamilyNotFound) as caught:
+        with pytest.raises(hb.errors.FamilyNotFound) as caught:
             hb.create_tables(bed.store, model)
         assert (caught.value.table, caught.value.family) == ("halves", family)
         session.add(model(name="c", text="d"))
         with pytest.raises(hb.HbmodelError) as commit:
             session.commit()
-        assert isinstance(commit.value if isinstance(commit.value, hb.FamilyNotFound) else commit.value.__cause__, hb.FamilyNotFound)
+        assert isinstance(
+            commit.value if isinstance(commit.value, hb.errors.FamilyNotFound) else commit.value.__cause__, hb.errors.FamilyNotFound
+        )
         session.discard()
         for read in (lambda model=model: session.get(model, name="a"), lambda model=model: session.query(model).allow_full_scan().all()):
-            with pytest.raises(hb.FamilyNotFound):
+            with pytest.raises(hb.errors.FamilyNotFound):
                 read()
     assert list(rows_of(bed.store, "halves")) == [b"a"]

@@ -186,17 +186,17 @@ def test_junk_is_either_stored_or_refused_with_an_error_of_the_tree(field: str, 
 
 def test_names_that_a_model_does_not_have(bed: Bed) -> None:
     session = bed.use(Order, Sample)
-    with pytest.raises(hb.UnknownField) as unknown:
+    with pytest.raises(hb.errors.UnknownField) as unknown:
         session.get(Order, **KEY, colour="red")
     assert unknown.value.field == "colour"
-    with pytest.raises(hb.IncompleteKey, match=r"Give every field of the row key\.") as incomplete:
+    with pytest.raises(hb.errors.IncompleteKey, match=r"Give every field of the row key\.") as incomplete:
         session.get(Order, customer=1)
     assert incomplete.value.missing == ["at", "number"]
-    with pytest.raises(hb.IncompleteKey):
+    with pytest.raises(hb.errors.IncompleteKey):
         session.delete_key(Order, number=1)
     with pytest.raises(hb.HbmodelError):
         session.get_many(Order, [(1, day(1))])
-    with pytest.raises(hb.UnknownField):
+    with pytest.raises(hb.errors.UnknownField):
         session.update(order(1), colour="red")
     with pytest.raises(hb.SessionError, match="A key field cannot be updated") as key_field:
         session.update(order(1), number=2)
@@ -209,11 +209,11 @@ def test_names_that_a_model_does_not_have(bed: Bed) -> None:
     with pytest.raises(hb.SessionError, match=r"hb\.counter"):
         session.increment(order(1), Order.number)
     for counter_of in (Sample.seen, "views", 5):
-        with pytest.raises(hb.UnknownField, match=r"increment\(\) takes a counter as an attribute of the model"):
+        with pytest.raises(hb.errors.UnknownField, match=r"increment\(\) takes a counter as an attribute of the model"):
             session.increment(order(1), counter_of)  # type: ignore[arg-type]
-    with pytest.raises(hb.UnknownField):
+    with pytest.raises(hb.errors.UnknownField):
         session.query(Order).where(Sample.level == 1)
-    with pytest.raises(hb.UnknownIndex) as index:
+    with pytest.raises(hb.errors.UnknownIndex) as index:
         session.query(Order).use_index("by_colour")
     assert index.value.known == ["by_amount", "by_state"]
     assert session.commit() == []
@@ -268,27 +268,27 @@ def test_row_keys_and_entries_of_impossible_length(bed: Bed) -> None:
             lambda name=name: session.delete_key(Flagged, name=name),
             lambda name=name: session.update(Flagged(name=name), text="t"),
         ):
-            with pytest.raises(hb.KeyTooLong) as caught:
+            with pytest.raises(hb.errors.KeyTooLong) as caught:
                 call()
             assert caught.value.table == "flagged"
     session.add(Flagged(name="n" * 32_767))
     session.commit()
     assert session.get(Flagged, name="n" * 32_767) is not None
     assert session.query(Flagged).where(Flagged.name == "n" * 32_768).all() == []
-    with pytest.raises(hb.KeyTooLong) as index:
+    with pytest.raises(hb.errors.KeyTooLong) as index:
         session.add(order(1, "s" * 32_767))
     assert (index.value.index, index.value.table) == ("by_state", "orders.by_state")
     longest = "s" * (32_767 - 2 - 8 - 2 - 4)  # beside its terminator, the moment, the customer and the number
     session.add(order(1, longest))
     session.commit()
     assert [o.number for o in session.query(Order).where(Order.state == longest)] == [1]
-    with pytest.raises(hb.KeyTooLong):
+    with pytest.raises(hb.errors.KeyTooLong):
         session.add(order(1, longest + "s"))
     # Only the commit knows the rest of the entry: the row is refused then, whole.
     session.add(Person(name="ann", street="s" * 20_000))
     session.commit()
     session.update(Person(name="ann"), city="c" * 20_000)
-    with pytest.raises(hb.KeyTooLong) as late:
+    with pytest.raises(hb.errors.KeyTooLong) as late:
         session.commit()
     assert late.value.index == "by_place"
     assert session.get(Person, name="ann") == Person(name="ann", street="s" * 20_000)

@@ -116,7 +116,7 @@ def test_a_failure_at_any_call_and_another_commit(name: str, limited: bool, capl
             elif failing.calls[at].table != "hbmodel":  # the server's clock was asked once more
                 # Only index entries may be left to verify or delete once everything is acknowledged.
                 assert failing.calls[at].name in {"put", "delete"}
-                assert failing.calls[at].table in {index.table for index in hb.schema_of(scenario.model).indexes.values()}
+                assert failing.calls[at].table in {index.table for index in hb.schema.schema_of(scenario.model).indexes.values()}
                 assert "could not be brought up to date" in caplog.text
             check_queries(store, scenario.model)
             if outcomes is None:
@@ -132,7 +132,7 @@ def test_a_failure_at_any_call_and_another_commit(name: str, limited: bool, capl
 
 def check_applied(store: hb.Store, scenario: Scenario, error: hb.PartialWrite) -> None:
     """What is told to be applied is: its row carries the cells of that write."""
-    found = cells_of(store, hb.schema_of(scenario.model).table)
+    found = cells_of(store, hb.schema.schema_of(scenario.model).table)
     live = {row for row, cells in found.items() if hb.decode(scenario.model, _row(store, scenario, row)) is not None}
     last = {outcome.key: outcome.action for outcome in error.applied}
     pending_rows = {_row_key(scenario, subject) for subject in error.pending}
@@ -142,12 +142,12 @@ def check_applied(store: hb.Store, scenario: Scenario, error: hb.PartialWrite) -
 
 
 def _row(store: hb.Store, scenario: Scenario, row: bytes) -> Any:
-    (found,) = store.get(hb.schema_of(scenario.model).table, [row])
+    (found,) = store.get(hb.schema.schema_of(scenario.model).table, [row])
     return found
 
 
 def _row_key(scenario: Scenario, subject: Any) -> bytes | None:
-    schema = hb.schema_of(scenario.model)
+    schema = hb.schema.schema_of(scenario.model)
     if schema.salt.random:
         return None
     key = subject if isinstance(subject, dict) else {name: getattr(subject, name) for name in schema.layout.names}

@@ -146,7 +146,7 @@ def test_an_index_over_all_flights_is_built_while_programs_write(kind: str, requ
                 assert [builder.wait() for builder in running] == [0, 0]
         assert [writer.error for writer in writers] == [None] * WRITERS
         written = sum(writer.written for writer in writers)
-        report = hb.verify_index(store, Indexed, "by_plane", times=TIMES)
+        report = hb.indexes.verify_index(store, Indexed, "by_plane", times=TIMES)
         print(f"{kills} builders killed, {written} writes, {entries_put(tmp_path)} entries put by builders; {report}")
         assert report.missing == 0
         assert report.sound

@@ -22,7 +22,7 @@ from tests.support.examples import examples
 from tests.support.models import Person
 from tests.support.scenarios import check_exact, check_queries, objects
 
-SCHEMA = hb.schema_of(Person)
+SCHEMA = hb.schema.schema_of(Person)
 CITIES = (None, "Oslo", "Rome")
 STREETS = (None, "A", "B")
 

@@ -69,7 +69,7 @@ def test_programs_are_killed_while_they_give_ids(url: str, seconds: float, tmp_p
         ids = dict(used)
         assert len(ids) == len(used), "a name has two ids"
         assert len(set(ids.values())) == len(ids), "an id has two names"
-        names = hb.Names(store)
+        names = hb.ids.Names(store)
         assert names.find(WORDS, ids) == ids
         assert [names.name_of(WORDS, number) for number in ids.values()] == list(ids)
         print(f"{kills} kills, {len(ids)} names, greatest id {max(ids.values())}, {len(taken)} ids of the sequence up to {max(taken)}")

@@ -32,11 +32,11 @@ class Flown:
 
     carrier: hb.Key[str] = hb.key(hb.Text(2))
     departs: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     origin: hb.Key[str] = hb.key(hb.Text(3))
     destination: hb.Column[str] = hb.column("to", hb.Text(3))
     plane: hb.Column[str | None] = hb.column("p", default=None)
-    delay: hb.Column[int | None] = hb.column("l", hb.Int16, default=None)
+    delay: hb.Column[int | None] = hb.column("l", hb.codecs.Int16, default=None)
 
 
 def flown(count: int) -> list[Flown]:
@@ -276,7 +276,7 @@ def load_through_a_kill(own: Own, url: str, objs: Iterator[Any], restart: bool) 
 def check_written(own: Own, gateway: str, objs: list[Any]) -> None:
     """These objects must be there, as they are."""
     model = type(objs[0])
-    names = hb.schema_of(model).layout.names
+    names = hb.schema.schema_of(model).layout.names
     with hb.connect(own.url(gateway)) as store:
         assert hb.Session(store).get_many(model, [tuple(getattr(obj, name) for name in names) for obj in objs]) == objs
 

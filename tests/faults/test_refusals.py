@@ -32,31 +32,35 @@ def refused(kind: type[hb.HbmodelError], message: str, call: Callable[[], Any]) 
 
 
 def nullable(data: bytes) -> Any:
-    return KeyLayout((KeyField("a", hb.UInt8, nullable=True), KeyField("b", hb.UInt8))).unpack(data)
+    return KeyLayout((KeyField("a", hb.codecs.UInt8, nullable=True), KeyField("b", hb.codecs.UInt8))).unpack(data)
 
 
 VALUES = [
     refused(hb.EncodingError, "A number has no exact double and would", lambda: hb.Float64.encode(2**53 + 1)),
     refused(hb.EncodingError, "A number is too large for a double", lambda: hb.Float64.encode(10**400)),
-    refused(hb.EncodingError, "A reverse timestamp cannot hold a time", lambda: hb.ReverseStamp.encode(NOON.replace(year=1969))),
-    refused(hb.EncodingError, "is not an instant: give it one, e.g. tzinfo=UTC", lambda: hb.Timestamp.encode(datetime(2026, 3, 1))),
+    refused(hb.EncodingError, "A reverse timestamp cannot hold a time", lambda: hb.codecs.ReverseStamp.encode(NOON.replace(year=1969))),
+    refused(hb.EncodingError, "is not an instant: give it one, e.g. tzinfo=UTC", lambda: hb.codecs.Timestamp.encode(datetime(2026, 3, 1))),
     refused(
         hb.EncodingError,
         "A time lies outside the years 1 to 9999 in UTC: store it as a number instead",
-        lambda: hb.Timestamp.encode(datetime.max.replace(tzinfo=__import__("datetime").timezone(timedelta(hours=-1)))),
+        lambda: hb.codecs.Timestamp.encode(datetime.max.replace(tzinfo=__import__("datetime").timezone(timedelta(hours=-1)))),
     ),
-    refused(hb.EncodingError, "the years 1 to 9999: store it as a number instead", lambda: hb.Timestamp.encode(FarTime(2026, 3, 1))),
+    refused(hb.EncodingError, "the years 1 to 9999: store it as a number instead", lambda: hb.codecs.Timestamp.encode(FarTime(2026, 3, 1))),
     refused(
-        hb.EncodingError, r"A duration is more precise than a microsecond.*hb\.Duration\(round=True\)", lambda: hb.Duration.encode(Nano(1))
+        hb.EncodingError,
+        r"A duration is more precise than a microsecond.*hb\.Duration\(round=True\)",
+        lambda: hb.codecs.Duration.encode(Nano(1)),
     ),
     refused(
         hb.EncodingError,
         r"A time is more precise than a microsecond.*with round=True, as in hb\.Datetime\(\"us\", round=True\)",
-        lambda: hb.Timestamp.encode(fine()),
+        lambda: hb.codecs.Timestamp.encode(fine()),
     ),
-    refused(hb.QueryError, "Values of this codec cannot be searched by prefix: only text and bytes", lambda: hb.Int8.encode_prefix(1)),
-    refused(hb.EncodingError, "must not contain the delimiter", lambda: hb.Delimited("|").encode("a|b")),
-    refused(hb.QueryError, "Delimited text cannot be searched by a", lambda: hb.Delimited("::").encode_prefix("a:")),
+    refused(
+        hb.QueryError, "Values of this codec cannot be searched by prefix: only text and bytes", lambda: hb.codecs.Int8.encode_prefix(1)
+    ),
+    refused(hb.EncodingError, "must not contain the delimiter", lambda: hb.codecs.Delimited("|").encode("a|b")),
+    refused(hb.QueryError, "Delimited text cannot be searched by a", lambda: hb.codecs.Delimited("::").encode_prefix("a:")),
 ]
 
 
@@ -81,27 +85,27 @@ def fine() -> datetime:
 
 
 STORED = [
-    refused(hb.DecodingError, r"Stored bytes are not an IP address\.", lambda: hb.IPAddress.decode(b"\x05abcd")),
-    refused(hb.DecodingError, "Stored bytes are not an IP address of this version", lambda: hb.IPv4.decode(b"\x06" + bytes(16))),
-    refused(hb.DecodingError, "Stored bytes do not have the length that", lambda: hb.Int8.decode(b"12")),
-    refused(hb.DecodingError, "A stored bool is 00 or 01", lambda: hb.Bool.decode(b"\x02")),
-    refused(hb.DecodingError, "Stored bytes are not a decimal number", lambda: hb.DecimalNumber.decode(b"\x09")),
-    refused(hb.DecodingError, "Stored bytes are not modified UTF-8", lambda: hb.JavaUTF.decode(b"\x00\x01\xff")),
-    refused(hb.DecodingError, "A stored reverse timestamp is negative", lambda: hb.ReverseStampInt.decode(LATE)),
-    refused(hb.DecodingError, "Stored bytes are not decimal digits", lambda: hb.DecimalText(3).decode(b"abc")),
-    refused(hb.DecodingError, "Stored bytes are not lower-case hex digits", lambda: hb.HexText(2).decode(b"GG")),
-    refused(hb.DecodingError, "A stored digest does not match", lambda: hb.DigestPrefixed(hb.Text).decode(bytes(20))),
+    refused(hb.DecodingError, r"Stored bytes are not an IP address\.", lambda: hb.codecs.IPAddress.decode(b"\x05abcd")),
+    refused(hb.DecodingError, "Stored bytes are not an IP address of this version", lambda: hb.codecs.IPv4.decode(b"\x06" + bytes(16))),
+    refused(hb.DecodingError, "Stored bytes do not have the length that", lambda: hb.codecs.Int8.decode(b"12")),
+    refused(hb.DecodingError, "A stored bool is 00 or 01", lambda: hb.codecs.Bool.decode(b"\x02")),
+    refused(hb.DecodingError, "Stored bytes are not a decimal number", lambda: hb.codecs.DecimalNumber.decode(b"\x09")),
+    refused(hb.DecodingError, "Stored bytes are not modified UTF-8", lambda: hb.codecs.JavaUTF.decode(b"\x00\x01\xff")),
+    refused(hb.DecodingError, "A stored reverse timestamp is negative", lambda: hb.codecs.ReverseStampInt.decode(LATE)),
+    refused(hb.DecodingError, "Stored bytes are not decimal digits", lambda: hb.codecs.DecimalText(3).decode(b"abc")),
+    refused(hb.DecodingError, "Stored bytes are not lower-case hex digits", lambda: hb.codecs.HexText(2).decode(b"GG")),
+    refused(hb.DecodingError, "A stored digest does not match", lambda: hb.codecs.DigestPrefixed(hb.Text).decode(bytes(20))),
     refused(
         hb.DecodingError,
         "A stored key continues after its last field",
         lambda: PlaceLayout((KeyField("a", hb.Text),), rows=1).unpack(b"a\0\1b"),
     ),
-    refused(hb.DecodingError, "Stored text contains its delimiter", lambda: hb.Delimited("|").decode(b"a|b")),
-    refused(hb.DecodingError, "A field has no delimiter after it", lambda: hb.Delimited("|").decode_part(b"ab", 0)),
+    refused(hb.DecodingError, "Stored text contains its delimiter", lambda: hb.codecs.Delimited("|").decode(b"a|b")),
+    refused(hb.DecodingError, "A field has no delimiter after it", lambda: hb.codecs.Delimited("|").decode_part(b"ab", 0)),
     refused(hb.DecodingError, "A field of variable length has no terminator", lambda: hb.Text.decode_part(b"abc", 0)),
     refused(hb.DecodingError, "Stored bytes are not UTF-8", lambda: hb.Text.decode(b"\xff")),
-    refused(hb.DecodingError, "A stored time lies outside the years 1 to 9999", lambda: hb.Timestamp.decode(LATE)),
-    refused(hb.DecodingError, "A stored date lies outside the years 1 to 9999", lambda: hb.Date.decode(b"\xff" * 4)),
+    refused(hb.DecodingError, "A stored time lies outside the years 1 to 9999", lambda: hb.codecs.Timestamp.decode(LATE)),
+    refused(hb.DecodingError, "A stored date lies outside the years 1 to 9999", lambda: hb.codecs.Date.decode(b"\xff" * 4)),
     refused(hb.DecodingError, "A nullable field must begin with 00 or 01", lambda: nullable(b"\x02\x01\x01")),
     refused(
         hb.DecodingError,
@@ -130,18 +134,18 @@ VERSION = {"version": (hb.Column[int], hb.version())}
 
 DECLARED = [
     refused(hb.DeclarationError, "A width must be a positive int", lambda: hb.Text(0)),
-    refused(hb.DeclarationError, "A codec is needed here", lambda: hb.DigestPrefixed(int)),  # type: ignore[arg-type]
-    refused(hb.DeclarationError, "write its name alone, without parentheses", hb.Int8),
-    refused(hb.DeclarationError, "A dictionary needs a name", lambda: hb.dictionary("", hb.UInt32)),
+    refused(hb.DeclarationError, "A codec is needed here", lambda: hb.codecs.DigestPrefixed(int)),  # type: ignore[arg-type]
+    refused(hb.DeclarationError, "write its name alone, without parentheses", hb.codecs.Int8),
+    refused(hb.DeclarationError, "A dictionary needs a name", lambda: hb.ids.dictionary("", hb.UInt32)),
     refused(hb.DeclarationError, "EnumOf takes an Enum subclass", lambda: hb.EnumOf(int)),  # type: ignore[type-var]
     refused(hb.DeclarationError, "nan must be True or False", lambda: hb.Float64(nan=1)),  # type: ignore[arg-type,operator]
     refused(hb.DeclarationError, "A unit of time must be us, ms or s", lambda: hb.Datetime("ns")),  # type: ignore[arg-type]
     refused(hb.DeclarationError, "round must be True or False", lambda: hb.Datetime("ms", round="yes")),  # type: ignore[arg-type]
-    refused(hb.DeclarationError, "The digest is shorter than this length", lambda: hb.DigestPrefixed(hb.Text, 99)),
+    refused(hb.DeclarationError, "The digest is shorter than this length", lambda: hb.codecs.DigestPrefixed(hb.Text, 99)),
     refused(hb.DeclarationError, "by takes names of key fields, each once", lambda: hb.HashSalt(4, by=("a", "a"))),
-    refused(hb.DeclarationError, "two or more different prefixes of equal length", lambda: hb.TextSalt(("a-", "b"))),
-    refused(hb.DeclarationError, "A digest salt must have 1 to 3 hex digits", lambda: hb.DigestSalt(4)),
-    refused(hb.RowKeyError, "computed from the key, not drawn", lambda: hb.HashSalt(4).draw()),
+    refused(hb.DeclarationError, "two or more different prefixes of equal length", lambda: hb.salts.TextSalt(("a-", "b"))),
+    refused(hb.DeclarationError, "A digest salt must have 1 to 3 hex digits", lambda: hb.salts.DigestSalt(4)),
+    refused(hb.errors.RowKeyError, "computed from the key, not drawn", lambda: hb.HashSalt(4).draw()),
     refused(hb.DeclarationError, "The namespace hbase is reserved for HBase", lambda: declared(table="hbase:x")),
     refused(hb.DeclarationError, "An external table cannot have versions", lambda: declared(external=True, fields=VERSION)),
     refused(
@@ -151,7 +155,7 @@ DECLARED = [
     ),
     refused(
         hb.DeclarationError,
-        "A unique index must have an entry for every row",
+        "A unique index has an entry for every row",
         lambda: declared(fields={**VERSION, "by": (None, hb.index("size", unique=True, where=lambda thing: thing.size == 1))}),
     ),
     refused(
@@ -197,42 +201,44 @@ def scanned(scan: Scan) -> Callable[[hb.Store], Any]:
 
 
 REQUESTS = [
-    on_store(hb.InvalidRequest, "A reversed scan cannot read rows in pieces", scanned(Scan(cells=5, reversed=True))),
+    on_store(hb.errors.InvalidRequest, "A reversed scan cannot read rows in pieces", scanned(Scan(cells=5, reversed=True))),
     on_store(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
         "A scan with a value filter cannot read",
         scanned(Scan(cells=5, filter=ValueFilter(b"d:a", "=", b"x"))),
     ),
-    on_store(hb.InvalidRequest, "A scan needs a positive batch size and no negative limit", scanned(Scan(batch_size=0))),
-    on_store(hb.InvalidRequest, "A column must be written family:qualifier", scanned(Scan(filter=ValueFilter(b"a", "=", b"x")))),
+    on_store(hb.errors.InvalidRequest, "A scan needs a positive batch size and no negative limit", scanned(Scan(batch_size=0))),
+    on_store(hb.errors.InvalidRequest, "A column must be written family:qualifier", scanned(Scan(filter=ValueFilter(b"a", "=", b"x")))),
     on_store(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
         "A value filter must compare with =",
         scanned(Scan(filter=ValueFilter(b"d:a", "~", b"x"))),  # type: ignore[arg-type]
     ),
     on_store(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
         "A pagination filter takes no negative limit or offset",
         scanned(Scan(filter=And((ColumnPrefix(b"a"), Pagination(-1, 0))))),
     ),
-    on_store(hb.InvalidRequest, "A TTL must be a positive whole number", lambda s: s.put("t", [Put(b"r", {b"d:a": b"x"}, ttl=0)])),
-    on_store(hb.InvalidRequest, "A prefix of qualifiers must be bytes", lambda s: s.get_each("t", [Get(b"r", [b"d"], prefix="x")])),  # type: ignore[arg-type]
-    on_store(hb.InvalidRequest, "An increment must fit in eight bytes", lambda s: s.increment("t", b"r", b"d:a", 2**63)),
-    on_store(hb.InvalidRequest, "A column must be written family:qualifier", lambda s: s.put("t", [Put(b"r", {b"a": b"x"})])),
+    on_store(hb.errors.InvalidRequest, "A TTL must be a positive whole number", lambda s: s.put("t", [Put(b"r", {b"d:a": b"x"}, ttl=0)])),
+    on_store(hb.errors.InvalidRequest, "A prefix of qualifiers must be bytes", lambda s: s.get_each("t", [Get(b"r", [b"d"], prefix="x")])),  # type: ignore[arg-type]
+    on_store(hb.errors.InvalidRequest, "An increment must fit in eight bytes", lambda s: s.increment("t", b"r", b"d:a", 2**63)),
+    on_store(hb.errors.InvalidRequest, "A column must be written family:qualifier", lambda s: s.put("t", [Put(b"r", {b"a": b"x"})])),
     on_store(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
         "A cell is larger than the 10 MiB that HBase accepts",
         lambda s: s.put("t", [Put(b"r", {b"d:a": bytes(11 << 20)})]),
     ),
-    on_store(hb.InvalidRequest, "A column must be written family or family:qualifier", lambda s: s.get("t", [b"r"], [b":a"])),
-    on_store(hb.InvalidRequest, "A column must be written family:qualifier", lambda s: s.delete("t", [Delete(b"r", columns=[b"a"])])),
-    on_store(hb.InvalidRequest, "The name of a namespace must consist of", lambda s: s.create_namespace("a-b")),
-    on_store(hb.InvalidRequest, "The namespace hbase is reserved for HBase", lambda s: s.create_table("hbase:t", FAMILY)),
-    on_store(hb.InvalidRequest, "A table cannot have two column families of one name", lambda s: s.create_table("u", FAMILY * 2)),
-    on_store(hb.InvalidRequest, "Only a namespace without tables, and not the default one", lambda s: s.delete_namespace("default")),
-    on_store(hb.InvalidRequest, "Only a cell of 8 bytes can be incremented", lambda s: s.increment("t", b"short", b"d:a", 1)),
-    on_store(hb.InvalidRequest, "A row substring filter takes non-empty ASCII text", lambda s: RowContains("")),
-    on_store(hb.StoreClosed, r"The store was closed: open another one with hb\.connect\(\)", lambda s: (s.close(), s.tables())),
+    on_store(hb.errors.InvalidRequest, "A column must be written family or family:qualifier", lambda s: s.get("t", [b"r"], [b":a"])),
+    on_store(
+        hb.errors.InvalidRequest, "A column must be written family:qualifier", lambda s: s.delete("t", [Delete(b"r", columns=[b"a"])])
+    ),
+    on_store(hb.errors.InvalidRequest, "The name of a namespace must consist of", lambda s: s.create_namespace("a-b")),
+    on_store(hb.errors.InvalidRequest, "The namespace hbase is reserved for HBase", lambda s: s.create_table("hbase:t", FAMILY)),
+    on_store(hb.errors.InvalidRequest, "A table cannot have two column families of one name", lambda s: s.create_table("u", FAMILY * 2)),
+    on_store(hb.errors.InvalidRequest, "Only a namespace without tables, and not the default one", lambda s: s.delete_namespace("default")),
+    on_store(hb.errors.InvalidRequest, "Only a cell of 8 bytes can be incremented", lambda s: s.increment("t", b"short", b"d:a", 1)),
+    on_store(hb.errors.InvalidRequest, "A row substring filter takes non-empty ASCII text", lambda s: RowContains("")),
+    on_store(hb.errors.StoreClosed, r"The store was closed: open another one with hb\.connect\(\)", lambda s: (s.close(), s.tables())),
 ]
 
 
@@ -276,7 +282,7 @@ def test_store_urls_are_judged_in_a_sentence(url: str, message: str) -> None:
     ],
 )
 def test_options_of_gateways_are_judged_before_any_call(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(hb.InvalidRequest, match=message):
+    with pytest.raises(hb.errors.InvalidRequest, match=message):
         Thrift2Store(**{"host": "localhost", **options})
 
 
@@ -307,7 +313,7 @@ class Thing:
 
 @hb.model(table="refusing_numbers", family="d")
 class Numbered:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     size: hb.Column[int] = hb.column("s")
 
 
@@ -339,11 +345,11 @@ CALLS = [
     ),
     in_session(hb.QueryError, "A key must be a mapping of key fields, or their values in key order", lambda s: s.get_many(Thing, ["a"])),
     in_session(hb.SessionError, "There are no entries to put or to remove", lambda s: s.update(Thing(name="a"), notes={})),
-    in_session(hb.SessionClosed, "The session is closed: open another one", lambda s: (s.close(), s.get(Thing, name="a"))),
+    in_session(hb.errors.SessionClosed, "The session is closed: open another one", lambda s: (s.close(), s.get(Thing, name="a"))),
     in_session(hb.QueryError, "deletes whole objects: leave out select", lambda s: s.query(Thing).select(Thing.name).delete()),
-    in_session(hb.SessionClosed, "closed", closed_while_reading),
+    in_session(hb.errors.SessionClosed, "closed", closed_while_reading),
     in_session(
-        hb.UnknownField,
+        hb.errors.UnknownField,
         "The field belongs to another model: use the fields of the model that is queried",
         lambda s: s.query(Thing).order_by(Other.size),
     ),
@@ -363,13 +369,13 @@ CALLS = [
     in_session(
         hb.DeclarationError,
         "The model does not replace another",
-        lambda s: hb.migrate(s.store, Thing),
+        lambda s: hb.migration.migrate(s.store, Thing),
     ),
-    in_session(hb.DeclarationError, "This is not a dictionary", lambda s: hb.Names(s.store).claim(Thing, "a")),  # type: ignore[arg-type]
+    in_session(hb.DeclarationError, "This is not a dictionary", lambda s: hb.ids.Names(s.store).claim(Thing, "a")),  # type: ignore[arg-type]
     in_session(
         hb.DeclarationError,
         "There are fewer values than regions: ask for fewer regions",
-        lambda s: hb.split_keys(Numbered, hb.Uniform(300)),
+        lambda s: hb.tables.split_keys(Numbered, hb.tables.Uniform(300)),
     ),
 ]
 

@@ -100,7 +100,7 @@ def test_objects_move_only_with_indexes_that_are_built() -> None:
     with fresh(Before) as store:
         hb.create_tables(store, Indexed)
         with pytest.raises(hb.SchemaMismatch, match="Build the indexes of the table first"):
-            hb.migrate(store, Turned).start()
+            hb.migration.migrate(store, Turned).start()
 
 
 def test_two_calls_for_an_object_of_a_wide_row_that_cannot_be_one_write() -> None:
@@ -135,7 +135,7 @@ def moved(**options: Any) -> Any:
     return declared("ba", table="refusing_moved_2", replaces=declared("ab", table="refusing_moved_1"))
 
 
-WORDS = hb.Dictionary("refusing_words", hb.UInt32)
+WORDS = hb.ids.Dictionary("refusing_words", hb.UInt32)
 
 
 @pytest.mark.parametrize(

@@ -53,31 +53,35 @@ def embedded(call: Callable[[Any], Any]) -> Callable[[], Any]:
 
 
 REQUESTS = [
-    refused(hb.InvalidRequest, "Columns and values must be bytes", second(lambda store: store.put("t", [Put(b"k", {A: "text"})]))),  # type: ignore[dict-item]
-    refused(hb.InvalidRequest, "A put needs at least one cell", second(lambda store: store.put("t", [Put(b"k", {})]))),
+    refused(hb.errors.InvalidRequest, "Columns and values must be bytes", second(lambda store: store.put("t", [Put(b"k", {A: "text"})]))),  # type: ignore[dict-item]
+    refused(hb.errors.InvalidRequest, "A put needs at least one cell", second(lambda store: store.put("t", [Put(b"k", {})]))),
     refused(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
         "A column family must have a name, without a colon",
         second(lambda store: store.delete("t", [Delete(b"k", families=[b"d:"])])),
     ),
     refused(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
         "A conditional change needs at least one mutation",
         second(lambda store: store.check_and_mutate_many("t", [ConditionalChange(b"k", A, None, [])])),
     ),
-    refused(hb.InvalidRequest, "And and Or take at least one filter", second(lambda store: store.scan("t", [Scan(filter=Or([]))]))),
-    refused(hb.InvalidRequest, "A piece of a row must have at least one cell", embedded(lambda store: store.scan("t", [Scan(cells=0)]))),
+    refused(hb.errors.InvalidRequest, "And and Or take at least one filter", second(lambda store: store.scan("t", [Scan(filter=Or([]))]))),
     refused(
-        hb.InvalidRequest, "A table name must consist of letters, digits", second(lambda store: store.create_table("a b", [Family(b"d")]))
+        hb.errors.InvalidRequest, "A piece of a row must have at least one cell", embedded(lambda store: store.scan("t", [Scan(cells=0)]))
     ),
-    refused(hb.InvalidRequest, "A table needs at least one column family", second(lambda store: store.create_table("t", []))),
     refused(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
+        "A table name must consist of letters, digits",
+        second(lambda store: store.create_table("a b", [Family(b"d")])),
+    ),
+    refused(hb.errors.InvalidRequest, "A table needs at least one column family", second(lambda store: store.create_table("t", []))),
+    refused(
+        hb.errors.InvalidRequest,
         "Split keys must not be empty and must differ",
         second(lambda store: store.create_table("t", [Family(b"d")], [b"a", b"a"])),
     ),
     refused(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
         "A column family must keep at least one version",
         embedded(lambda store: store.create_table("t", [Family(b"d", max_versions=0)])),
     ),
@@ -93,28 +97,28 @@ REQUESTS = [
     ),
     refused(hb.CapabilityError, "The Thrift1 gateway cannot alter a table", first(lambda store: store.add_family("t", Family(b"d")))),
     refused(hb.CapabilityError, "The Thrift1 gateway cannot create a namespace", first(lambda store: store.create_namespace("n"))),
-    refused(hb.InvalidRequest, "A pagination filter takes no negative numbers", lambda: filter_string(Pagination(-1, 0))),
-    refused(hb.InvalidRequest, "A filter of several needs at least one", lambda: filter_string(And([]))),
-    refused(hb.InvalidRequest, "A store needs the address of at least one gateway", lambda: Thrift1Store([])),
-    refused(hb.InvalidRequest, "There is no such transport or protocol: see the options", lambda: Thrift1Store("a", transport="x")),
+    refused(hb.errors.InvalidRequest, "A pagination filter takes no negative numbers", lambda: filter_string(Pagination(-1, 0))),
+    refused(hb.errors.InvalidRequest, "A filter of several needs at least one", lambda: filter_string(And([]))),
+    refused(hb.errors.InvalidRequest, "A store needs the address of at least one gateway", lambda: Thrift1Store([])),
+    refused(hb.errors.InvalidRequest, "There is no such transport or protocol: see the options", lambda: Thrift1Store("a", transport="x")),
     refused(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
         "HBase's gateways use the binary protocol over HTTP: leave out protocol",
         lambda: Thrift1Store("a", transport="http", protocol="compact"),
     ),
     refused(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
         "A certificate or key file cannot be read: check its path and permissions",
         lambda: Thrift1Store("a", tls=True, ca_file="none.pem"),
     ),
     refused(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
         "A certificate or key cannot be read: it is not PEM",
         lambda: Thrift1Store("a", tls=True, cert_file=__file__),
     ),
-    refused(hb.InvalidRequest, "Write bytes outside of ASCII as", lambda: shell_bytes("ä")),
+    refused(hb.errors.InvalidRequest, "Write bytes outside of ASCII as", lambda: shell_bytes("ä")),
     refused(
-        hb.InvalidRequest,
+        hb.errors.InvalidRequest,
         "A store that is read as of a time cannot be written: use the store itself",
         embedded(lambda store: AsOfStore(store, 1).put("t", [])),
     ),
@@ -127,7 +131,11 @@ REQUESTS = [
     refused(
         hb.DeclarationError,
         "Two strategies give the same table different split keys",
-        embedded(lambda store: hb.create_tables(store, Event, splits={Event: hb.AtKeys([b"a"]), "refused_requests": hb.AtKeys([b"b"])})),
+        embedded(
+            lambda store: hb.create_tables(
+                store, Event, splits={Event: hb.tables.AtKeys([b"a"]), "refused_requests": hb.tables.AtKeys([b"b"])}
+            )
+        ),
     ),
 ]
 

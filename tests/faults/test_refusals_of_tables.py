@@ -64,10 +64,10 @@ def days() -> Any:
 
 def test_conditions_of_other_models_and_spans_of_half_days(days: Any) -> None:
     session = hb.Session(days)
-    with pytest.raises(hb.UnknownField, match="The model has no field that the condition reads"):
+    with pytest.raises(hb.errors.UnknownField, match="The model has no field that the condition reads"):
         session.update(Day(place="x", day=TODAY), condition=Pet.species == "cat", rain=1)
     with pytest.raises(hb.QueryError, match="A span of dates must be a whole number of"):
-        hb.downsample(session.query(Day).where(Day.place == "x"), Day.day, timedelta(hours=36), Day.rain)
+        hb.timeseries.downsample(session.query(Day).where(Day.place == "x"), Day.day, timedelta(hours=36), Day.rain)
 
 
 def test_first_of_each_needs_fields_that_keys_hold(days: Any) -> None:
@@ -86,7 +86,7 @@ def test_a_session_that_ends_ends_its_queries(days: Any) -> None:
         found = iter(query.where(Day.rain == 0) if indexed else query.allow_full_scan())
         next(found)
         session.close()
-        with pytest.raises(hb.SessionClosed, match="The session was closed while a query was being read"):
+        with pytest.raises(hb.errors.SessionClosed, match="The session was closed while a query was being read"):
             next(found)
 
 
@@ -136,7 +136,7 @@ def test_what_is_wrong_with_a_file_is_said(code: int, kind: type[hb.HbmodelError
 
 
 def test_key_text_says_how_a_backslash_is_written() -> None:
-    with pytest.raises(hb.InvalidRequest, match="Write a backslash as"):
+    with pytest.raises(hb.errors.InvalidRequest, match="Write a backslash as"):
         shell_bytes("a\\b")
 
 
@@ -161,7 +161,7 @@ def test_several_gateways_that_are_not_there_are_one_error() -> None:
 
 def test_a_gateway_that_does_not_read_the_table_of_namespaces_says_who_lists_them() -> None:
     def unreadable() -> Iterator[Any]:
-        raise hb.TableNotFound("There is no such table.")
+        raise hb.errors.TableNotFound("There is no such table.")
         yield
 
     class Unreadable(Thrift1Store):
@@ -193,14 +193,14 @@ def test_altering_another_key_is_refused_with_the_reasons(days: Any) -> None:
 
 
 def test_the_ids_of_a_dictionary_end_with_their_codec() -> None:
-    few = hb.dictionary("refusing_few", hb.UInt8)
+    few = hb.ids.dictionary("refusing_few", hb.codecs.UInt8)
     with hb.connect("memory:") as store:
         hb.create_tables(store, few)
-        names = hb.Names(store)
+        names = hb.ids.Names(store)
         for n in range(256):
             try:
                 names.claim(few, f"n{n}")
-            except hb.IdsExhausted:
+            except hb.errors.IdsExhausted:
                 break
-        with pytest.raises(hb.IdsExhausted, match="All ids that the dictionary's codec can"):
+        with pytest.raises(hb.errors.IdsExhausted, match="All ids that the dictionary's codec can"):
             names.claim(few, "one more")

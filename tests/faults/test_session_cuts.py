@@ -44,7 +44,7 @@ class Cut:
 
     def tables(self, model: type[Any]) -> dict[str, Any]:
         """Every cell of a model's tables."""
-        schema = hb.schema_of(model)
+        schema = hb.schema.schema_of(model)
         return {table: cells_of(self.bed.store, table) for table in (schema.table, *(index.table for index in schema.indexes.values()))}
 
 

@@ -25,7 +25,7 @@ from tests.support.models import Order, Person, Sample, order
         (lambda store: hb.create_tables(Order), "Give a store first"),
         (lambda store: hb.diff("memory:", Order), "Give a store first"),
         (lambda store: hb.drop_tables(Order), "Give a store first"),
-        (lambda store: hb.check_regions("memory:", Order), "Give a store first"),
+        (lambda store: hb.tables.check_regions("memory:", Order), "Give a store first"),
         (lambda store: hb.Session(Order), "Give a store first"),
         (hb.create_tables, "create_tables\\(store, Model\\)"),
         (hb.diff, "at least one model"),
@@ -34,11 +34,11 @@ from tests.support.models import Order, Person, Sample, order
         (lambda store: hb.create_tables(store, order(1)), "class of a model, not an object"),
         (lambda store: hb.Session(store).query(order(1)), "class of a model, not an object"),
         (lambda store: hb.Session(store).add(Order), "object of a model, not a class"),
-        (lambda store: hb.create_tables(store, Sample, splits=hb.FromSample([1, 2], 2)), "objects of the model"),
-        (lambda store: hb.check_regions(store, Order, sample=[1]), "objects of the model"),
-        (lambda store: hb.split_keys(Order, 4), "This is not a split strategy"),
+        (lambda store: hb.create_tables(store, Sample, splits=hb.tables.FromSample([1, 2], 2)), "objects of the model"),
+        (lambda store: hb.tables.check_regions(store, Order, sample=[1]), "objects of the model"),
+        (lambda store: hb.tables.split_keys(Order, 4), "This is not a split strategy"),
         (lambda store: hb.ByBucket(within=4), "split further by"),
-        (lambda store: hb.check_regions(store, Order, alphabet="0123"), "An alphabet must be bytes"),
+        (lambda store: hb.tables.check_regions(store, Order, alphabet="0123"), "An alphabet must be bytes"),
         (lambda store: hb.Session(store, on_call=3), "on_call takes a function"),
         (lambda store: hb.connect("memory:", on_call="print"), "on_call takes a function"),
     ],
@@ -79,7 +79,7 @@ def test_options_of_a_family_on_a_column() -> None:
 
 def test_bounds_of_uniform_splits_are_values_of_the_leading_field() -> None:
     with pytest.raises(hb.EncodingError) as caught:
-        hb.split_keys(Order, hb.Uniform(4, "a", "z"))
+        hb.tables.split_keys(Order, hb.tables.Uniform(4, "a", "z"))
     assert caught.value.field == "customer"
 
 
@@ -97,9 +97,9 @@ def test_an_index_stands_for_its_name() -> None:
         hb.create_tables(store, Order)
         query = hb.Session(store).query(Order).where(Order.state == "open")
         assert query.use_index(Order.by_state).explain().path == "by_state"
-        assert hb.split_keys(Order, hb.AtKeys([b"a"]), index=Order.by_state) == [b"a"]
+        assert hb.tables.split_keys(Order, hb.tables.AtKeys([b"a"]), index=Order.by_state) == [b"a"]
         foreign = Person.by_place
-        with pytest.raises(hb.UnknownIndex) as caught:
+        with pytest.raises(hb.errors.UnknownIndex) as caught:
             query.use_index(foreign)
         assert len(str(caught.value)) < 200
 
@@ -178,8 +178,8 @@ def test_a_query_is_no_object() -> None:
 
 def test_a_sequence_without_its_table_names_what_to_create() -> None:
     with hb.connect("memory:") as store:
-        numbers = hb.IdSequence("posts")
-        with pytest.raises(hb.TableNotFound, match="models, sequences and dictionaries that it is given"):
+        numbers = hb.ids.IdSequence("posts")
+        with pytest.raises(hb.errors.TableNotFound, match="models, sequences and dictionaries that it is given"):
             numbers.on(store).next()
         hb.create_tables(store, numbers)
         assert numbers.on(store).next() == 1
@@ -249,7 +249,7 @@ def test_queries_and_indexes_have_a_short_repr() -> None:
 
 
 def test_an_embedded_file_takes_no_options(tmp_path: Path) -> None:
-    with pytest.raises(hb.StoreURLError, match="no options"):
+    with pytest.raises(hb.errors.StoreURLError, match="no options"):
         hb.connect(f"embedded:{tmp_path}/a.db?timeout=3")
     assert not list(tmp_path.iterdir())
 
@@ -258,12 +258,12 @@ def test_an_embedded_file_takes_no_options(tmp_path: Path) -> None:
     ("option", "expected"), [("timeout=abc", "positive"), ("transport=tcp", "buffered, framed, http"), ("tls=yes", "true or false")]
 )
 def test_a_bad_option_of_a_url_is_told_with_what_it_takes(option: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(hb.StoreURLError) as caught:
+    with pytest.raises(hb.errors.StoreURLError) as caught:
         hb.connect(f"hbase://localhost?{option}")
     assert expected in str(caught.value)
     name, _, value = option.partition("=")
     monkeypatch.setenv(f"HBMODEL_{name.upper()}", value)
-    with pytest.raises(hb.StoreURLError) as caught:
+    with pytest.raises(hb.errors.StoreURLError) as caught:
         hb.connect("hbase://localhost")
     assert expected in str(caught.value)
 

@@ -25,9 +25,9 @@ class Part:
     """Its parts, which every commit puts with one stamp. None is deleted: a delete hides what others put in its millisecond."""
 
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8, in_qualifier=True)
     stamp: hb.Column[int] = hb.column("s")
-    parts: hb.Column[int] = hb.column("n", hb.UInt8)
+    parts: hb.Column[int] = hb.column("n", hb.codecs.UInt8)
 
 
 @hb.model(table="whole_versioned", family="d", kind=b"p")
@@ -35,9 +35,9 @@ class Versioned:
     """The same in a row that has a version, by local transactions; some leave the last part out, and delete it."""
 
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8, in_qualifier=True)
     stamp: hb.Column[int] = hb.column("s")
-    parts: hb.Column[int] = hb.column("n", hb.UInt8)
+    parts: hb.Column[int] = hb.column("n", hb.codecs.UInt8)
     version: hb.Column[int] = hb.version()
 
 

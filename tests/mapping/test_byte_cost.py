@@ -25,13 +25,13 @@ class WideNames:
     title: hb.Column[str] = hb.column("t")
 
 
-def described(model: Any, objects: list[Any]) -> tuple[hb.Description, list[tuple[bytes, bytes, bytes]]]:
+def described(model: Any, objects: list[Any]) -> tuple[hb.types.Description, list[tuple[bytes, bytes, bytes]]]:
     """What is said of the objects, and the stored cells: row, column, value."""
     with hb.connect("memory:") as store, hb.Session(store) as session:
         hb.create_tables(store, model)
         session.add_all(objects)
         session.commit()
-        (batches,) = store.scan(hb.schema_of(model).table, [Scan()])
+        (batches,) = store.scan(hb.schema.schema_of(model).table, [Scan()])
         cells = [(row.row, column, cell.value) for batch in batches for row in batch for column, cell in row.columns.items()]
         return hb.describe(model, sample=session), cells
 

@@ -68,11 +68,11 @@ def test_the_version_is_that_of_the_same_row() -> None:
 @pytest.mark.parametrize("name", ["views", "colour", "version", "double", "_hbmodel_version_"])
 def test_what_no_constructor_takes(name: str) -> None:
     for obj in (Copied(name="a"), Counted(name="a")):
-        with pytest.raises(hb.UnknownField) as caught:
+        with pytest.raises(hb.errors.UnknownField) as caught:
             hb.evolve(obj, **{name: 1})
-        assert (caught.value.field, caught.value.table) == (name, hb.schema_of(type(obj)).table)
+        assert (caught.value.field, caught.value.table) == (name, hb.schema.schema_of(type(obj)).table)
     if name == "views":
-        with pytest.raises(hb.UnknownField, match=r"increment\(\) changes a counter"):
+        with pytest.raises(hb.errors.UnknownField, match=r"increment\(\) changes a counter"):
             hb.evolve(Counted(name="a"), views=1)
 
 

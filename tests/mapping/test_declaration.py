@@ -83,7 +83,7 @@ def annotation_without_a_type() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("must be declared with hb.key, hb.column, hb.map_column, hb.counter or hb.version", field="a")
+@mistake("must be declared by hb.key, hb.column, hb.map_column, hb.counter or hb.version", field="a")
 def annotation_without_a_declaration() -> None:
     @hb.model(table="t")
     class Bad:
@@ -91,7 +91,7 @@ def annotation_without_a_declaration() -> None:
         a: hb.Column[int]
 
 
-@mistake("must be declared with hb.key, hb.column, hb.map_column, hb.counter or hb.version", field="a")
+@mistake("must be declared by hb.key, hb.column, hb.map_column, hb.counter or hb.version", field="a")
 def plain_attribute() -> None:
     @hb.model(table="t")
     class Bad:
@@ -136,7 +136,7 @@ def codec_of_a_wider_type() -> None:
     @hb.model(table="t")
     class Bad:
         k: hb.Key[int] = hb.key()
-        a: hb.Column[bool] = hb.column("a", hb.Int8)  # type: ignore[arg-type]
+        a: hb.Column[bool] = hb.column("a", hb.codecs.Int8)  # type: ignore[arg-type]
 
 
 @mistake("The codec must be a Codec", field="k", found="<class 'int'>")
@@ -287,7 +287,7 @@ def default_out_of_range() -> None:
     @hb.model(table="t")
     class Bad:
         k: hb.Key[int] = hb.key()
-        a: hb.Column[int] = hb.column("a", hb.UInt8, default=256)
+        a: hb.Column[int] = hb.column("a", hb.codecs.UInt8, default=256)
 
 
 @mistake(
@@ -643,7 +643,7 @@ for _kind in (lambda: hb.column("a"), lambda: hb.counter("a")):
         MISTAKES.append(pytest.param(_named(_name, _kind), "The name of a field must be an identifier", {"field": _name}))
 
 
-class OddSalt(hb.Salt):
+class OddSalt(hb.salts.Salt):
     """A salt of one's own whose prefixes are given."""
 
     random = True

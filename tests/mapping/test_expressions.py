@@ -30,7 +30,7 @@ class Colour(Enum):
 
 @hb.model(table="t")
 class Thing:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"))
     name: hb.Column[str | None] = hb.column("n", default=None)
     code: hb.Column[str] = hb.column("o", hb.Text(3), default="")
@@ -39,15 +39,15 @@ class Thing:
     colour: hb.Column[Colour | None] = hb.column("c", default=None)
     items: hb.Column[list[int] | None] = hb.column("i", hb.Json(list[int]), default=None)
     table: hb.Column[dict[str, int] | None] = hb.column("m", hb.Json(dict[str, int]), default=None)
-    back: hb.Column[int | None] = hb.column("b", hb.Reversed(hb.UInt8), default=None)
+    back: hb.Column[int | None] = hb.column("b", hb.codecs.Reversed(hb.codecs.UInt8), default=None)
     moment: hb.Column[datetime | None] = hb.column("w", default=None)
-    stamp: hb.Column[datetime | None] = hb.column("r", hb.ReverseStamp, default=None)
+    stamp: hb.Column[datetime | None] = hb.column("r", hb.codecs.ReverseStamp, default=None)
     views: hb.Column[int] = hb.counter("v")
 
 
 @hb.model(table="t")
 class Other:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n")
 
 
@@ -172,7 +172,7 @@ def test_bounds_may_be_finer_than_what_is_stored(symbol: str) -> None:
 def test_times_compare_as_instants(data: st.DataObject) -> None:
     """In the gap and the fold of a clock change Python compares times of one zone by the clock and those of two as never equal."""
     name = data.draw(st.sampled_from(["moment", "at", "stamp"]))
-    of, codec = getattr(Thing, name), hb.schema_of(Thing).by_name[name].codec
+    of, codec = getattr(Thing, name), hb.schema.schema_of(Thing).by_name[name].codec
     first = datetime(1970, 1, 1) if name == "stamp" else datetime.min
     bound, other = data.draw(st.one_of(changes(), instants(first))), data.draw(changes())
     value = data.draw(values_of(codec))
@@ -250,7 +250,7 @@ def test_what_is_negated_twice_is_itself() -> None:
 
 
 def test_equalities_of_a_predicate() -> None:
-    field = hb.schema_of(Thing).by_name["number"]
+    field = hb.schema.schema_of(Thing).by_name["number"]
     assert equalities(Thing.number == 1) == (field, (1,))
     assert equalities(Thing.number.in_([1, 2])) == (field, (1, 2))
     assert equalities(Thing.number > 1) is None

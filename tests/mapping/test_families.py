@@ -37,14 +37,17 @@ FULL = hb.family(
 
 
 def test_options_are_the_schemas() -> None:
-    schema = hb.schema_of(declare(family=FULL, families=(hb.family("t", ttl=HOUR),)))
+    schema = hb.schema.schema_of(declare(family=FULL, families=(hb.family("t", ttl=HOUR),)))
     assert schema.family == b"d"
     assert schema.families == (
-        hb.Family(b"d", 2, 30 * 86_400, "GZ", "ROWCOL", 32_768, True, {"hbase.hstore.blockingStoreFiles": "20"}),
-        hb.Family(b"t", ttl=3600),
+        hb.store.Family(b"d", 2, 30 * 86_400, "GZ", "ROWCOL", 32_768, True, {"hbase.hstore.blockingStoreFiles": "20"}),
+        hb.store.Family(b"t", ttl=3600),
     )
-    assert hb.schema_of(declare()).families == (hb.Family(b"d"), hb.Family(b"t"))
-    assert hb.schema_of(declare(family="d", families=[hb.family("t", ttl=HOUR)])).families == (hb.Family(b"d"), hb.Family(b"t", ttl=3600))
+    assert hb.schema.schema_of(declare()).families == (hb.store.Family(b"d"), hb.store.Family(b"t"))
+    assert hb.schema.schema_of(declare(family="d", families=[hb.family("t", ttl=HOUR)])).families == (
+        hb.store.Family(b"d"),
+        hb.store.Family(b"t", ttl=3600),
+    )
 
 
 BAD_OPTIONS: list[tuple[str, Any]] = [
@@ -66,8 +69,13 @@ def test_options_that_hbase_would_not_take_are_named(option: str, value: Any) ->
 
 
 def test_a_store_value_is_checked_like_any_other() -> None:
-    named_by_text: Any = hb.Family("d")  # type: ignore[arg-type]
-    for family in (named_by_text, hb.Family(b"d", ttl=0), hb.Family(b"d", compression="gz"), hb.Family(b"d", max_versions=0)):
+    named_by_text: Any = hb.store.Family("d")  # type: ignore[arg-type]
+    for family in (
+        named_by_text,
+        hb.store.Family(b"d", ttl=0),
+        hb.store.Family(b"d", compression="gz"),
+        hb.store.Family(b"d", max_versions=0),
+    ):
         with pytest.raises(hb.DeclarationError) as caught:
             declare(family=family)
         assert (caught.value.model, caught.value.family) == ("Note", "d")
@@ -114,7 +122,7 @@ def test_tables_are_created_with_the_options(bed: Bed) -> None:
     model = declare(table="options_full", family=FULL)
     hb.create_tables(bed.store, model)
     found = bed.store.families("options_full")
-    assert found == [hb.schema_of(model).families[0], hb.Family(b"t", 1, None, "NONE", "ROW", 65_536, False)]
+    assert found == [hb.schema.schema_of(model).families[0], hb.store.Family(b"t", 1, None, "NONE", "ROW", 65_536, False)]
 
 
 @pytest.mark.parametrize("bed", ["memory", *HBASE], indirect=True)

@@ -27,7 +27,7 @@ def shown(amount: Decimal) -> str:
 
 @hb.model(table="declared_kinds", family="d")
 class User:
-    id: hb.Key[int] = hb.key(hb.UInt8)
+    id: hb.Key[int] = hb.key(hb.codecs.UInt8)
     email: hb.Column[str] = hb.column("e", default="a@x")
     amount: hb.Column[Decimal] = hb.column("a", default=Decimal(0))
     tags: hb.Column[list[str | None]] = hb.column("t", hb.Json(list[str | None]), default=attrs.Factory(list))
@@ -48,7 +48,7 @@ class User:
     pairs = hb.index(hb.each("roles"), hb.each("tags"))
 
 
-SCHEMA = hb.schema_of(User)
+SCHEMA = hb.schema.schema_of(User)
 
 
 def entries(index: str, **values: Any) -> Sequence[bytes]:
@@ -110,10 +110,10 @@ def test_what_a_function_raises_names_field_and_index_and_no_value() -> None:
 @pytest.mark.parametrize(
     ("values", "error"),
     [
-        ({"tags": ["x" * 40_000]}, hb.KeyTooLong),
+        ({"tags": ["x" * 40_000]}, hb.errors.KeyTooLong),
         ({"tags": ["\ud800"]}, hb.EncodingError),
         ({"roles": frozenset({2**70})}, hb.EncodingError),
-        ({"email": "a@" + "x" * 40_000}, hb.KeyTooLong),
+        ({"email": "a@" + "x" * 40_000}, hb.errors.KeyTooLong),
     ],
 )
 def test_a_value_that_no_entry_can_hold_is_refused_before_any_call(values: dict[str, Any], error: type[Exception]) -> None:
@@ -133,7 +133,7 @@ def test_an_update_that_no_entry_can_hold_changes_nothing() -> None:
         user = User(id=1, email="a@b", tags=["a"])
         session.add(user)
         session.commit()
-        for changes, error in (({"email": "none"}, ComputedFieldError), ({"tags": ["x" * 40_000]}, hb.KeyTooLong)):
+        for changes, error in (({"email": "none"}, ComputedFieldError), ({"tags": ["x" * 40_000]}, hb.errors.KeyTooLong)):
             session.update(user, **changes)
             with pytest.raises((error, hb.PartialWrite)):
                 session.commit()
@@ -243,7 +243,7 @@ def test_a_mixin_brings_its_computed_fields_along() -> None:
         id: hb.Key[int] = hb.key()
 
     assert Mixed(id=1, email="a@b").domain == "b"
-    assert set(hb.schema_of(Mixed).indexes) == {"by_domain"}
+    assert set(hb.schema.schema_of(Mixed).indexes) == {"by_domain"}
 
 
 def test_what_decides_entries_is_among_what_a_put_writes() -> None:

@@ -28,7 +28,7 @@ def declare(*versions: int | None, table: str = "wanting", **options: Any) -> An
 
 
 def kept(model: Any) -> dict[bytes, int | None]:
-    return {family.name: family.max_versions for family in hb.schema_of(model).families}
+    return {family.name: family.max_versions for family in hb.schema.schema_of(model).families}
 
 
 def test_a_family_keeps_what_the_column_wants_that_wants_most() -> None:
@@ -40,7 +40,7 @@ def test_a_family_keeps_what_the_column_wants_that_wants_most() -> None:
 
 
 def test_nothing_else_changes() -> None:
-    without, with_some = hb.schema_of(declare(None, None)), hb.schema_of(declare(9, 9))
+    without, with_some = hb.schema.schema_of(declare(None, None)), hb.schema.schema_of(declare(9, 9))
     assert without.layout_spec == with_some.layout_spec
     assert without.fields == with_some.fields
     one = without.model(name="a", c0=1, c1=2)
@@ -84,7 +84,7 @@ def test_models_that_share_a_family_have_the_most() -> None:
 
     kinds = [kind(letter, versions) for letter, versions in ((b"a", 2), (b"b", 7), (b"c", None), (b"d", 3))]
     for order in (kinds, kinds[::-1]):
-        (table,) = plan_tables([hb.schema_of(model) for model in order], None, REGISTRY_TABLE)
+        (table,) = plan_tables([hb.schema.schema_of(model) for model in order], None, REGISTRY_TABLE)
         assert [family.max_versions for family in table.families] == [7]
 
 

@@ -18,7 +18,7 @@ class Owned:
 
 
 class Dated:
-    day: hb.Key[int] = hb.key(hb.UInt16, desc=True)
+    day: hb.Key[int] = hb.key(hb.codecs.UInt16, desc=True)
 
 
 class OwnedTwice(Owned):
@@ -36,15 +36,15 @@ def test_the_base_that_is_named_last_comes_first_and_that_is_a_warning() -> None
         UserWarning, match=r"Several bases of Thing define key fields: Dated, Owned\..*key_order=\('day', 'owner', 'name'\)"
     ) as seen:
         model = declare(Owned, Dated)
-    assert hb.schema_of(model).layout.names == ("day", "owner", "name")
+    assert hb.schema.schema_of(model).layout.names == ("day", "owner", "name")
     assert seen[0].filename == __file__, "it shows the declaration"
 
 
 def test_an_order_that_is_said_is_no_warning() -> None:
     for order in permutations(("owner", "day", "name")):
         model = declare(Owned, Dated, key_order=order)
-        assert hb.schema_of(model).layout.names == order
-        assert hb.schema_of(model).layout.unpack(hb.row_key(model, owner="a", day=1, name="n")) == tuple(
+        assert hb.schema.schema_of(model).layout.names == order
+        assert hb.schema.schema_of(model).layout.unpack(hb.row_key(model, owner="a", day=1, name="n")) == tuple(
             {"owner": "a", "day": 1, "name": "n"}[name] for name in order
         )
         assert model(owner="a", day=1, name="n", size=3).size == 3
@@ -54,7 +54,7 @@ def test_an_order_that_is_said_is_no_warning() -> None:
 def test_one_line_of_bases_has_one_order(bases: tuple[type[Any], ...]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        names = hb.schema_of(declare(*bases)).layout.names
+        names = hb.schema.schema_of(declare(*bases)).layout.names
     assert names == (*("owner", "place")[: len(names) - 1], "name")
 
 

@@ -26,7 +26,7 @@ class Pet:
     owner: hb.Key[str] = hb.key()
     kind: hb.Column[str] = hb.column("k")
     notes: dict[str, str] = hb.map_column("n")
-    weights: hb.Map[int, float | bytes] = hb.map_column("w", hb.UInt16, hb.Bytes, factory=dict)
+    weights: hb.Map[int, float | bytes] = hb.map_column("w", hb.codecs.UInt16, hb.Bytes, factory=dict)
 
 
 @hb.model(table="pets", kind=b"p")
@@ -44,22 +44,22 @@ def row_of(cells: dict[bytes, bytes]) -> Row:
 
 
 def test_golden_bytes() -> None:
-    _, row, cells = take(hb.schema_of(Pet), Pet(owner="ann", kind="dog", notes={"a": "x", "é": ""}, weights={258: b"\x00"}))
+    _, row, cells = take(hb.schema.schema_of(Pet), Pet(owner="ann", kind="dog", notes={"a": "x", "é": ""}, weights={258: b"\x00"}))
     assert row == b"ann"
     assert cells == {b"d:k": b"dog", b"d:na": b"x", "d:né".encode(): b"\x00", b"d:w\x01\x02": b"\x00\x00"}
-    _, place, cells = take(hb.schema_of(Seen), Seen(owner="ann", name="rex", kind="dog", at={1: True}))
+    _, place, cells = take(hb.schema.schema_of(Seen), Seen(owner="ann", name="rex", kind="dog", at={1: True}))
     assert place == b"ann\x00\x01rex\x00\x01"
     assert cells == {b"d:k": b"dog", b"d:s": b"\x01", b"d:s\x80\x00\x00\x00\x00\x00\x00\x01": b"\x01"}
-    assert hb.schema_of(Pet).row_columns == (b"d:_", b"d:_l", b"d:_t", b"d:_v", b"d:k", b"d:n", b"d:w")
+    assert hb.schema.schema_of(Pet).row_columns == (b"d:_", b"d:_l", b"d:_t", b"d:_v", b"d:k", b"d:n", b"d:w")
 
 
 def test_no_cell_says_when_entries_were_put_where_none_are() -> None:
-    _, _, cells = take(hb.schema_of(Seen), Seen(owner="ann", name="rex", kind="dog"))
+    _, _, cells = take(hb.schema.schema_of(Seen), Seen(owner="ann", name="rex", kind="dog"))
     assert cells == {b"d:k": b"dog"}
 
 
 def test_removed_entries_are_empty_cells() -> None:
-    assert cells_of_changes(hb.schema_of(Seen), {"kind": "cat", "at": {2: None}}) == {
+    assert cells_of_changes(hb.schema.schema_of(Seen), {"kind": "cat", "at": {2: None}}) == {
         b"d:k": b"cat",
         b"d:s": b"\x01",
         b"d:s\x80\x00\x00\x00\x00\x00\x00\x02": b"",
@@ -67,7 +67,7 @@ def test_removed_entries_are_empty_cells() -> None:
 
 
 def test_the_registry_keeps_them_among_the_columns() -> None:
-    assert canonical_json(hb.schema_of(Pet).layout_spec["columns"]) == (
+    assert canonical_json(hb.schema.schema_of(Pet).layout_spec["columns"]) == (
         b'{"d:k":{"codec":{"codec":"text"},"kind":"column","name":"kind","null":"marker","nullable":false},'
         b'"d:n":{"codec":{"codec":"text"},"key":{"codec":"text"},"kind":"map","name":"notes","null":"marker","nullable":true},'
         b'"d:w":{"codec":{"codec":"bytes"},"key":{"bits":16,"codec":"int","signed":false},"kind":"map","name":"weights",'
@@ -85,7 +85,7 @@ def declared(**fields: Any) -> Any:
 
 def test_layouts_that_differ_are_found() -> None:
     def layout(**fields: Any) -> Any:
-        return hb.schema_of(declared(**fields)).layout_spec
+        return hb.schema.schema_of(declared(**fields)).layout_spec
 
     texts = layout(m=(hb.map_column("m"), dict[str, str]))
     assert layout_differences(texts, layout()) == []
@@ -109,10 +109,10 @@ MISTAKES: dict[str, tuple[Declaration, str]] = {
     "value without a codec": (lambda: declared(m=(hb.map_column("m"), dict[str, list[str]])), "This type has no default codec"),
     "codec that keys cannot have": (
         lambda: declared(m=(hb.map_column("m", hb.Json(list[str])), dict[list[str], int])), "map column needs a key codec"),
-    "codec without an order": (lambda: declared(m=(hb.map_column("m", hb.Reversed(hb.Int32)), dict[int, int])), "needs a key codec"),
+    "codec without an order": (lambda: declared(m=(hb.map_column("m", hb.codecs.Reversed(hb.Int32)), dict[int, int])), "needs a key codec"),
     "codec of another type": (lambda: declared(m=(hb.map_column("m", hb.Int32), TEXTS)), r"another type than the annotation says\."),
     "value codec of another type": (
-        lambda: declared(m=(hb.map_column("m", hb.Text, hb.Int8), TEXTS)), r"another type than the annotation says\."),
+        lambda: declared(m=(hb.map_column("m", hb.Text, hb.codecs.Int8), TEXTS)), r"another type than the annotation says\."),
     "no codec": (lambda: declared(m=(hb.map_column("m", str), TEXTS)), "A codec must be a Codec"),  # type: ignore[arg-type]
     "empty alias": (lambda: declared(m=(hb.map_column(""), TEXTS)), "must not be empty"),
     "system's alias": (lambda: declared(m=(hb.map_column("_m"), TEXTS)), "reserved for system cells"),
@@ -184,25 +184,25 @@ def test_objects() -> None:
     new = Pet(owner="ann", kind="dog")
     assert (new.notes, new.weights) == ({}, {})
     assert repr(new) == "Pet(owner='ann', kind='dog', notes={}, weights={})"
-    schema = hb.schema_of(Pet)
+    schema = hb.schema.schema_of(Pet)
     read = changed_copy(new, {})
     assert read == new
     vars(read).pop("notes")
-    assert read.notes is hb.NotLoaded
+    assert read.notes is hb.types.NotLoaded
     assert read == new == Pet(owner="ann", kind="dog", notes={"a": "b"})  # what may not be loaded has no part in equality
     assert repr(read) == "Pet(owner='ann', kind='dog', notes=NotLoaded, weights={})"
     for same in (attrs.evolve(read), copy.deepcopy(read), pickle.loads(pickle.dumps(read)), changed_copy(read, {"kind": "cat"})):
-        assert same.notes is hb.NotLoaded
+        assert same.notes is hb.types.NotLoaded
         assert take(schema, same)[2].keys() == {b"d:k"}
     assert changed_copy(new, {"kind": "cat"}).notes == {}
-    assert pickle.loads(pickle.dumps(hb.NotLoaded)) is hb.NotLoaded
+    assert pickle.loads(pickle.dumps(hb.types.NotLoaded)) is hb.types.NotLoaded
     assert repr(Pet.notes) == "Pet.notes"
 
 
 @pytest.mark.parametrize("use", [lambda m: m["a"], list, len, bool, lambda m: "a" in m, dict])
 def test_entries_that_were_not_read_cannot_be_used(use: Callable[[Any], Any]) -> None:
     with pytest.raises(hb.SessionError, match="not read with its object"):
-        use(hb.NotLoaded)
+        use(hb.types.NotLoaded)
 
 
 @pytest.mark.parametrize(
@@ -220,20 +220,20 @@ def test_entries_that_were_not_read_cannot_be_used(use: Callable[[Any], Any]) ->
 )
 def test_entries_that_cannot_be_stored(entries: Any, message: str) -> None:
     with pytest.raises(hb.EncodingError, match=message) as caught:
-        take(hb.schema_of(Pet), Pet(owner="ann", kind="dog", notes=entries))
+        take(hb.schema.schema_of(Pet), Pet(owner="ann", kind="dog", notes=entries))
     assert (caught.value.details["table"], caught.value.details["field"]) == ("pets", "notes")
 
 
 @pytest.mark.parametrize("cells", [{b"d:n\xff": b"x"}, {b"d:na": b"\xff"}])
 def test_entries_that_cannot_be_read(cells: dict[bytes, bytes]) -> None:
     with pytest.raises(hb.DecodingError) as caught:
-        hb.schema_of(Pet).maps_by_name["notes"].entries(row_of(cells).columns)
+        hb.schema.schema_of(Pet).maps_by_name["notes"].entries(row_of(cells).columns)
     assert caught.value.details["field"] == "notes"
 
 
 @given(st.dictionaries(st.text(st.characters(codec="utf-8"), min_size=1), st.text(st.characters(codec="utf-8"))))
 def test_entries_read_back(notes: dict[str, str]) -> None:
-    of = hb.schema_of(Pet).maps_by_name["notes"]
+    of = hb.schema.schema_of(Pet).maps_by_name["notes"]
     cells = of.cells(notes)
     notes.pop("gone", None)
     read = of.entries(row_of({**cells, b"d:k": b"", b"d:n": b"\x01", b"d:ngone": b""}).columns)

@@ -22,7 +22,7 @@ from tests.support.strategies import as_read
 
 @hb.model(table="things", salt=hb.HashSalt(4, by=("a",)))
 class Thing:
-    a: hb.Key[int] = hb.key(hb.UInt8)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
     b: hb.Key[str] = hb.key(desc=True)
     name: hb.Column[str] = hb.column("n")
     price: hb.Column[Decimal | None] = hb.column("p", default=None, family="x")
@@ -34,33 +34,33 @@ class Thing:
 
 @hb.model(table="flags", exists=hb.flag("e"))
 class Flagged:
-    k: hb.Key[int] = hb.key(hb.UInt8)
+    k: hb.Key[int] = hb.key(hb.codecs.UInt8)
     note: hb.Column[str | None] = hb.column("o", default=None)
 
 
 @hb.model(table="loose")
 class Loose:
-    k: hb.Key[int] = hb.key(hb.UInt8)
+    k: hb.Key[int] = hb.key(hb.codecs.UInt8)
     note: hb.Column[str] = hb.column("o", default="none")
     views: hb.Column[int] = hb.counter("v", family="x")
 
 
 @hb.model(table="external", external=True)
 class External:
-    k: hb.Key[int] = hb.key(hb.UInt8)
+    k: hb.Key[int] = hb.key(hb.codecs.UInt8)
     note: hb.Column[str | None] = hb.column("o", default=None)
     level: hb.Column[int] = hb.column("l", family="x")
 
 
 @hb.model(table="claimed", external=True, exists=hb.flag("e"))
 class Claimed:
-    k: hb.Key[int] = hb.key(hb.UInt8)
+    k: hb.Key[int] = hb.key(hb.codecs.UInt8)
     note: hb.Column[str | None] = hb.column("o", default=None)
 
 
 @hb.model(table="drawn", salt=hb.RandomSalt(3), immutable=True)
 class Drawn:
-    k: hb.Key[int] = hb.key(hb.UInt8)
+    k: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n")
 
     by_name = hb.index("name")
@@ -71,11 +71,11 @@ def row(key: bytes, cells: Mapping[bytes, bytes]) -> StoredRow:
 
 
 def reader(model: type[Any], *, indexed: bool = False, names: set[str] | None = None) -> RowDecoder:
-    return RowDecoder(hb.schema_of(model), indexed, None if names is None else frozenset(names))
+    return RowDecoder(hb.schema.schema_of(model), indexed, None if names is None else frozenset(names))
 
 
 KEY = bytes((1,)) + b"x".translate(bytes(range(255, -1, -1))) + b"\xff\xfe"
-BUCKET = KeyMapper(hb.schema_of(Thing)).rows((1, "x"))[0][:1]
+BUCKET = KeyMapper(hb.schema.schema_of(Thing)).rows((1, "x"))[0][:1]
 NINE = (9).to_bytes(8, "big")
 
 
@@ -84,7 +84,7 @@ NINE = (9).to_bytes(8, "big")
 
 def test_a_row_becomes_an_object() -> None:
     of = reader(Thing)
-    cells = {b"d:n": b"ann", b"x:p": hb.DecimalNumber.encode(Decimal("1.5")), b"d:t": b'["a"]', b"d:v": NINE, b"d:other": b"?"}
+    cells = {b"d:n": b"ann", b"x:p": hb.codecs.DecimalNumber.encode(Decimal("1.5")), b"d:t": b'["a"]', b"d:v": NINE, b"d:other": b"?"}
     made = of.make(of.values(row(BUCKET + KEY, cells)))
     assert made == Thing(a=1, b="x", name="ann", price=Decimal("1.5"), tags=["a"]) or made.views == 9
     assert (made.a, made.b, made.name, made.price, made.tags, made.views) == (1, "x", "ann", Decimal("1.5"), ["a"], 9)
@@ -183,7 +183,7 @@ def test_every_object_reads_back(data: st.DataObject) -> None:
 
 
 def test_cells_of_an_object() -> None:
-    schema = hb.schema_of(Thing)
+    schema = hb.schema.schema_of(Thing)
     thing = Thing(a=1, b="x", name="ann")
     assert cells_of(schema, thing) == {b"d:n": b"ann", b"x:p": b"", b"d:t": b"[]"}, "counters are never written so"
 
@@ -198,7 +198,7 @@ def test_cells_of_an_object() -> None:
     ],
 )
 def test_a_cell_that_cannot_be_written_names_its_field(field: str, value: Any, message: str) -> None:
-    schema = hb.schema_of(Thing)
+    schema = hb.schema.schema_of(Thing)
     with pytest.raises(hb.EncodingError, match=message) as caught:
         encode_cell(schema, schema.by_name[field], value)
     assert (caught.value.table, caught.value.field) == ("things", field)
@@ -208,35 +208,35 @@ def test_a_cell_that_cannot_be_written_names_its_field(field: str, value: Any, m
 
 
 def test_keys_by_name() -> None:
-    keys = KeyMapper(hb.schema_of(Thing))
+    keys = KeyMapper(hb.schema.schema_of(Thing))
     assert keys.complete({"b": "x", "a": 1}) == (1, "x")
-    with pytest.raises(hb.IncompleteKey) as missing:
+    with pytest.raises(hb.errors.IncompleteKey) as missing:
         keys.complete({"b": "x"})
     assert (missing.value.table, missing.value.missing) == ("things", ["a"])
-    with pytest.raises(hb.UnknownField, match="The row key has no such field") as unknown:
+    with pytest.raises(hb.errors.UnknownField, match="The row key has no such field") as unknown:
         keys.complete({"a": 1, "b": "x", "name": "ann"})
     assert (unknown.value.field, unknown.value.known) == ("name", ["a", "b"])
 
 
 def test_where_an_object_lies() -> None:
-    assert KeyMapper(hb.schema_of(Thing)).rows((1, "x")) == [BUCKET + KEY]
-    assert KeyMapper(hb.schema_of(Loose)).rows((7,)) == [b"\x07"]
-    assert KeyMapper(hb.schema_of(Drawn)).rows((7,)) == [b"\x00\x07", b"\x01\x07", b"\x02\x07"]
-    drawn = {KeyMapper(hb.schema_of(Drawn)).new_row((7,)) for _ in range(200)}
+    assert KeyMapper(hb.schema.schema_of(Thing)).rows((1, "x")) == [BUCKET + KEY]
+    assert KeyMapper(hb.schema.schema_of(Loose)).rows((7,)) == [b"\x07"]
+    assert KeyMapper(hb.schema.schema_of(Drawn)).rows((7,)) == [b"\x00\x07", b"\x01\x07", b"\x02\x07"]
+    drawn = {KeyMapper(hb.schema.schema_of(Drawn)).new_row((7,)) for _ in range(200)}
     assert drawn == {b"\x00\x07", b"\x01\x07", b"\x02\x07"}
 
 
 def test_a_key_that_cannot_be_written_names_its_field_and_table() -> None:
     with pytest.raises(hb.EncodingError) as caught:
-        KeyMapper(hb.schema_of(Thing)).rows((1, 2))
+        KeyMapper(hb.schema.schema_of(Thing)).rows((1, 2))
     assert (caught.value.table, caught.value.field) == ("things", "b")
-    with pytest.raises(hb.KeyTooLong, match="A row key must not be longer than 32,767 bytes") as long:
-        KeyMapper(hb.schema_of(Thing)).rows((1, "x" * 40_000))
+    with pytest.raises(hb.errors.KeyTooLong, match="A row key must not be longer than 32,767 bytes") as long:
+        KeyMapper(hb.schema.schema_of(Thing)).rows((1, "x" * 40_000))
     assert long.value.table == "things"
 
 
 def test_where_an_entry_lies() -> None:
-    schema = hb.schema_of(Thing)
+    schema = hb.schema.schema_of(Thing)
     keys, index = KeyMapper(schema), schema.indexes["by_name"]
     (entry,) = keys.entries(index, {"name": "ann", "b": "x", "a": 1}, BUCKET + KEY)
     assert entry[1:] == b"ann\x00\x01" + b"x\x00\x01" + b"\x01"
@@ -244,13 +244,13 @@ def test_where_an_entry_lies() -> None:
     with pytest.raises(hb.EncodingError) as caught:
         keys.entries(index, {"name": None, "b": "x", "a": 1}, BUCKET + KEY)
     assert (caught.value.table, caught.value.index, caught.value.field) == ("things.by_name", "by_name", "name")
-    with pytest.raises(hb.KeyTooLong) as long:
+    with pytest.raises(hb.errors.KeyTooLong) as long:
         keys.entries(index, {"name": "x" * 40_000, "b": "x", "a": 1}, BUCKET + KEY)
     assert (long.value.table, long.value.index) == ("things.by_name", "by_name")
 
 
 def test_an_entry_of_a_randomly_salted_model_ends_in_the_bucket() -> None:
-    schema = hb.schema_of(Drawn)
+    schema = hb.schema.schema_of(Drawn)
     keys, index = KeyMapper(schema), schema.indexes["by_name"]
     (entry,) = keys.entries(index, {"name": "ann", "k": 7}, b"\x02\x07")
     assert entry == b"ann\x00\x01\x07\x02"

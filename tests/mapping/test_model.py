@@ -83,7 +83,7 @@ def test_it_stays_the_users_class() -> None:
     assert Action.__doc__ == "Something a user did."
     assert login().shout() == "LOGIN"
     assert Action.limit == 3
-    assert [a.name for a in attrs.fields(Action)] == [f.name for f in hb.schema_of(Action).fields]  # type: ignore[arg-type]
+    assert [a.name for a in attrs.fields(Action)] == [f.name for f in hb.schema.schema_of(Action).fields]  # type: ignore[arg-type]
     assert repr(login()).startswith("Action(user_id=1, at=datetime.datetime(2026, 3, 1, 12, 0")
 
 
@@ -139,7 +139,7 @@ def test_reading_a_field_costs_a_normal_attribute() -> None:
         assert not hasattr(descriptor, "__set__")
         assert not hasattr(descriptor, "__delete__")
     action = login()
-    assert vars(action) == {f.name: getattr(action, f.name) for f in hb.schema_of(Action).fields}
+    assert vars(action) == {f.name: getattr(action, f.name) for f in hb.schema.schema_of(Action).fields}
     vars(action)["name"] = "from the dictionary"
     assert action.name == "from the dictionary"
 
@@ -157,7 +157,7 @@ def test_a_field_that_an_object_has_not_got_is_an_attribute_error() -> None:
 def test_fields_on_the_class_are_expressions() -> None:
     assert isinstance(Action.name, FieldExpression)
     assert repr(Action.name) == "Action.name"
-    assert Action.name.of is hb.schema_of(Action).by_name["name"]
+    assert Action.name.of is hb.schema.schema_of(Action).by_name["name"]
     assert hash(Action.name) == hash(Action.name)
     assert isinstance(Action.by_name, Index)
 
@@ -169,17 +169,17 @@ def test_a_field_on_the_class_has_no_truth_value() -> None:
 
 
 def test_the_schema_says_what_was_declared() -> None:
-    schema = hb.schema_of(Action)
+    schema = hb.schema.schema_of(Action)
     assert isinstance(schema, TableSchema)
     assert schema.model is Action
     assert (schema.table, schema.family, schema.families) == ("actions", b"d", (Family(b"d"),))
     assert [f.name for f in schema.fields] == ["user_id", "at", "action_id", "name", "amount", "tags", "views"]
     assert schema.layout.names == ("user_id", "at", "action_id")
     assert [f.name for f in schema.columns] == ["name", "amount", "tags", "views"]
-    assert schema.by_name["at"] == Field("at", "key", hb.Timestamp, desc=True)
+    assert schema.by_name["at"] == Field("at", "key", hb.codecs.Timestamp, desc=True)
     assert schema.by_name["name"] == Field("name", "column", hb.Text, default=REQUIRED, family=b"d", qualifier=b"n")
-    assert schema.by_name["amount"] == Field("amount", "column", hb.DecimalNumber, True, None, family=b"d", qualifier=b"a")
-    assert schema.by_name["views"] == Field("views", "counter", hb.JavaLong, False, 0, family=b"d", qualifier=b"v")
+    assert schema.by_name["amount"] == Field("amount", "column", hb.codecs.DecimalNumber, True, None, family=b"d", qualifier=b"a")
+    assert schema.by_name["views"] == Field("views", "counter", hb.codecs.JavaLong, False, 0, family=b"d", qualifier=b"v")
     assert (schema.immutable, schema.external, schema.exists) == (False, False, None)
 
 
@@ -189,9 +189,9 @@ def test_only_models_have_a_schema() -> None:
 
     for other in (int, "Action", Under):
         with pytest.raises(hb.DeclarationError, match=r"declare the class with @hb\.model"):
-            hb.schema_of(other)  # type: ignore[arg-type]
+            hb.schema.schema_of(other)  # type: ignore[arg-type]
     with pytest.raises(hb.DeclarationError, match="not an object of it"):
-        hb.schema_of(login())  # type: ignore[arg-type]
+        hb.schema.schema_of(login())  # type: ignore[arg-type]
 
 
 def test_columns_may_lie_in_families_of_their_own() -> None:
@@ -202,7 +202,7 @@ def test_columns_may_lie_in_families_of_their_own() -> None:
         b: hb.Column[int] = hb.column("a", family="x")
         c: hb.Column[int] = hb.counter("c", family="x")
 
-    schema = hb.schema_of(Split)
+    schema = hb.schema.schema_of(Split)
     assert [f.column for f in schema.columns] == [b"d:a", b"x:a", b"x:c"]
     assert schema.family_names == (b"d", b"x")
 
@@ -212,12 +212,12 @@ def test_a_flag_may_be_the_only_column() -> None:
     class Tag:
         name: hb.Key[str] = hb.key()
 
-    assert hb.schema_of(Tag).exists_column == b"d:e"
+    assert hb.schema.schema_of(Tag).exists_column == b"d:e"
     assert Tag(name="a") == Tag(name="a")
 
 
 def test_an_alias_is_the_name_where_none_is_given() -> None:
-    assert hb.schema_of(Point).by_name["label"].column == b"d:label"
+    assert hb.schema.schema_of(Point).by_name["label"].column == b"d:label"
 
 
 def test_private_fields_keep_their_name_in_the_constructor() -> None:
@@ -230,7 +230,7 @@ def test_private_fields_keep_their_name_in_the_constructor() -> None:
 
 
 def test_indexes_say_what_was_declared() -> None:
-    index = hb.schema_of(Action).indexes["by_name"]
+    index = hb.schema.schema_of(Action).indexes["by_name"]
     assert (index.name, index.table, index.fields, index.covers) == ("by_name", "actions.by_name", ("name", "at"), ("amount",))
     assert index.layout.names == ("name", "at", "user_id", "action_id")
     assert [f.desc for f in index.layout.fields] == [False, True, False, False]
@@ -245,7 +245,7 @@ def test_an_index_may_turn_a_field_and_have_a_salt() -> None:
         a: hb.Column[int] = hb.column("a")
         by_a = hb.index(hb.desc("a"), hb.asc("k"), salt=hb.HashSalt(8, by=("a",)))
 
-    index = hb.schema_of(Turned).indexes["by_a"]
+    index = hb.schema.schema_of(Turned).indexes["by_a"]
     assert [f.desc for f in index.layout.fields] == [True, False]
     assert index.layout.tail == 1  # the primary's bucket
     assert (index.salt.buckets, index.salt.by) == (8, ("a",))
@@ -277,7 +277,7 @@ class Memo(Dated):
 
 
 def test_mixins_give_their_fields_and_indexes() -> None:
-    schema = hb.schema_of(Note)
+    schema = hb.schema.schema_of(Note)
     assert [f.name for f in schema.fields] == ["tenant", "made", "number", "text"]
     assert schema.layout.names == ("tenant", "number")
     assert schema.indexes["by_made"].table == "notes.by_made"
@@ -287,9 +287,9 @@ def test_mixins_give_their_fields_and_indexes() -> None:
 
 
 def test_a_model_may_declare_an_inherited_field_anew() -> None:
-    assert hb.schema_of(Memo).by_name["made"].column == b"d:z"
-    assert hb.schema_of(Note).by_name["made"].column == b"d:m"
-    assert hb.schema_of(Memo).indexes["by_made"].table == "memos.by_made"
+    assert hb.schema.schema_of(Memo).by_name["made"].column == b"d:z"
+    assert hb.schema.schema_of(Note).by_name["made"].column == b"d:m"
+    assert hb.schema.schema_of(Memo).indexes["by_made"].table == "memos.by_made"
 
 
 def test_a_mixin_may_be_marked_without_parentheses() -> None:
@@ -330,9 +330,9 @@ class Level(enum.IntEnum):
         (Maybe, hb.Text, True),
         (Alias, hb.Text, True),
         (Level, hb.EnumOf(Level), False),
-        (IPv4Address | IPv6Address | None, hb.IPAddress, True),
-        (Annotated[int, hb.UInt8], hb.UInt8, False),
-        (Annotated[int, hb.UInt8] | None, hb.UInt8, True),
+        (IPv4Address | IPv6Address | None, hb.codecs.IPAddress, True),
+        (Annotated[int, hb.codecs.UInt8], hb.codecs.UInt8, False),
+        (Annotated[int, hb.codecs.UInt8] | None, hb.codecs.UInt8, True),
     ],
     ids=str,
 )
@@ -342,23 +342,23 @@ def test_the_annotation_chooses_the_codec(hint: Any, codec: hb.Codec[Any], nulla
         k: hb.Key[hint] = hb.key()
         a: hb.Column[hint] = hb.column("a")
 
-    schema = hb.schema_of(Made)
+    schema = hb.schema.schema_of(Made)
     assert [(f.codec, f.nullable) for f in schema.fields] == [(codec, nullable)] * 2
 
 
 @pytest.mark.parametrize(
     ("hint", "codec", "nullable"),
     [
-        (int, hb.UInt8, False),
-        (UserId | None, hb.UInt8, True),
+        (int, hb.codecs.UInt8, False),
+        (UserId | None, hb.codecs.UInt8, True),
         (Annotated[str | None, "a note"], hb.Text(4), True),
         (Alias, hb.Text(4), True),
-        (Any, hb.Int8, False),
-        (object, hb.Int8, False),
+        (Any, hb.codecs.Int8, False),
+        (object, hb.codecs.Int8, False),
         (int, hb.EnumOf(Level), False),
-        (IPv4Address | IPv6Address, hb.IPAddress, False),
+        (IPv4Address | IPv6Address, hb.codecs.IPAddress, False),
         (dict[str, int] | None, hb.Json(dict[str, int]), True),
-        (UserId, hb.Reversed(hb.UInt32), False),
+        (UserId, hb.codecs.Reversed(hb.UInt32), False),
     ],
     ids=str,
 )
@@ -368,7 +368,7 @@ def test_a_named_codec_stands(hint: Any, codec: hb.Codec[Any], nullable: bool) -
         k: hb.Key[int] = hb.key()
         a: hb.Column[hint] = hb.column("a", codec)
 
-    field = hb.schema_of(Made).by_name["a"]
+    field = hb.schema.schema_of(Made).by_name["a"]
     assert (field.codec, field.nullable) == (codec, nullable)
 
 
@@ -384,7 +384,7 @@ def test_annotations_know_local_names() -> None:
         colour: hb.Key[Colour] = hb.key()
         size: hb.Column[Size | None] = hb.column("s", default=None)
 
-    schema = hb.schema_of(Local)
+    schema = hb.schema.schema_of(Local)
     assert schema.by_name["colour"].codec == hb.EnumOf(Colour)
     assert schema.by_name["size"].codec == hb.EnumOf(Local.Size)
 
@@ -395,8 +395,8 @@ def test_a_field_may_be_named_as_its_type() -> None:
         date: hb.Key[date] = hb.key()
         int: hb.Column[int] = hb.column("i")
 
-    assert hb.schema_of(Diary).by_name["date"].codec == hb.Date
-    assert hb.schema_of(Diary).by_name["int"].codec == hb.Int64
+    assert hb.schema.schema_of(Diary).by_name["date"].codec == hb.codecs.Date
+    assert hb.schema.schema_of(Diary).by_name["int"].codec == hb.Int64
 
 
 def test_annotations_of_a_mixin_know_the_names_of_its_module(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,7 +420,7 @@ class Shared:
     class Made(module.Shared):  # type: ignore[name-defined,misc]
         k: hb.Key[int] = hb.key()
 
-    assert hb.schema_of(Made).by_name["only"].codec == hb.EnumOf(module.Only)
+    assert hb.schema.schema_of(Made).by_name["only"].codec == hb.EnumOf(module.Only)
 
 
 def test_a_class_of_no_module_can_be_a_model() -> None:
@@ -442,14 +442,14 @@ def make():
 """,
         scope,
     )
-    schema = hb.schema_of(scope["make"]())
-    assert (schema.by_name["day"].codec, schema.by_name["price"].codec) == (hb.Date, hb.DecimalNumber)
+    schema = hb.schema.schema_of(scope["make"]())
+    assert (schema.by_name["day"].codec, schema.by_name["price"].codec) == (hb.codecs.Date, hb.codecs.DecimalNumber)
 
 
 def test_annotations_need_not_be_text() -> None:
     scope: dict[str, Any] = {"__name__": __name__, "hb": hb}
     exec('@hb.model(table="t")\nclass Made:\n    k: hb.Key[int | None] = hb.key()\n    a: hb.Column[str] = hb.column("a")\n', scope, scope)
-    assert hb.schema_of(scope["Made"]).by_name["k"].nullable
+    assert hb.schema.schema_of(scope["Made"]).by_name["k"].nullable
 
 
 # --- hooks ------------------------------------------------------------------------------------------------------------
@@ -468,7 +468,7 @@ def test_the_hook_behind_the_constructor_runs_for_stored_rows_too() -> None:
             object.__setattr__(self, "shown", f"{self.k}{self.a}")
 
     assert Hooked(k=1).shown == "1x"  # type: ignore[attr-defined]
-    read = RowDecoder(hb.schema_of(Hooked), indexed=False).make({"k": 2, "a": "y"})
+    read = RowDecoder(hb.schema.schema_of(Hooked), indexed=False).make({"k": 2, "a": "y"})
     assert read.shown == "2y"
     assert read == Hooked(k=2, a="y")
     assert seen == [(1, "x"), (2, "y"), (2, "y")]

@@ -17,7 +17,7 @@ from tests.support.examples import examples
 class Visit:
     shop: hb.Key[str] = hb.key()
     day: hb.Key[int] = hb.key(hb.Int32)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     town: hb.Column[str] = hb.column("t")
     by_town = hb.index("town")
 
@@ -47,10 +47,10 @@ def test_a_sample_that_ends_before_the_rows() -> None:
     session = hb.Session(store)
     session.add_all(visit("s", day, 1) for day in range(50))
     session.commit()
-    assert all(each.cut and each.rows == 20 and "or more" in str(each) for each in prefix_counts(hb.schema_of(Visit), store, 20))
+    assert all(each.cut and each.rows == 20 and "or more" in str(each) for each in prefix_counts(hb.schema.schema_of(Visit), store, 20))
     assert hb.describe(Visit).prefixes == ()
     store.delete_table("prefix_visits.by_town")
-    assert {each.path for each in prefix_counts(hb.schema_of(Visit), store)} == {"primary"}
+    assert {each.path for each in prefix_counts(hb.schema.schema_of(Visit), store)} == {"primary"}
 
 
 @settings(max_examples=examples(25))
@@ -60,7 +60,7 @@ def test_any_rows(rows: set[tuple[str, int, int]]) -> None:
     session = hb.Session(store)
     session.add_all(visit(*row) for row in rows)
     session.commit()
-    for each in prefix_counts(hb.schema_of(Visit), store):
+    for each in prefix_counts(hb.schema.schema_of(Visit), store):
         if each.path == "primary":
             counts = sorted(Counter(row[: len(each.fields)] for row in rows).values())
             assert (each.rows, each.prefixes, each.most) == (len(rows), len(counts), counts[-1])

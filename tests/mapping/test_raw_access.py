@@ -17,7 +17,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @hb.model(table="events", salt=hb.HashSalt(16, by=("model",)))
 class Event:
-    model: hb.Key[int] = hb.key(hb.UInt8)
+    model: hb.Key[int] = hb.key(hb.codecs.UInt8)
     at: hb.Key[datetime] = hb.key(desc=True)
     name: hb.Column[str] = hb.column("n")
     note: hb.Column[str | None] = hb.column("x:_l", default=None)
@@ -62,8 +62,8 @@ def test_row_keys_have_the_documented_bytes() -> None:
 @pytest.mark.parametrize(
     ("key", "error", "name"),
     [
-        ({"model": 7}, hb.IncompleteKey, "missing"),
-        ({"model": 7, "at": NOON, "name": "x"}, hb.UnknownField, "field"),
+        ({"model": 7}, hb.errors.IncompleteKey, "missing"),
+        ({"model": 7, "at": NOON, "name": "x"}, hb.errors.UnknownField, "field"),
         ({"model": "7", "at": NOON}, hb.EncodingError, "field"),
     ],
 )

@@ -149,7 +149,7 @@ def test_a_function_is_made_once_for_a_model_and_a_choice_of_fields() -> None:
         name: hb.Column[str] = hb.column("n")
         note: hb.Column[str | None] = hb.column("o", default=None)
 
-    schema = hb.schema_of(Row)
+    schema = hb.schema.schema_of(Row)
     assert RowDecoder(schema, False).values is RowDecoder(schema, True).values
     names = frozenset({"name"})
     assert RowDecoder(schema, False, names).values is RowDecoder(schema, False, frozenset(names)).values
@@ -160,7 +160,7 @@ def test_a_model_remembers_so_many_choices_of_fields_and_no_more() -> None:
     fields = [f"f{n}" for n in range(9)]
     declared = {name: hb.column(name, default=0) for name in fields}
     annotations = {"number": hb.Key[int], **dict.fromkeys(fields, hb.Column[int])}
-    schema = hb.schema_of(hb.model(table="wide")(type("Wide", (), {"number": hb.key(), **declared, "__annotations__": annotations})))
+    schema = hb.schema.schema_of(hb.model(table="wide")(type("Wide", (), {"number": hb.key(), **declared, "__annotations__": annotations})))
     stored: Any = StoredRow(bytes(8), {b"d:f0": StoredCell(bytes(8), 1)})
     for bits in range(2 ** len(fields)):
         names = frozenset(name for at, name in enumerate(fields) if bits >> at & 1)
@@ -176,7 +176,7 @@ def test_a_row_key_that_is_too_long_or_empty_is_refused() -> None:
 
     for text in ("", "x" * 32_768):
         with pytest.raises(KeyTooLong):
-            take(hb.schema_of(Word), Word(text=text, count=1))
+            take(hb.schema.schema_of(Word), Word(text=text, count=1))
 
 
 # --- codecs of one's own ----------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_codecs_that_do_otherwise_than_their_bases_are_asked() -> None:
         text: hb.Column[str] = hb.column("t", Lower())
         alike: hb.Column[Alike] = hb.column("a")
 
-    schema = hb.schema_of(Odd)
+    schema = hb.schema.schema_of(Odd)
     _, row, cells = take(schema, Odd(name="AB", last="C", number=1, text="EF", alike=Alike.A))
     assert row == b"ab\x00\x01" + bytes(255 - byte for byte in b"c\x00\x01")
     assert cells == {b"d:n": b"\x80\x00\x00\x01", b"d:t": b"ef", b"d:a": b"a"}
@@ -292,7 +292,7 @@ class Bigs:
 
 
 def test_a_blank_is_no_value_though_its_codec_would_make_one_of_it() -> None:
-    reader = RowDecoder(hb.schema_of(Bigs), indexed=False)
+    reader = RowDecoder(hb.schema.schema_of(Bigs), indexed=False)
 
     def values(needed: bytes, other: bytes) -> Any:
         stored: Any = StoredRow(b"\0\1", {b"d:n": StoredCell(needed, 1), b"d:o": StoredCell(other, 1)})
@@ -306,7 +306,7 @@ def test_a_blank_is_no_value_though_its_codec_would_make_one_of_it() -> None:
 
 
 def test_row_keys_are_bytes_whatever_their_codecs_make() -> None:
-    _, row, _ = take(hb.schema_of(Bigs), Bigs(number=1, needed=2))
+    _, row, _ = take(hb.schema.schema_of(Bigs), Bigs(number=1, needed=2))
     assert (type(row), row) == (bytes, b"\0\1")
 
 
@@ -318,7 +318,7 @@ def test_a_refusal_carries_nothing_of_generated_code_that_gave_up() -> None:
 
     stored: Any = StoredRow(hb.row_key(Levels, number=1), {b"d:l": StoredCell(b"secret", 1)})
     with pytest.raises(hb.DecodingError) as caught:
-        RowDecoder(hb.schema_of(Levels), indexed=False).values(stored)
+        RowDecoder(hb.schema.schema_of(Levels), indexed=False).values(stored)
     error: BaseException | None = caught.value
     while error is not None:
         assert "secret" not in repr(error)

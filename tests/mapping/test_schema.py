@@ -20,7 +20,7 @@ from tests.support.strategies import KEY_CODECS, as_read, values_of
 
 @hb.model(table="ns:shop", family="d", salt=hb.HashSalt(4, by=("shop",)), exists=hb.flag("e"))
 class Sale:
-    shop: hb.Key[int] = hb.key(hb.UInt16)
+    shop: hb.Key[int] = hb.key(hb.codecs.UInt16)
     at: hb.Key[datetime | None] = hb.key(desc=True)
     price: hb.Column[Decimal] = hb.column("p")
     note: hb.Column[str | None] = hb.column("n", default=None, family="x")
@@ -46,10 +46,10 @@ CELLS: list[tuple[hb.Codec[Any], Any, bytes, bytes | None]] = [
     (hb.Bytes, b"", b"\x00", b""),
     (hb.Bytes, b"\xff\x00", b"\xff\x00", b"\xff\x00"),
     (hb.Text(3), "", b"\x00\x00\x00", b"\x00\x00\x00"),
-    (hb.Int8, None, b"", None),
-    (hb.Int8, -128, b"\x00", b"\x00"),
-    (hb.Bool, False, b"\x00", b"\x00"),
-    (hb.JavaLong, -1, b"\xff" * 8, b"\xff" * 8),
+    (hb.codecs.Int8, None, b"", None),
+    (hb.codecs.Int8, -128, b"\x00", b"\x00"),
+    (hb.codecs.Bool, False, b"\x00", b"\x00"),
+    (hb.codecs.JavaLong, -1, b"\xff" * 8, b"\xff" * 8),
     (hb.Json(list[int]), [1], b"[1]", b"[1]"),
     (hb.Json(Any), None, b"", b"null"),
 ]
@@ -90,7 +90,7 @@ def test_cells_keep_the_order_of_their_codec(data: st.DataObject) -> None:
 
 def test_a_cell_that_is_not_nullable_must_hold_something_its_codec_reads() -> None:
     with pytest.raises(DecodingError):
-        column(hb.Int8, False).decode_cell(b"")
+        column(hb.codecs.Int8, False).decode_cell(b"")
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ def test_a_cell_that_is_not_nullable_must_hold_something_its_codec_reads() -> No
         (column(hb.Text, False, default="x"), False, "x"),
         (column(hb.Text, False, default=""), False, ""),
         (column(hb.Json(list[int]), False, default=attrs.Factory(list)), False, []),
-        (Field("c", "counter", hb.JavaLong, default=0), False, 0),
-        (Field("c", "counter", hb.JavaLong), False, 0),
+        (Field("c", "counter", hb.codecs.JavaLong, default=0), False, 0),
+        (Field("c", "counter", hb.codecs.JavaLong), False, 0),
         (Field("k", "key", hb.Text), False, REQUIRED),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_factory_makes_a_default_each_time() -> None:
 
 
 def test_names_of_columns() -> None:
-    schema = hb.schema_of(Sale)
+    schema = hb.schema.schema_of(Sale)
     assert [f.column for f in schema.columns] == [b"d:p", b"x:n", b"d:c"]
     assert schema.exists_column == b"d:e"
     assert (schema.liveness_column, schema.version_column) == (b"d:_l", b"d:_v")
@@ -134,42 +134,42 @@ def test_names_of_columns() -> None:
 
 
 def test_what_is_not_there_is_named() -> None:
-    schema = hb.schema_of(Sale)
+    schema = hb.schema.schema_of(Sale)
     assert schema.field("price").name == "price"
     assert schema.index("by_price").name == "by_price"
-    with pytest.raises(hb.UnknownField, match="The model has no such field") as field:
+    with pytest.raises(hb.errors.UnknownField, match="The model has no such field") as field:
         schema.field("colour")
     assert (field.value.table, field.value.field, field.value.known) == ("ns:shop", "colour", ["at", "note", "price", "seen", "shop"])
-    with pytest.raises(hb.UnknownIndex, match="The model has no such index") as index:
+    with pytest.raises(hb.errors.UnknownIndex, match="The model has no such index") as index:
         schema.index("by_colour")
     assert (index.value.index, index.value.known) == ("by_colour", ["by_price"])
 
 
 def test_the_layout_that_the_registry_keeps() -> None:
     """A public, versioned contract: what is written here is in registries, so it may grow but not change."""
-    assert json.loads(json.dumps(hb.schema_of(Sale).layout_spec)) == {
+    assert json.loads(json.dumps(hb.schema.schema_of(Sale).layout_spec)) == {
         "format": 1,
         "key": [
-            {"name": "shop", "codec": hb.UInt16.spec, "desc": False, "nullable": False},
-            {"name": "at", "codec": hb.Timestamp.spec, "desc": True, "nullable": True},
+            {"name": "shop", "codec": hb.codecs.UInt16.spec, "desc": False, "nullable": False},
+            {"name": "at", "codec": hb.codecs.Timestamp.spec, "desc": True, "nullable": True},
         ],
         "salt": {"salt": "hash", "buckets": 4, "by": ["shop"]},
         "columns": {
-            "d:p": {"name": "price", "kind": "column", "codec": hb.DecimalNumber.spec, "nullable": False, "null": "marker"},
+            "d:p": {"name": "price", "kind": "column", "codec": hb.codecs.DecimalNumber.spec, "nullable": False, "null": "marker"},
             "x:n": {"name": "note", "kind": "column", "codec": hb.Text.spec, "nullable": True, "null": "marker"},
-            "d:c": {"name": "seen", "kind": "counter", "codec": hb.JavaLong.spec, "nullable": False, "null": "marker"},
+            "d:c": {"name": "seen", "kind": "counter", "codec": hb.codecs.JavaLong.spec, "nullable": False, "null": "marker"},
         },
         "exists": "e",
     }
 
 
 def test_the_description_of_an_index_that_the_registry_keeps() -> None:
-    index = hb.schema_of(Sale).indexes["by_price"]
+    index = hb.schema.schema_of(Sale).indexes["by_price"]
     assert json.loads(json.dumps(index.spec)) == {
         "fields": [
-            {"name": "price", "codec": hb.DecimalNumber.spec, "desc": True, "nullable": False},
-            {"name": "shop", "codec": hb.UInt16.spec, "desc": False, "nullable": False},
-            {"name": "at", "codec": hb.Timestamp.spec, "desc": True, "nullable": True},
+            {"name": "price", "codec": hb.codecs.DecimalNumber.spec, "desc": True, "nullable": False},
+            {"name": "shop", "codec": hb.codecs.UInt16.spec, "desc": False, "nullable": False},
+            {"name": "at", "codec": hb.codecs.Timestamp.spec, "desc": True, "nullable": True},
         ],
         "declared": ["price"],
         "tail": 0,
@@ -185,17 +185,17 @@ def test_a_qualifier_of_any_bytes_is_told_apart_in_the_layout() -> None:
         a: hb.Column[int] = hb.column("é")
         b: hb.Column[int] = hb.column("Ã©")
 
-    assert len(hb.schema_of(Odd).layout_spec["columns"]) == 2
+    assert len(hb.schema.schema_of(Odd).layout_spec["columns"]) == 2
 
 
 def test_a_schema_is_equal_to_itself_alone() -> None:
-    first, second = hb.schema_of(Sale), attrs.evolve(hb.schema_of(Sale))
+    first, second = hb.schema.schema_of(Sale), attrs.evolve(hb.schema.schema_of(Sale))
     assert first == first  # noqa: PLR0124
     assert first != second
     assert len({first, second}) == 2
 
 
 def test_times_come_back_in_utc_from_their_cell() -> None:
-    of = column(hb.Timestamp, True)
+    of = column(hb.codecs.Timestamp, True)
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
     assert of.decode_cell(of.encode_cell(noon)).tzinfo is UTC

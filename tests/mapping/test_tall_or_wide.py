@@ -20,7 +20,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 class Tall:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str | None] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     text: hb.Column[str] = hb.column("t")
     size: hb.Column[int | None] = hb.column("s", default=None)
 
@@ -29,7 +29,7 @@ class Tall:
 class Wide:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str | None] = hb.key(in_qualifier=True)
-    number: hb.Key[int] = hb.key(hb.UInt16, in_qualifier=True)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16, in_qualifier=True)
     text: hb.Column[str] = hb.column("t")
     size: hb.Column[int | None] = hb.column("s", default=None)
 
@@ -38,7 +38,7 @@ class Wide:
 class Two:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str | None] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt16, in_qualifier=True)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16, in_qualifier=True)
     text: hb.Column[str] = hb.column("t")
     size: hb.Column[int | None] = hb.column("s", default=None)
 
@@ -88,7 +88,7 @@ def really(bed: Bed, table: str) -> tuple[int, int, int, int]:
     return len(rows), len(cells), max(len(row.columns) for row in rows), size
 
 
-def declared(told: hb.Description) -> KeyChoice:
+def declared(told: hb.types.Description) -> KeyChoice:
     assert told.sample is not None
     (found,) = [each for each in told.sample.choices if each.declared]
     return found
@@ -100,7 +100,7 @@ def test_figures_are_those_of_the_tables(session: hb.Session, bed: Bed) -> None:
         told = hb.describe(model, sample=session)
         choice = declared(told)
         assert told.sample is not None
-        assert (choice.rows, told.sample.cells, choice.cells_in_row, choice.bytes) == really(bed, hb.schema_of(model).table)
+        assert (choice.rows, told.sample.cells, choice.cells_in_row, choice.bytes) == really(bed, hb.schema.schema_of(model).table)
 
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
@@ -122,7 +122,7 @@ def test_calls_are_those_that_are_made(session: hb.Session, bed: Bed) -> None:
         bed.store.calls.clear()
         session.query(model).allow_full_scan().page(20)
         scans = [scan for call in bed.store.calls for scan in call.items]
-        buckets = hb.schema_of(model).salt.buckets
+        buckets = hb.schema.schema_of(model).salt.buckets
         assert len(scans) <= choice.page_calls + buckets - 1
         bed.store.calls.clear()
         session.query(model).allow_full_scan().all()

@@ -33,9 +33,19 @@ def test_what_json_has_of_a_value_is_read_back(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(
     ("codec", "text"),
-    [(hb.Int8, "many"), (hb.Int8, "2.5"), (hb.Bool, "yes"), (hb.Timestamp, "2026-03-01T00:00:00"), (hb.Date, "1. 3. 2026"),
-     (hb.UUID128, "x"), (hb.IPv4, "::1"), (hb.DecimalNumber, "x"), (hb.Duration, "1 h"), (hb.Json(list[int]), "[")],
-)  # fmt: skip
+    [
+        (hb.codecs.Int8, "many"),
+        (hb.codecs.Int8, "2.5"),
+        (hb.codecs.Bool, "yes"),
+        (hb.codecs.Timestamp, "2026-03-01T00:00:00"),
+        (hb.codecs.Date, "1. 3. 2026"),
+        (hb.codecs.UUID128, "x"),
+        (hb.codecs.IPv4, "::1"),
+        (hb.codecs.DecimalNumber, "x"),
+        (hb.codecs.Duration, "1 h"),
+        (hb.Json(list[int]), "["),
+    ],
+)
 def test_what_is_no_value_is_refused(codec: Any, text: str) -> None:
     with pytest.raises(EncodingError, match="The text is not a value of the field") as caught:
         value_of_text(codec, text, "f")

@@ -26,7 +26,7 @@ class Pet:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(hb.Text, in_qualifier=True)
     species: hb.Column[str] = hb.column("s")
-    age: hb.Column[int | None] = hb.column("a", hb.UInt8, default=None)
+    age: hb.Column[int | None] = hb.column("a", hb.codecs.UInt8, default=None)
 
     by_species = hb.index("species")
 
@@ -47,36 +47,36 @@ class Follower:
 
 @hb.model(table="pets", row=b"pets")
 class Classic:
-    name: hb.Key[str] = hb.key(hb.Delimited("|"), in_qualifier=True)
+    name: hb.Key[str] = hb.key(hb.codecs.Delimited("|"), in_qualifier=True)
     colour: hb.Column[str] = hb.column("colour")
-    size: hb.Column[int | None] = hb.column("size", hb.JavaInt, default=None)
+    size: hb.Column[int | None] = hb.column("size", hb.codecs.JavaInt, default=None)
 
 
 @hb.model(table="readings", salt=hb.HashSalt(4, by=("sensor",)))
 class Reading:
-    sensor: hb.Key[int] = hb.key(hb.UInt16)
+    sensor: hb.Key[int] = hb.key(hb.codecs.UInt16)
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=HOUR)
-    value: hb.Column[int] = hb.column("v", hb.UInt8)
+    value: hb.Column[int] = hb.column("v", hb.codecs.UInt8)
 
 
 @hb.model(table="newest")
 class Newest:
-    sensor: hb.Key[int] = hb.key(hb.UInt16)
+    sensor: hb.Key[int] = hb.key(hb.codecs.UInt16)
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, row_span=HOUR)
-    probe: hb.Key[int | None] = hb.key(hb.UInt8, in_qualifier=True)
-    value: hb.Column[int] = hb.column("v", hb.UInt8)
+    probe: hb.Key[int | None] = hb.key(hb.codecs.UInt8, in_qualifier=True)
+    value: hb.Column[int] = hb.column("v", hb.codecs.UInt8)
 
 
 @hb.model(table="offsets")
 class Offset:
     day: hb.Key[str] = hb.key()
     topic: hb.Key[str] = hb.key(in_qualifier=True)
-    value: hb.Column[int] = hb.column("", hb.UInt8)
+    value: hb.Column[int] = hb.column("", hb.codecs.UInt8)
 
 
 def stored(obj: Any) -> list[tuple[bytes, bytes, bytes]]:
     """The cells that an object becomes: row key, column and value; the generated code and the plain one agree."""
-    schema = hb.schema_of(type(obj))
+    schema = hb.schema.schema_of(type(obj))
     assert schema.wide is not None
     taken = take(schema, obj)
     assert taken == take_slow(schema, obj)
@@ -121,7 +121,7 @@ def test_golden_bytes(obj: Any, cells: list[tuple[bytes, bytes, bytes]]) -> None
 
 @pytest.mark.parametrize("obj", [obj for obj, _ in GOLDEN], ids=lambda given: type(given).__name__)
 def test_objects_read_back(obj: Any) -> None:
-    schema = hb.schema_of(type(obj))
+    schema = hb.schema.schema_of(type(obj))
     _, place, cells = take(schema, obj)
     row: Row = StoredRow(place, {column: StoredCell(value, 1) for column, value in sorted(cells.items())})
     reader = RowDecoder.of(schema, indexed=False)
@@ -132,7 +132,7 @@ def test_objects_read_back(obj: Any) -> None:
 
 
 def test_entries_hold_the_key_fields_and_lead_to_the_place() -> None:
-    schema = hb.schema_of(Pet)
+    schema = hb.schema.schema_of(Pet)
     values, place, _ = take(schema, Pet(owner="ann", name="flu", species="cat"))
     entries = entries_of(schema, values, place)
     assert entries == {"by_species": (b"cat\x00\x01ann\x00\x01flu",)}
@@ -150,15 +150,15 @@ def test_the_row_key_of_an_object_is_that_of_its_row() -> None:
 
 
 def test_what_a_store_must_know() -> None:
-    wide = hb.schema_of(Pet).wide
+    wide = hb.schema.schema_of(Pet).wide
     assert wide is not None
     assert (wide.form, wide.family, wide.kind) == (PlaceForm(kind=b"p"), b"p", b"p")
-    assert hb.schema_of(Pet).kind == b"p"
-    assert hb.schema_of(Classic).row == b"pets"
-    reading = hb.schema_of(Reading).wide
+    assert hb.schema.schema_of(Pet).kind == b"p"
+    assert hb.schema.schema_of(Classic).row == b"pets"
+    reading = hb.schema.schema_of(Reading).wide
     assert reading is not None
     assert reading.form == PlaceForm(salt=1)
-    owner = hb.schema_of(Owner).wide
+    owner = hb.schema.schema_of(Owner).wide
     assert owner is not None
     assert [owner.prefix_end(q) for q in (b"oc", b"o", b"pflu\x00\x01s", b"")] == [1, 1, None, None]
     assert wide.prefix_end(b"pflu") is None
@@ -183,7 +183,7 @@ def test_what_a_store_must_know() -> None:
 )
 def test_rows_and_qualifiers_that_cannot_be(make: Callable[[], Any], message: str) -> None:
     obj = make()
-    schema = hb.schema_of(type(obj))
+    schema = hb.schema.schema_of(type(obj))
     with pytest.raises(KeyTooLong, match=message):
         take(schema, obj)
     with pytest.raises(KeyTooLong, match=message):
@@ -199,7 +199,7 @@ def test_row_and_prefix_have_a_limit_each() -> None:
 
 
 def test_layouts_say_where_key_fields_stand() -> None:
-    assert canonical_json(hb.schema_of(Pet).layout_spec) == (
+    assert canonical_json(hb.schema.schema_of(Pet).layout_spec) == (
         b'{"columns":{"p:a":{"codec":{"bits":8,"codec":"int","signed":false},"kind":"column","name":"age","null":"marker","nullable":true},'
         b'"p:s":{"codec":{"codec":"text"},"kind":"column","name":"species","null":"marker","nullable":false}},'
         b'"exists":null,"format":1,'
@@ -207,12 +207,12 @@ def test_layouts_say_where_key_fields_stand() -> None:
         b'{"codec":{"codec":"text"},"desc":false,"name":"name","nullable":false,"part":"column"}],'
         b'"kind":"p","salt":{"by":[],"salt":"none"}}'
     )
-    assert hb.schema_of(Classic).layout_spec["row"] == "pets"
-    assert "kind" not in hb.schema_of(Classic).layout_spec
-    reading = hb.schema_of(Reading).layout_spec
+    assert hb.schema.schema_of(Classic).layout_spec["row"] == "pets"
+    assert "kind" not in hb.schema.schema_of(Classic).layout_spec
+    reading = hb.schema.schema_of(Reading).layout_spec
     assert reading["key"][1]["split"] == 3_600_000_000
     assert reading["salt"] == {"salt": "hash", "buckets": 4, "by": ["sensor"]}
-    assert hb.schema_of(Follower).layout_spec["salt"]["by"] == ["star"]
+    assert hb.schema.schema_of(Follower).layout_spec["salt"]["by"] == ["star"]
 
 
 def test_layouts_of_tall_models_are_as_they_were() -> None:
@@ -221,13 +221,13 @@ def test_layouts_of_tall_models_are_as_they_were() -> None:
         a: hb.Key[int] = hb.key(desc=True)
         b: hb.Column[str | None] = hb.column("b", default=None)
 
-    assert hb.schema_of(Tall).wide is None
-    assert canonical_json(hb.schema_of(Tall).layout_spec) == (
+    assert hb.schema.schema_of(Tall).wide is None
+    assert canonical_json(hb.schema.schema_of(Tall).layout_spec) == (
         b'{"columns":{"d:b":{"codec":{"codec":"text"},"kind":"column","name":"b","null":"marker","nullable":true}},"exists":null,"format":1,'
         b'"key":[{"codec":{"bits":64,"codec":"int","signed":true},"desc":true,"name":"a","nullable":false}],'
         b'"salt":{"buckets":2,"by":["a"],"salt":"hash"}}'
     )
-    spec = hb.schema_of(Tall).layout.spec
+    spec = hb.schema.schema_of(Tall).layout.spec
     assert list(spec) == ["format", "fields", "tail"]
 
 
@@ -238,7 +238,7 @@ def test_differences_name_the_place() -> None:
         name: hb.Key[str] = hb.key()
         species: hb.Column[str] = hb.column("s")
 
-    found = layout_differences(hb.schema_of(Pet).layout_spec, hb.schema_of(TallPet).layout_spec)
+    found = layout_differences(hb.schema.schema_of(Pet).layout_spec, hb.schema.schema_of(TallPet).layout_spec)
     assert found == ["key: declared (name text in the qualifier), live (name text)", "kind: declared p, live nothing"]
 
 
@@ -495,7 +495,7 @@ def test_the_declaration_that_mistakes_are_made_in_is_right() -> None:
 
 @pytest.mark.parametrize(("obj", "cells"), GOLDEN, ids=lambda given: type(given).__name__)
 def test_a_session_stores_the_golden_bytes(obj: Any, cells: list[tuple[bytes, bytes, bytes]]) -> None:
-    schema, key = hb.schema_of(type(obj)), cells[0][0]
+    schema, key = hb.schema.schema_of(type(obj)), cells[0][0]
     with hb.connect("memory:") as store:
         hb.create_tables(store, type(obj))
         with hb.Session(store) as session:

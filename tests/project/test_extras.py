@@ -93,7 +93,7 @@ def test_encrypted_tokens_say_what_to_install() -> None:
 
 def test_a_local_hbase_says_what_to_install() -> None:
     program = (
-        "from hbmodel import LocalHBaseError\nfrom hbmodel.localhbase.progress import download_progress\n"
+        "from hbmodel.errors import LocalHBaseError\nfrom hbmodel.localhbase.progress import download_progress\n"
         "try:\n    with download_progress('x', 1): pass\nexcept LocalHBaseError as error:\n    print(error)"
     )
     assert "install hbmodel with its extra `hbase`" in ran(program, without={"rich"}).stdout

@@ -17,20 +17,21 @@ PACKAGE = Path(__file__).parents[2] / "hbmodel"
 KNOWS: dict[str, set[str]] = {
     "errors": set(),
     "_version": set(),
+    "_lazy": set(),
     "store": {"errors"},
     "encoding": {"store", "errors"},
     "mapping": {"encoding", "store", "errors"},
     "protocol": {"mapping", "encoding", "store", "errors"},
     "query": {"protocol", "mapping", "encoding", "store", "errors"},
-    "tables": {"protocol", "mapping", "encoding", "store", "errors"},
-    "session": {"query", "tables", "protocol", "mapping", "encoding", "store", "errors"},
+    "tables": {"_lazy", "protocol", "mapping", "encoding", "store", "errors"},
+    "session": {"_lazy", "query", "tables", "protocol", "mapping", "encoding", "store", "errors"},
     "localhbase": {"errors"},
-    "tools": {"session", "query", "tables", "protocol", "mapping", "encoding", "store", "localhbase", "errors", "_version"},
+    "tools": {"_lazy", "session", "query", "tables", "protocol", "mapping", "encoding", "store", "localhbase", "errors", "_version"},
 }
 """The rooms, and two modules at the top: what each may know of the others."""
 
-ABOVE = {"", "__main__"}
-"""The package itself and its command may know every room; no room knows them."""
+ABOVE = {"", "__main__", "codecs", "ids", "indexes", "migration", "salts", "schema", "timeseries", "types"}
+"""The package itself, its public modules and its command may know every room; no room knows them."""
 
 EXECUTES = {"encoding.codegen"}
 """The only module that compiles code."""
@@ -85,7 +86,7 @@ def imports() -> Mapping[str, set[str]]:
 
 def test_every_module_stands_in_a_room() -> None:
     assert {room_of(name) for name in MODULES} == {*KNOWS, *ABOVE}
-    assert {name for name in KNOWS if MODULES[name].name != "__init__.py"} == {"errors", "_version"}
+    assert {name for name in KNOWS if MODULES[name].name != "__init__.py"} == {"errors", "_version", "_lazy"}
 
 
 def test_rooms_have_an_order() -> None:
@@ -137,7 +138,7 @@ def test_no_packages_import_each_other(package: str) -> None:
 
 
 def test_the_library_imports_from_where_a_thing_is_defined() -> None:
-    wrong = sorted(name for name, imported in imports().items() if imported & {"", "store"})
+    wrong = sorted(name for name, imported in imports().items() if name and imported & {"", "store", *ABOVE})
     assert not wrong, f"these import what the package or the room hands out: {wrong}"
 
 

@@ -17,17 +17,17 @@ import click
 import pytest
 
 import hbmodel as hb
-from hbmodel import localhbase, store
 from hbmodel.tools.cli import main
+from tests.project.test_public_names import PUBLIC
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "hbmodel").rglob("*.py"))]
 
-OWNERS = {"hb": hb, "session": hb.Session, "query": hb.Query, "store": hb.Store, "page": hb.Page, "group": hb.RowGroup}
+OWNERS = {"hb": hb, "session": hb.Session, "query": hb.Query, "store": hb.Store, "page": hb.Page, "group": hb.types.RowGroup}
 """What these names refer to in text: `hb` is the module, and the others are objects."""
 
-CLASSES = {name: value for module in (localhbase, store, hb) for name in module.__all__ if inspect.isclass(value := getattr(module, name))}
+CLASSES = {name: value for module, names in PUBLIC.items() for name in names if inspect.isclass(value := getattr(module, name))}
 """The public classes: text names their methods as `Session.get`."""
 
 NAME = re.compile(r"(?<![\w./])([A-Za-z]\w*)((?:\.[A-Za-z_]\w*)+)")

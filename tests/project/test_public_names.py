@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import subprocess
+import sys
 import typing
 from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,160 +17,58 @@ import attrs
 import pytest
 
 import hbmodel
-from hbmodel import errors, localhbase, store
+from hbmodel import codecs, errors, ids, indexes, localhbase, migration, salts, schema, store, tables, timeseries, types
 
 TOP = [
-    "Alteration",
-    "AtKeys",
-    "Bool",
     "ByBucket",
     "Bytes",
-    "Call",
-    "Capabilities",
     "CapabilityError",
-    "CellVersion",
-    "CertificateRefused",
-    "ClockError",
     "Codec",
     "Column",
-    "MapSlice",
-    "Map",
-    "ComputedFieldError",
     "ConditionFailed",
     "ConflictError",
-    "CounterOverflow",
-    "Creation",
-    "Date",
     "Datetime",
-    "DecimalNumber",
-    "DecimalText",
     "DeclarationError",
     "DecodingError",
-    "Delimited",
-    "Description",
-    "Dictionary",
-    "Diff",
-    "Difference",
-    "DigestPrefixed",
-    "DigestSalt",
-    "Duration",
     "EncodingError",
     "EnumOf",
-    "Explanation",
-    "Family",
-    "FamilyExists",
-    "FamilyNotFound",
-    "FieldExpression",
     "Float64",
-    "FromSample",
     "FullScanRefused",
     "HashSalt",
     "HbmodelError",
-    "HexText",
-    "Hexadecimal",
-    "IPAddress",
-    "IPv4",
-    "IPv6",
-    "IdsExhausted",
-    "IncompleteKey",
     "IncompleteRow",
-    "Index",
-    "IndexBuild",
-    "IndexProgress",
-    "IndexReport",
-    "IndexTimes",
-    "IndexUnavailable",
-    "Int16",
     "Int32",
     "Int64",
-    "Int8",
-    "InvalidRequest",
-    "JavaInt",
-    "JavaLong",
-    "JavaUTF",
     "Json",
     "Key",
-    "KeyTooLong",
-    "LocalHBaseError",
-    "MapExpression",
-    "Migration",
-    "MigrationError",
-    "MigrationProgress",
-    "MigrationReport",
-    "MsgPack",
-    "Names",
-    "NamespaceExists",
-    "NamespaceNotFound",
+    "Map",
+    "MultipleResultsFound",
     "NoResultFound",
-    "NotLoaded",
-    "OrderNotAvailable",
-    "Ordering",
     "Outcome",
-    "PaddedBytes",
     "Page",
     "PartialWrite",
-    "Predicate",
     "Query",
     "QueryError",
-    "QueryPartition",
     "RandomSalt",
-    "Region",
-    "RegionUse",
-    "ReverseStamp",
-    "ReverseStampInt",
-    "Reversed",
-    "ReversedDigits",
     "RowExists",
-    "RowMoved",
-    "RowGroup",
-    "RowKeyError",
     "RowNotFound",
-    "Salt",
     "SchemaMismatch",
-    "IdSequence",
-    "SequenceIds",
     "Session",
-    "SessionClosed",
     "SessionError",
-    "SessionOptions",
-    "SessionThreadError",
     "SessionFactory",
-    "MultipleResultsFound",
-    "Slices",
     "Store",
-    "StoreClosed",
     "StoreError",
-    "StoreURLError",
     "StoreUnavailable",
-    "TableExists",
-    "TableNotFound",
-    "TableOutcome",
-    "TableSchema",
-    "TableWriter",
     "Text",
-    "TextSalt",
-    "TimeSpan",
-    "Timestamp",
     "TokenError",
-    "UInt16",
     "UInt32",
     "UInt64",
-    "UInt8",
-    "UUID128",
-    "Uniform",
     "UniqueViolation",
-    "UnknownField",
-    "UnknownIndex",
-    "UnknownName",
     "UnknownOutcome",
-    "__version__",
     "alter",
     "asc",
     "asdict",
-    "build_index",
-    "check_regions",
     "column",
-    "map_column",
     "computed",
     "connect",
     "counter",
@@ -173,29 +76,132 @@ TOP = [
     "decode",
     "desc",
     "describe",
-    "dictionary",
     "diff",
-    "downsample",
-    "drop_index",
     "drop_tables",
     "each",
     "evolve",
     "family",
     "flag",
     "index",
-    "index_status",
     "key",
-    "migrate",
+    "map_column",
     "mixin",
     "model",
+    "row_key",
+    "version",
+]
+CODECS = [
+    "Bool",
+    "Bytes",
+    "Codec",
+    "Date",
+    "Datetime",
+    "DecimalNumber",
+    "DecimalText",
+    "Delimited",
+    "Dictionary",
+    "DigestPrefixed",
+    "Duration",
+    "EnumOf",
+    "Float64",
+    "HexText",
+    "IPAddress",
+    "IPv4",
+    "IPv6",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Int8",
+    "JavaInt",
+    "JavaLong",
+    "JavaUTF",
+    "Json",
+    "MsgPack",
+    "PaddedBytes",
+    "ReverseStamp",
+    "ReverseStampInt",
+    "Reversed",
+    "ReversedDigits",
+    "Text",
+    "Timestamp",
+    "UInt16",
+    "UInt32",
+    "UInt64",
+    "UInt8",
+    "UUID128",
+]
+IDS = [
+    "Dictionary",
+    "IdSequence",
+    "Names",
+    "SequenceIds",
+    "dictionary",
+]
+INDEXES = [
+    "IndexBuild",
+    "IndexProgress",
+    "IndexReport",
+    "IndexTimes",
+    "build_index",
+    "drop_index",
+    "index_status",
     "purge_rows",
     "repair_index",
-    "row_key",
+    "verify_index",
+]
+MIGRATION = [
+    "Migration",
+    "MigrationProgress",
+    "MigrationReport",
+    "migrate",
+]
+SALTS = [
+    "DigestSalt",
+    "HashSalt",
+    "RandomSalt",
+    "Salt",
+    "TextSalt",
+]
+SCHEMA = [
+    "Index",
+    "TableSchema",
     "schema_of",
+]
+TABLES = [
+    "Alteration",
+    "AtKeys",
+    "ByBucket",
+    "Creation",
+    "Diff",
+    "Difference",
+    "FromSample",
+    "Hexadecimal",
+    "RegionUse",
+    "TableOutcome",
+    "TableWriter",
+    "Uniform",
+    "check_regions",
     "split_keys",
     "table_writers",
-    "verify_index",
-    "version",
+]
+TIMESERIES = [
+    "TimeSpan",
+    "downsample",
+]
+TYPES = [
+    "CellVersion",
+    "Description",
+    "Explanation",
+    "FieldExpression",
+    "MapExpression",
+    "MapSlice",
+    "NotLoaded",
+    "Ordering",
+    "Predicate",
+    "QueryPartition",
+    "RowGroup",
+    "SessionOptions",
+    "Slices",
 ]
 STORE = [
     "PipelinedStore",
@@ -203,6 +209,7 @@ STORE = [
     "BegunPut",
     "CELL_OVERHEAD",
     "CLOCK_TICK",
+    "Call",
     "Capabilities",
     "Cell",
     "ConditionalChange",
@@ -314,9 +321,9 @@ QUERY = [
     "one",
     "order_by",
     "page",
+    "partitions",
     "reversed",
     "select",
-    "partitions",
     "use_index",
     "where",
 ]
@@ -348,7 +355,7 @@ EXCUSED_FIELDS = {
     "Description.sample": READ_ALONE,
     "Index.parts": DECLARED,
     "MapExpression.of": DECLARED,
-    "Migration.throttle": "made from the arguments of `hb.migrate`",
+    "Migration.throttle": "made from the arguments of `hb.migration.migrate`",
     "Query.terms": "what the query asks for, only for the modules that plan and run it: completion leaves it out, the docstring says so",
     "Scan.filter": "made by the planner; a store passes it to its server or evaluates it",
     "TableSchema.maps": DECLARED,
@@ -356,7 +363,23 @@ EXCUSED_FIELDS = {
 }
 """Fields of public classes with types that no program names, each with the reason."""
 
-PUBLIC = {hbmodel: TOP, store: STORE, errors: ERRORS, localhbase: LOCALHBASE}
+PUBLIC = {
+    hbmodel: ["__version__", *TOP],
+    codecs: CODECS,
+    errors: ERRORS,
+    ids: IDS,
+    indexes: INDEXES,
+    localhbase: LOCALHBASE,
+    migration: MIGRATION,
+    salts: SALTS,
+    schema: SCHEMA,
+    store: STORE,
+    tables: TABLES,
+    timeseries: TIMESERIES,
+    types: TYPES,
+}
+MOST = 70
+"""The most names that `hb.` may show: what is needed less often stands in a module of its own."""
 
 
 def names_of(module: ModuleType) -> set[str]:
@@ -379,10 +402,33 @@ def test_no_public_name_is_added_unnoticed(module: ModuleType) -> None:
     assert names_of(module) == set(PUBLIC[module])
 
 
+def test_few_names_are_at_the_top() -> None:
+    assert len(hbmodel.__all__) <= MOST
+
+
+@pytest.mark.parametrize("package", [hbmodel, tables], ids=lambda package: package.__name__)
+def test_names_that_are_loaded_late_are_those_of_type_checkers(package: ModuleType) -> None:
+    assert package.__file__ is not None
+    tree = ast.parse(Path(package.__file__).read_text())
+    seen = {f"{alias.name}": node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    for name in {*package.__all__, *(name for name, module in seen.items() if module == "hbmodel")}:
+        value = getattr(package, name)
+        assert value is getattr(import_module(str(seen[name])), name)
+        assert name in dir(package)
+    with pytest.raises(AttributeError, match="has no attribute 'typo'"):
+        package.typo  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_importing_the_package_loads_no_room() -> None:
+    program = "import sys, hbmodel\nprint(*sorted(name for name in sys.modules if name.startswith(('hbmodel.', 'attr', 'msgspec'))))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["hbmodel._lazy"]
+
+
 def test_a_query_shows_one_name_for_each_thing() -> None:
     query = hbmodel.Session(hbmodel.connect("memory:")).query(Named)
     assert [name for name in dir(query) if not name.startswith("_")] == QUERY
-    assert query.terms.schema is hbmodel.schema_of(Named), "the modules of the package read it"
+    assert query.terms.schema is hbmodel.schema.schema_of(Named), "the modules of the package read it"
     assert {name for name in dir(hbmodel.Query) if not name.startswith("_")} == {*QUERY, "terms"}
 
 

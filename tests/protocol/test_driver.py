@@ -118,8 +118,8 @@ class Thing:
 
 
 def test_conditional_puts_of_the_rows_of_a_model_count_again() -> None:
-    assert counts_again(hb.schema_of(Thing), CheckAndPutRows("t", PUTS))
-    assert not counts_again(hb.schema_of(Thing), CheckAndPutRows("u", PUTS))
+    assert counts_again(hb.schema.schema_of(Thing), CheckAndPutRows("t", PUTS))
+    assert not counts_again(hb.schema.schema_of(Thing), CheckAndPutRows("u", PUTS))
 
 
 class Beginning(RecordingStore):

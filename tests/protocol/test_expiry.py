@@ -128,7 +128,7 @@ def until_gone(bed: TimedBed, model: Any, name: str = "a") -> hb.Session:
 
 def refused(bed: TimedBed, model: Any, session: hb.Session, update: Callable[[], object]) -> bool:
     """Whether the store has no check-and-mutate, which an update of an indexed row with a TTL needs: then it changes nothing."""
-    if bed.store.capabilities.check_and_mutate or not hb.schema_of(model).indexes:
+    if bed.store.capabilities.check_and_mutate or not hb.schema.schema_of(model).indexes:
         return False
     before = objects(bed.store, model)
     update()
@@ -140,7 +140,7 @@ def refused(bed: TimedBed, model: Any, session: hb.Session, update: Callable[[],
 
 def check_empty(bed: TimedBed, model: Any) -> None:
     """No row, no entry, no cell."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     check_queries(bed.store, model)
     for table in (schema.table, *(index.table for index in schema.indexes.values())):
         assert cells_of(bed.store, table) == {}
@@ -344,7 +344,7 @@ def test_what_other_models_left_in_the_families_lives_as_long_as_the_row(bed: Ti
     session = bed.use(model)
     session.add(model(name="a", page="x"))
     session.commit()
-    table = hb.schema_of(model).table
+    table = hb.schema.schema_of(model).table
     bed.store.put(table, [Put(b"a", {b"d:z": b"theirs"}, max(wall_time(), 1) - 5)])
     if refused(bed, model, session, lambda: session.update(model(name="a", page="x"), ttl=SOON)):
         return
@@ -381,14 +381,14 @@ def test_a_row_says_when_it_ends() -> None:
         for model, column in ((Visit, b"d:_l"), (Token, b"d:_t")):
             session.add(model(name="a", page="x"), ttl=LATER)
             (outcome,) = session.commit()
-            (row,) = store.get(hb.schema_of(model).table, [b"a"])
+            (row,) = store.get(hb.schema.schema_of(model).table, [b"a"])
             assert row is not None
             assert outcome.timestamp is not None
             end = (end_of_live if model is Visit else end_of_unindexed)(row, column)
             assert end == outcome.timestamp + 3_600_000
             session.add(model(name="a", page="x"))
             session.commit()
-            (row,) = store.get(hb.schema_of(model).table, [b"a"])
+            (row,) = store.get(hb.schema.schema_of(model).table, [b"a"])
             assert row is not None
             assert (end_of_live if model is Visit else end_of_unindexed)(row, column) is None
 
@@ -477,7 +477,7 @@ def test_a_cell_from_the_future_is_refused(bed: TimedBed) -> None:
     session = bed.use(Token)
     bed.store.put("tokens", [Put(b"a", {b"d:p": b"x"}, wall_time() + 3_600_000)])
     session.add(Token(name="a", page="y"), ttl=LATER)
-    with pytest.raises(hb.ClockError, match="The row has a cell whose timestamp is further in the future") as caught:
+    with pytest.raises(hb.errors.ClockError, match="The row has a cell whose timestamp is further in the future") as caught:
         session.commit()
     assert {"table", "key", "newest", "now", "bound"} <= caught.value.details.keys()
     bed.store.delete("tokens", [Delete(b"a", families=[b"d"], timestamp=wall_time() + 3_600_000)])
@@ -763,7 +763,7 @@ def test_an_update_beside_a_counter_that_lives_on_leaves_it_alone() -> None:
 def test_a_write_in_the_millisecond_of_the_row_leaves_no_stamp(model: Any) -> None:
     now = wall_time()
     times: Iterator[int] = itertools.repeat(now)
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     with EmbeddedStore(None, lambda: next(times)) as store:
         hb.create_tables(store, model)
         session = hb.Session(store)

@@ -56,7 +56,7 @@ def read(session: hb.Session, made: Any) -> Any:
     return None if found is None else (found.m, found.o)
 
 
-@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema_of(made).table)
+@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema.schema_of(made).table)
 @pytest.mark.parametrize("before", ["y", None])
 def test_an_update_to_none_leaves_the_row(bed: Bed, made: Any, before: str | None) -> None:
     session = use(bed, made)
@@ -70,7 +70,7 @@ def test_an_update_to_none_leaves_the_row(bed: Bed, made: Any, before: str | Non
 
 @pytest.mark.lengthy
 @pytest.mark.every_store
-@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema_of(made).table)
+@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema.schema_of(made).table)
 def test_any_call_of_another_program_between_two_calls_of_an_update(bed: Bed, made: Any) -> None:
     """What is left is what some order of the two leaves: no row is gone that nobody deleted, and none is back that was."""
     use(bed, made)
@@ -295,7 +295,7 @@ def test_any_call_of_another_program_between_the_calls_of_many_updates(bed: Bed,
 @APART
 def test_objects_that_share_rows_are_updated_in_rounds(bed: Bed) -> None:
     bed.use(Wide)
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     session = hb.Session(bed.store, on_call=calls.append, atomic_rows=False)
     session.add_all(Wide(group=group, number=n, m=n, o="x") for group in "ab" for n in range(40))
     session.commit()
@@ -319,7 +319,7 @@ Changes = Mapping[str, Mapping[str, Any]]
 
 def operations(made: Any, changes: Changes, refused: Callable[[ConditionalPut], bool]) -> list[Operation]:
     """What is done for updates of rows, by their keys, until a row is read again."""
-    schema = hb.schema_of(made)
+    schema = hb.schema.schema_of(made)
     session = hb.Session(store := fresh(made))
     session.add_all(made(k=key, m=value(made, 1), o="a") for key in changes)
     session.commit()
@@ -360,7 +360,7 @@ def of_row(done: Sequence[Operation], key: str) -> list[ConditionalPut | Delete]
     return [each for each in found if (each.put.row if isinstance(each, ConditionalPut) else each.row) == key.encode()]
 
 
-@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema_of(made).table)
+@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema.schema_of(made).table)
 def test_each_row_gets_what_it_gets_alone(made: Any) -> None:
     two = value(made, 2)
     changes: dict[str, dict[str, Any]] = {

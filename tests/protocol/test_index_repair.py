@@ -19,7 +19,7 @@ from hbmodel.store.gate import gated
 from tests.support.beds import HBASE, drop_left
 from tests.support.faulty import Call, RecordingStore
 
-TIMES = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=0.25, clock_bound=0.01)
+TIMES = hb.indexes.IndexTimes(lease=0.1, longest_call=0.05, grace=0.25, clock_bound=0.01)
 
 
 @hb.model(table="purged", family="d")
@@ -30,7 +30,7 @@ class Thing:
     by_tag = hb.index("tag")
 
 
-SCHEMA = hb.schema_of(Thing)
+SCHEMA = hb.schema.schema_of(Thing)
 
 
 class Meanwhile(RecordingStore):
@@ -77,7 +77,7 @@ def test_a_purge_spares_a_row_that_is_put_again_at_the_time_of_its_marker(store:
     between = Meanwhile(store)
     between.late = put
     time.sleep(TIMES.grace + 0.05)
-    assert hb.purge_rows(between, Thing, times=TIMES) == count - 1
+    assert hb.indexes.purge_rows(between, Thing, times=TIMES) == count - 1
     assert between.late is None
     session = hb.Session(store)
     assert session.get(Thing, name="0") == Thing(name="0", tag="b")

@@ -45,14 +45,14 @@ drawn = st.builds(DRAWN, **{name: st.sampled_from(pool) for name, pool in POOLS.
 def writer(model: Any) -> IndexedRowPlanner:
     """A writer whose nonces are the numbers from 1 on."""
     numbers = count(1)
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     return IndexedRowPlanner(schema, tuple(schema.indexes.values()), 1000, lambda: next(numbers).to_bytes(8, "big"))
 
 
 @pytest.mark.parametrize(("model", "objects"), [(Fact, facts), (Mark, marks), (Hit, hits), (DRAWN, drawn)])
 @given(st.data())
 def test_writes_that_need_no_old_row_are_planned_in_one_pass_as_they_are_one_by_one(model: Any, objects: Any, data: st.DataObject) -> None:
-    writes = [put_object(hb.schema_of(model), obj) for obj in data.draw(st.lists(objects, max_size=4))]
+    writes = [put_object(hb.schema.schema_of(model), obj) for obj in data.draw(st.lists(objects, max_size=4))]
     using = writer(model)
     assert not any(using.needs_read(write) for write in writes)
     expected = BatchPlan.of([using.plan(write, UNREAD, NOW) for write in writes])
@@ -65,7 +65,7 @@ def test_writes_that_need_no_old_row_are_planned_in_one_pass_as_they_are_one_by_
 
 
 def test_cells_of_a_write_stay_as_they_are_for_another_attempt() -> None:
-    schema = hb.schema_of(Fact)
+    schema = hb.schema.schema_of(Fact)
     write = put_object(schema, Fact(number=1, topic="a"))
     before = dict(write.cells)
     first, second = (plan_unread(writer(Fact), [write], now) for now in (NOW, NOW + 1))
@@ -76,7 +76,7 @@ def test_cells_of_a_write_stay_as_they_are_for_another_attempt() -> None:
 
 def test_a_round_is_gathered_by_phase_and_table() -> None:
     using = writer(Order)
-    schema = hb.schema_of(Order)
+    schema = hb.schema.schema_of(Order)
     new = using.plan(put_object(schema, order(1)), using.old(None), NOW)
     absent = using.plan(DeleteRow(None, b"absent"), using.old(None), NOW)
     plan = BatchPlan.of([new, absent])
@@ -92,9 +92,9 @@ def test_mutations_are_gathered_in_their_order() -> None:
 
 
 def test_only_full_writes_of_immutable_models_that_stay_need_no_read() -> None:
-    write = put_object(hb.schema_of(Fact), Fact(number=1, topic="a"))
+    write = put_object(hb.schema.schema_of(Fact), Fact(number=1, topic="a"))
     assert isinstance(write, PutObject)
     assert not writer(Fact).needs_read(write)
-    assert writer(Fact).needs_read(put_object(hb.schema_of(Fact), Fact(number=1, topic="a"), 5))
+    assert writer(Fact).needs_read(put_object(hb.schema.schema_of(Fact), Fact(number=1, topic="a"), 5))
     assert writer(Fact).needs_read(DeleteRow(None, write.row))
-    assert writer(Order).needs_read(put_object(hb.schema_of(Order), order(1)))
+    assert writer(Order).needs_read(put_object(hb.schema.schema_of(Order), order(1)))

@@ -37,7 +37,7 @@ class StoredRow:
 def writer(model: Any) -> IndexedRowPlanner:
     """A writer whose nonces are the numbers from 1 on."""
     numbers = count(1)
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     return IndexedRowPlanner(schema, tuple(schema.indexes.values()), CLOCK_BOUND, lambda: next(numbers).to_bytes(8, "big"))
 
 
@@ -52,7 +52,7 @@ def stored(plan: RowPlan, **newer: tuple[bytes, int]) -> StoredRow:
 def written(model: Any, obj: Any, now: int = NOW, **newer: tuple[bytes, int]) -> tuple[IndexedRowPlanner, OldRow]:
     """A writer, and the row of `obj` as it would read it back."""
     using = writer(model)
-    return using, using.old(stored(using.plan(put_object(hb.schema_of(model), obj), using.old(None), now), **newer))
+    return using, using.old(stored(using.plan(put_object(hb.schema.schema_of(model), obj), using.old(None), now), **newer))
 
 
 def row_of(old: OldRow) -> bytes:
@@ -61,13 +61,13 @@ def row_of(old: OldRow) -> bytes:
 
 
 def part(obj: Any, **changes: Any) -> UpdateFields:
-    schema = hb.schema_of(type(obj))
+    schema = hb.schema.schema_of(type(obj))
     key = {name: getattr(obj, name) for name in schema.layout.names}
     return UpdateFields(obj, hb.row_key(type(obj), **key), key, changes)
 
 
 def entry(model: Any, index: str, obj: Any) -> bytes:
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     key = {name: getattr(obj, name) for name in schema.layout.names}
     if schema.salt.random:
         return hb.row_key(model, **key)
@@ -82,7 +82,7 @@ def entry(model: Any, index: str, obj: Any) -> bytes:
 def test_the_time_of_a_write_is_above_every_cell_of_the_row(newest: int, expected: int) -> None:
     using, old = written(Order, order(1), now=0, n=(b"", newest))
     assert old.newest == newest
-    full = put_object(hb.schema_of(Order), order(1, "b"))
+    full = put_object(hb.schema.schema_of(Order), order(1, "b"))
     for write in (full, part(order(1), state="b"), part(order(1), note="b"), DeleteRow(None, full.row)):
         plan = using.plan(write, old, NOW)
         assert plan.outcome.timestamp == expected
@@ -104,11 +104,11 @@ def test_a_cell_from_the_future_is_refused_for_its_row_alone() -> None:
 
 def test_a_full_write_of_a_new_row_puts_every_declared_column() -> None:
     using = writer(Order)
-    plan = using.plan(put_object(hb.schema_of(Order), order(1, amount=5)), using.old(None), NOW)
+    plan = using.plan(put_object(hb.schema.schema_of(Order), order(1, amount=5)), using.old(None), NOW)
     assert plan.put is not None
     version = b"\x01" + (1).to_bytes(8, "big")
     assert plan.put.cells == {
-        b"d:s": b"new", b"d:a": hb.schema_of(Order).by_name["amount"].encode_cell(Decimal(5)), b"d:n": b"", b"d:v": COUNTER_ZERO,
+        b"d:s": b"new", b"d:a": hb.schema.schema_of(Order).by_name["amount"].encode_cell(Decimal(5)), b"d:n": b"", b"d:v": COUNTER_ZERO,
         VERSION: version, LIVENESS: LIVE,
     }  # fmt: skip
     entries = dict(plan.entries)
@@ -123,13 +123,13 @@ def test_a_full_write_of_a_new_row_puts_every_declared_column() -> None:
 
 def test_a_full_write_over_a_live_row_leaves_counters_and_hides_only_what_shows() -> None:
     using, old = written(Order, order(1, note="shows"))
-    plan = using.plan(put_object(hb.schema_of(Order), order(1, "b")), old, NOW)
+    plan = using.plan(put_object(hb.schema.schema_of(Order), order(1, "b")), old, NOW)
     assert plan.put is not None
     assert sorted(plan.put.cells) == [LIVENESS, VERSION, b"d:a", b"d:n", b"d:s"]
     assert plan.put.cells[b"d:n"] == b""
     assert old.row is not None
     bare = {column: cell for column, cell in old.row.columns.items() if column not in {b"d:n", b"d:a"}}
-    plan = using.plan(put_object(hb.schema_of(Order), order(1, "b")), using.old(StoredRow(row_of(old), bare)), NOW)  # type: ignore[arg-type]
+    plan = using.plan(put_object(hb.schema.schema_of(Order), order(1, "b")), using.old(StoredRow(row_of(old), bare)), NOW)  # type: ignore[arg-type]
     assert plan.put is not None
     assert sorted(plan.put.cells) == [LIVENESS, VERSION, b"d:a", b"d:s"]  # the group stays whole, None included
 
@@ -139,7 +139,7 @@ def test_a_full_write_over_a_dead_row_blanks_whatever_it_shows() -> None:
     dead = using.plan(DeleteRow(None, row_of(old)), old, NOW)
     remains = using.old(stored(dead, n=(b"late", NOW + 7), zz=(b"unknown column", NOW + 9)))
     assert not remains.live
-    plan = using.plan(put_object(hb.schema_of(Order), order(1, "b")), remains, NOW)
+    plan = using.plan(put_object(hb.schema.schema_of(Order), order(1, "b")), remains, NOW)
     assert plan.put is not None
     assert plan.put.timestamp == NOW + 10
     assert (plan.put.cells[b"d:n"], plan.put.cells[b"d:zz"], plan.put.cells[b"d:v"]) == (b"", b"", COUNTER_ZERO)
@@ -148,7 +148,7 @@ def test_a_full_write_over_a_dead_row_blanks_whatever_it_shows() -> None:
 
 def test_old_entries_go_at_one_below_the_new_time() -> None:
     using, old = written(Order, order(1, "a", amount=5))
-    plan = using.plan(put_object(hb.schema_of(Order), order(1, "b", amount=5)), old, NOW)
+    plan = using.plan(put_object(hb.schema.schema_of(Order), order(1, "b", amount=5)), old, NOW)
     assert plan.put is not None
     assert plan.put.timestamp == NOW + 1
     assert plan.stale == [("orders.by_state", Delete(entry(Order, "by_state", order(1, "a", amount=5)), families=(b"d",), timestamp=NOW))]
@@ -158,14 +158,14 @@ def test_old_entries_go_at_one_below_the_new_time() -> None:
 
 def test_immutable_models_read_nothing_for_a_full_write_and_write_none_too() -> None:
     using = writer(Fact)
-    full = put_object(hb.schema_of(Fact), Fact(number=1, topic="t"))
+    full = put_object(hb.schema.schema_of(Fact), Fact(number=1, topic="t"))
     assert not using.needs_read(full)
     assert using.needs_read(DeleteRow(None, full.row))
     plan = using.plan(full, using.old(None), NOW)
     assert plan.put is not None
     # An earlier object of a repeated key may lie below, unread: its cells must not show through.
     assert plan.put.cells == {b"d:t": b"t", b"d:b": b"", VERSION: b"\x01" + (1).to_bytes(8, "big"), LIVENESS: LIVE}
-    assert writer(Order).needs_read(put_object(hb.schema_of(Order), order(1)))
+    assert writer(Order).needs_read(put_object(hb.schema.schema_of(Order), order(1)))
 
 
 def test_a_flag_is_written_beside_the_system_cells() -> None:
@@ -176,7 +176,7 @@ def test_a_flag_is_written_beside_the_system_cells() -> None:
         by_tag = hb.index("tag")
 
     using = writer(Both)
-    plan = using.plan(put_object(hb.schema_of(Both), Both(name="a")), using.old(None), NOW)
+    plan = using.plan(put_object(hb.schema.schema_of(Both), Both(name="a")), using.old(None), NOW)
     assert plan.put is not None
     assert plan.put.cells[b"d:e"] == b"\x01"
 
@@ -263,7 +263,7 @@ def test_a_damaged_row_can_be_overwritten_and_deleted(damage: str) -> None:
     found = using.old(StoredRow(row_of(old), cells))
     # Which entries the row had cannot be told if a field of an index is damaged; they stay, and no read returns them.
     stale = {"orders.by_state", "orders.by_amount"} if damage == "other" else set()
-    for write, action in ((put_object(hb.schema_of(Order), order(1, "b")), "put"), (DeleteRow(None, row_of(old)), "deleted")):
+    for write, action in ((put_object(hb.schema.schema_of(Order), order(1, "b")), "put"), (DeleteRow(None, row_of(old)), "deleted")):
         plan = using.plan(write, found, NOW)
         assert (plan.outcome.action, plan.outcome.error) == (action, None)
         assert {table for table, _ in plan.stale} == stale
@@ -286,18 +286,18 @@ def test_every_mistake_of_an_object_shows_when_it_is_encoded() -> None:
         (Order(customer=1, at=DAY, number=1, state="\ud800"), "state"),
     ):
         with pytest.raises(hb.EncodingError) as caught:
-            put_object(hb.schema_of(type(obj)), obj)
+            put_object(hb.schema.schema_of(type(obj)), obj)
         assert caught.value.field == field
     for model, obj in ((Person, Person(name="a" * 32_768)), (Person, Person(name="")), (Flagged, Flagged(name=""))):
         with pytest.raises(KeyTooLong):
-            put_object(hb.schema_of(model), obj)
+            put_object(hb.schema.schema_of(model), obj)
     with pytest.raises(KeyTooLong) as too_long:
-        put_object(hb.schema_of(Order), order(1, state="s" * 32_767))
+        put_object(hb.schema.schema_of(Order), order(1, state="s" * 32_767))
     assert too_long.value.index == "by_state"
 
 
 def test_a_put_moves_to_another_bucket_with_its_entries() -> None:
-    schema = hb.schema_of(Hit)
+    schema = hb.schema.schema_of(Hit)
     hit = Hit(at=day(1), serial=1, page="/")
     puts = {write.row: write for write in (put_object(schema, hit) for _ in range(60))}
     assert len(puts) == 3
@@ -322,7 +322,9 @@ def test_a_row_from_before_the_index_that_gets_a_ttl_has_no_entries_to_delete(wr
     old = using.old(StoredRow(b"ann", {b"p:c": StoredCell(b"Oslo", NOW - 9), b"p:s": StoredCell(b"Main", NOW - 9)}))
     assert old.live
     ann = Person(name="ann", city="Rome")
-    plan = using.plan(put_object(hb.schema_of(Person), ann, ttl=50) if write == "add" else evolve(part(ann, city="Rome"), ttl=50), old, NOW)
+    plan = using.plan(
+        put_object(hb.schema.schema_of(Person), ann, ttl=50) if write == "add" else evolve(part(ann, city="Rome"), ttl=50), old, NOW
+    )
     assert plan.put is not None
     assert plan.put.ttl == 50 + (plan.put.timestamp is not None and NOW - plan.put.timestamp)
     assert plan.stale == []
@@ -330,7 +332,7 @@ def test_a_row_from_before_the_index_that_gets_a_ttl_has_no_entries_to_delete(wr
 
 def test_a_put_that_expires_deletes_what_is_older_and_old_entries_at_their_own_time() -> None:
     using, old = written(Person, Person(name="ann", city="Oslo", story="long"), note=(b"n", NOW + 5))
-    write = put_object(hb.schema_of(Person), Person(name="ann", city="Oslo"), ttl=50)
+    write = put_object(hb.schema.schema_of(Person), Person(name="ann", city="Oslo"), ttl=50)
     plan = using.plan(write, old, NOW + 9)
     assert plan.put is not None
     assert (plan.put.timestamp, plan.put.ttl) == (NOW + 9, 50)
@@ -344,7 +346,7 @@ def test_a_put_that_expires_deletes_what_is_older_and_old_entries_at_their_own_t
 
 def test_an_update_of_a_row_that_expires_writes_it_whole_until_then() -> None:
     using = writer(Person)
-    first = using.plan(put_object(hb.schema_of(Person), Person(name="ann", city="Oslo", story="long"), ttl=50), using.old(None), NOW)
+    first = using.plan(put_object(hb.schema.schema_of(Person), Person(name="ann", city="Oslo", story="long"), ttl=50), using.old(None), NOW)
     old = using.old(stored(first))  # type: ignore[arg-type]
     plan = using.plan(part(Person(name="ann"), story="short"), old, NOW + 10)
     assert plan.put is not None
@@ -359,6 +361,6 @@ def test_an_update_of_a_row_that_expires_writes_it_whole_until_then() -> None:
     assert renewed.put.ttl == 70
     late = using.plan(part(Person(name="ann"), story="short"), old, NOW + 50)
     assert isinstance(late.outcome.error, RowNotFound)
-    kept = using.plan(put_object(hb.schema_of(Person), Person(name="ann")), old, NOW + 10)
+    kept = using.plan(put_object(hb.schema.schema_of(Person), Person(name="ann")), old, NOW + 10)
     assert kept.put is not None
     assert (kept.put.ttl, kept.row_delete, kept.put.cells[b"p:_l"]) == (None, None, LIVE)

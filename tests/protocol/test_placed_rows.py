@@ -108,7 +108,7 @@ def interrupted(
 
     first = store.session()
     call(first)
-    store.after = hb.schema_of(model).table, meanwhile
+    store.after = hb.schema.schema_of(model).table, meanwhile
     (outcome,) = first.commit()
     assert store.after is None
     return outcome
@@ -118,7 +118,7 @@ def found(store: PassingStore, model: Any, how: str) -> list[tuple[str, int, str
     """What is left; the indexes have entries for all of it."""
     set_state(store, model, "by_o", READABLE if how == "built" else ABSENT)
     for index in ("by_m", "by_o") if how == "built" else ("by_m",):
-        assert hb.verify_index(store, model, index).missing == 0
+        assert hb.indexes.verify_index(store, model, index).missing == 0
     return sorted((obj.k, obj.m, obj.o) for obj in store.session().query(model).allow_full_scan())
 
 

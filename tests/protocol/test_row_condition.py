@@ -68,7 +68,7 @@ def begun(model: Any, rows: str, *, limited: bool = False, ttl: timedelta | None
     hb.create_tables(store, model)
     with hb.Session(store) as session:
         session.add(model(k="a", m=1, o="x"), **({} if ttl is None else {"ttl": ttl}))
-    store.put("hbmodel", [Put(registry_row(hb.schema_of(model)), {ROWS: canonical_json({"state": rows})})])
+    store.put("hbmodel", [Put(registry_row(hb.schema.schema_of(model)), {ROWS: canonical_json({"state": rows})})])
     return store
 
 

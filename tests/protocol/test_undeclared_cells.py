@@ -14,7 +14,7 @@ import hbmodel as hb
 from hbmodel.store import Put
 from tests.support.beds import HBASE, cells_of, drop_left
 
-TIMES = hb.IndexTimes(lease=0.2)
+TIMES = hb.indexes.IndexTimes(lease=0.2)
 KINDS = ["immutable", "versioned", "offline"]
 PREFIXES = itertools.count()
 """The same tables have other layouts in each test."""
@@ -60,7 +60,7 @@ def test_what_a_newer_program_and_another_one_have_written_moves_to_and_fro(stor
         session.commit()
     row = b"\x00\x00\x00\x02"
     store.put("old", [Put(row, {b"d:alien": b"\x00\xff", b"d:empty": b""})])
-    moving = partial(hb.migrate, store, new, times=TIMES, offline=kind == "offline")
+    moving = partial(hb.migration.migrate, store, new, times=TIMES, offline=kind == "offline")
     assert moving().start().copied
     if kind == "versioned":
         with hb.Session(store, lease=0.2) as session:
@@ -88,7 +88,7 @@ def test_a_check_compares_them(store: hb.Store) -> None:
     with hb.Session(store, lease=0.2) as session:
         session.add(old(k=1, a="one"))
     store.put("old", [Put(b"\x00\x00\x00\x01", {b"d:alien": b"as it was"})])
-    moving = hb.migrate(store, new, times=TIMES)
+    moving = hb.migration.migrate(store, new, times=TIMES)
     assert moving.start().copied
     assert moving.verify().sound
     store.put("new", [Put(b"\xff\xff\xff\xfe", {b"d:alien": b"another"})])
@@ -105,12 +105,12 @@ def test_a_cell_without_a_place_is_listed_and_prevents_the_cutover(kind: str, ce
         with hb.Session(store, lease=0.2) as session:
             session.add_all([old(k=1, a="one"), old(k=2, a="two")])
         store.put("old", [Put(b"\x00\x00\x00\x01", {cell: b"alien"})])
-        moving = hb.migrate(store, new, times=TIMES, offline=kind == "offline")
+        moving = hb.migration.migrate(store, new, times=TIMES, offline=kind == "offline")
         report = moving.start()
         assert report.refused == 1
         assert "no place for it" in report.samples[0][1]
         assert cell.decode() in report.samples[0][1]
-        with pytest.raises(hb.MigrationError, match="Not every row has been copied"):
+        with pytest.raises(hb.errors.MigrationError, match="Not every row has been copied"):
             moving.cut_over()
         assert cells_of(store, "old")[b"\x00\x00\x00\x01"][cell] == b"alien"
 
@@ -123,7 +123,7 @@ def test_cells_of_the_family_follow_it_to_its_new_name() -> None:
         with hb.Session(store, lease=0.2) as session:
             session.add(old(k=1, a="one"))
         store.put("old", [Put(b"\x00\x00\x00\x01", {b"d:alien": b"x"})])
-        assert hb.migrate(store, new, times=TIMES).start().copied
+        assert hb.migration.migrate(store, new, times=TIMES).start().copied
         assert cells_of(store, "new")[b"\xff\xff\xff\xfe"] == {b"f:a": b"one", b"f:alien": b"x"}
 
 
@@ -138,11 +138,11 @@ def test_two_cells_of_one_place_are_listed_and_prevent_the_cutover(kind: str) ->
         with hb.Session(store, lease=0.2) as session:
             session.add_all([old(k=1, a="one"), old(k=2, a="two")])
         store.put("old", [Put(row, {b"d:q": b"first", b"e:q": b"second"})])
-        moving = hb.migrate(store, new, times=TIMES, offline=kind == "offline")
+        moving = hb.migration.migrate(store, new, times=TIMES, offline=kind == "offline")
         report = moving.start()
         assert report.refused == 1
         assert "no place for it" in report.samples[0][1]
-        with pytest.raises(hb.MigrationError, match="Not every row has been copied"):
+        with pytest.raises(hb.errors.MigrationError, match="Not every row has been copied"):
             moving.cut_over()
         found = cells_of(store, "old")[row]
         assert (found[b"d:q"], found[b"e:q"]) == (b"first", b"second")

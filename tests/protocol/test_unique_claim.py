@@ -24,7 +24,7 @@ class Account:
 
 @pytest.mark.parametrize(("read", "put"), [(None, NOW), (NOW - 1, NOW), (NOW, NOW + 1), (NOW + 50, NOW + 51)])
 def test_a_changed_claim_lies_above_the_one_that_was_read_whatever_the_clock_shows(read: int | None, put: int) -> None:
-    schema = hb.schema_of(Account)
+    schema = hb.schema.schema_of(Account)
     index = schema.indexes["by_email"]
     planner = VersionedRowPlanner(schema, (index,), 100)
     cell = None if read is None else StoredCell(b"old", read)

@@ -27,7 +27,7 @@ class Thing:
     version: hb.Column[int] = hb.version()
 
 
-THING = hb.schema_of(Thing)
+THING = hb.schema.schema_of(Thing)
 PLANNER = VersionedRowPlanner(THING, (), 1000)
 
 

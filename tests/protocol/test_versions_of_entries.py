@@ -16,7 +16,7 @@ from hbmodel.store import Put
 from tests.support.beds import HBASE, drop_left
 from tests.support.faulty import Call, RecordingStore
 
-TIMES = hb.IndexTimes(lease=0.2, longest_call=0.1, grace=0.5, clock_bound=0.01)
+TIMES = hb.indexes.IndexTimes(lease=0.2, longest_call=0.1, grace=0.5, clock_bound=0.01)
 
 
 @pytest.fixture(params=["memory", "file", HBASE[1]])
@@ -129,7 +129,7 @@ def test_fences_of_a_unique_value_whose_index_is_dropped_later(store: hb.Store) 
     session.add(model(k="k", x="a", y="mine"))
     session.commit()
     version = session.get(model, k="k").version
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     (index,) = (index for index in schema.indexes.values() if index.unique)
     (entry,) = put_object(schema, model(k="k", x="a", y="left")).entries["by_y"]
     claim = claim_of(index, entry)
@@ -137,7 +137,7 @@ def test_fences_of_a_unique_value_whose_index_is_dropped_later(store: hb.Store) 
     store.put(index.table, [Put(claim.key, {schema.claim_column: CLAIMED + bytes(8) + hb.row_key(model, k="k")}, timestamp=1)])
     session.add(model(k="other", x="b", y="left"))  # takes the value over from a writer that crashed
     session.commit()
-    hb.drop_index(store, model, "by_y", times=TIMES)
+    hb.indexes.drop_index(store, model, "by_y", times=TIMES)
     check(store, later, version)
 
 
@@ -148,13 +148,13 @@ def test_a_unique_index_that_is_built_and_repaired_beside_one_whose_entries_answ
     with hb.Session(store, lease=0.2) as session:
         session.add_all([later(k="k", x="a", y="same"), later(k="l", x="b", y="same"), later(k="m", x="b", y="own")])
     hb.create_tables(store, model)
-    assert hb.build_index(store, model, "by_y", times=TIMES).duplicates == 1
+    assert hb.indexes.build_index(store, model, "by_y", times=TIMES).duplicates == 1
     with hb.Session(store, lease=0.2) as session:
         session.update_key(model, k="l", y="other")
-    assert hb.build_index(store, model, "by_y", times=TIMES).readable
+    assert hb.indexes.build_index(store, model, "by_y", times=TIMES).readable
     with pytest.raises(hb.UniqueViolation), hb.Session(store, lease=0.2) as session:
         session.add(model(k="n", x="b", y="own"))
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     (index,) = (index for index in schema.indexes.values() if index.unique)
     (entry,) = put_object(schema, model(k="k", x="a", y="left")).entries["by_y"]
     claim = claim_of(index, entry)
@@ -162,6 +162,6 @@ def test_a_unique_index_that_is_built_and_repaired_beside_one_whose_entries_answ
     store.put(index.table, [Put(claim.key, {schema.claim_column: CLAIMED + bytes(8) + hb.row_key(model, k="k")}, timestamp=1)])
     version = hb.Session(store).get_many(model, [("k",)])[0].version
     time.sleep(TIMES.grace + 0.1)
-    assert hb.repair_index(store, model, "by_y", times=TIMES).freed == 1
-    hb.drop_index(store, model, "by_y", times=TIMES)
+    assert hb.indexes.repair_index(store, model, "by_y", times=TIMES).freed == 1
+    hb.indexes.drop_index(store, model, "by_y", times=TIMES)
     check(store, later, version)

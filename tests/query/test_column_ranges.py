@@ -34,7 +34,7 @@ AGES = (1, 2, 3)
 class Pet:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(in_qualifier=True)
-    age: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
+    age: hb.Key[int] = hb.key(hb.codecs.UInt8, in_qualifier=True)
     kind: hb.Column[str] = hb.column("k")
     weight: hb.Column[int] = hb.column("w")
 
@@ -182,9 +182,9 @@ def wide_models(draw: st.DrawFn) -> RandomModel:
         values = draw(st.lists(values_of(codec), min_size=1, max_size=4))
         pools[name] = [*values, None] if nullable else values
     raw = draw(st.integers(0, 3)) == 0
-    body["value"] = hb.column("" if raw else "v", hb.Int8)
+    body["value"] = hb.column("" if raw else "v", hb.codecs.Int8)
     if not raw:
-        body["size"] = hb.column("s", hb.Int8)
+        body["size"] = hb.column("s", hb.codecs.Int8)
     hints |= {name: hb.Column[int] for name in ("value", "size") if name in body}
     salt = hb.HashSalt(3, by=("k0",)) if draw(booleans) else None
     kind = draw(st.sampled_from([None, b"p", b"\xff"]))
@@ -209,7 +209,7 @@ def test_what_a_slice_gives_is_what_matches(data: st.DataObject, pages: tuple[in
         try:
             session.add_all(of.model(**dict(zip(layout.names, key, strict=True)), **cells) for key in keys)
             session.commit()
-        except hb.KeyTooLong:
+        except hb.errors.KeyTooLong:
             assume(False)
         every = session.query(of.model).allow_full_scan()
         objects = every.all()

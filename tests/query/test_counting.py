@@ -39,7 +39,7 @@ def test_rows_of_a_table_without_an_index_are_counted_by_their_keys() -> None:
         assert isinstance(scan, Scan)
         assert (call.name, scan.filter, scan.columns) == ("scan", KeyOnly(), (b"d:_l", b"d:t"))
         hb.create_tables(store, new)
-        hb.build_index(store, new, "by_text")
+        hb.indexes.build_index(store, new, "by_text")
         late = hb.Session(store)
         late.delete_key(new, name="03")
         late.commit()

@@ -138,7 +138,7 @@ def test_unverified_entries_cost_one_multi_get_for_them_alone(bed: Bed) -> None:
 
 def entries_of(model: Any, obj: Any, index: str) -> Sequence[bytes]:
     """The keys of an object's entries."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     values = {f.name: getattr(obj, f.name) for f in schema.fields}
     return KeyMapper(schema).entries(schema.indexes[index], values, hb.row_key(model, **{n: values[n] for n in schema.layout.names}))
 
@@ -337,7 +337,7 @@ def declared(**options: Any) -> Any:
 )
 def test_which_indexes_answer(options: Any, answering: set[str]) -> None:
     model = declared(**options)
-    assert hb.schema_of(model).covering == answering
+    assert hb.schema.schema_of(model).covering == answering
     session = hb.Session(store := fresh(model))
     session.add(model(name="a", tags=["x"], tag="t", text="y"))
     session.commit()

@@ -38,9 +38,9 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 class Post:
     user: hb.Key[int] = hb.key(hb.UInt32)
     at: hb.Key[datetime] = hb.key(desc=True)
-    serial: hb.Key[int] = hb.key(hb.UInt8)
+    serial: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n")
-    size: hb.Column[int | None] = hb.column("s", hb.Int8, default=None)
+    size: hb.Column[int | None] = hb.column("s", hb.codecs.Int8, default=None)
 
     by_name = hb.index("name", "at")
     by_size = hb.index("size", skip_none=True)
@@ -48,14 +48,14 @@ class Post:
 
 @hb.model(table="disjoined_plain")
 class Plain:
-    a: hb.Key[int] = hb.key(hb.UInt8)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
     b: hb.Key[str | None] = hb.key()
     c: hb.Key[str] = hb.key()
     d: hb.Column[int] = hb.column("d")
 
 
 def query(model: Any, *predicates: Predicate) -> Query[Any]:
-    return Query(QueryTerms(hb.schema_of(model)), None).where(*predicates)  # type: ignore[arg-type]
+    return Query(QueryTerms(hb.schema.schema_of(model)), None).where(*predicates)  # type: ignore[arg-type]
 
 
 def planned(of: Query[Any], path: str | None = None) -> Plan:
@@ -156,8 +156,8 @@ def test_the_caps_leave_wider_bounds() -> None:
 def test_the_cap_over_all_buckets_leaves_wider_bounds() -> None:
     @hb.model(table="t", salt=hb.HashSalt(256))
     class Spread:
-        k: hb.Key[int] = hb.key(hb.UInt16)
-        n: hb.Key[int] = hb.key(hb.UInt8)
+        k: hb.Key[int] = hb.key(hb.codecs.UInt16)
+        n: hb.Key[int] = hb.key(hb.codecs.UInt8)
         d: hb.Column[int] = hb.column("d")
 
     ends = (Spread.n < 3) | (Spread.n > 7)

@@ -58,7 +58,7 @@ class Point:
 
     sensor: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
-    seq: hb.Key[int] = hb.key(hb.UInt8)
+    seq: hb.Key[int] = hb.key(hb.codecs.UInt8)
     value: hb.Column[float | None] = hb.column("v", hb.Float64(nan=True), nullable=True, default=None)
 
 
@@ -68,7 +68,7 @@ class Spread:
 
     sensor: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"))
-    seq: hb.Key[int] = hb.key(hb.UInt8, desc=True)
+    seq: hb.Key[int] = hb.key(hb.codecs.UInt8, desc=True)
     value: hb.Column[float | None] = hb.column("v", hb.Float64(nan=True), nullable=True, default=None)
 
 
@@ -76,7 +76,7 @@ class Spread:
 class Found:
     """Times in an index."""
 
-    seq: hb.Key[int] = hb.key(hb.UInt8)
+    seq: hb.Key[int] = hb.key(hb.codecs.UInt8)
     sensor: hb.Key[str] = hb.key()
     at: hb.Column[datetime | None] = hb.column("a", hb.Datetime("s"), nullable=True, default=None)
     value: hb.Column[float | None] = hb.column("v", hb.Float64(nan=True), nullable=True, default=None)
@@ -107,7 +107,7 @@ def test_spans_are_what_python_makes_of_the_values(series: dict[int, Any], every
         query = session.query(model).where(model.metric == "a")
         if newest:
             query = query.order_by(model.at.desc())
-        found = list(hb.downsample(query, model.at, timedelta(seconds=every), model.value))
+        found = list(hb.timeseries.downsample(query, model.at, timedelta(seconds=every), model.value))
         spans = expected(series, every)
         assert [(span.start - START) // timedelta(seconds=every) for span in found] == sorted(spans, reverse=newest)
         for span in found:
@@ -192,9 +192,9 @@ def test_the_items_are_those_of_the_query(data: st.DataObject, model: Any, minut
         in_order = query.terms.ordering or len(sensors) == 1
         if decided and not in_order:
             with pytest.raises(hb.QueryError, match="not in the order of time"):
-                hb.downsample(query, model.at, every, model.value)
+                hb.timeseries.downsample(query, model.at, every, model.value)
             return
-        found = list(hb.downsample(query, model.at, every, model.value))
+        found = list(hb.timeseries.downsample(query, model.at, every, model.value))
         wanted = aggregated(items, every, POINTS[model] if len(sensors) == 1 else lambda p: (POINTS[model](p)[1:], p.sensor))
         assert {s.start: (s.count, s.total, s.least, s.greatest, s.first, s.last) for s in found} == wanted
         starts = [span.start for span in found]
@@ -212,7 +212,7 @@ def test_a_limit_counts_in_the_order_of_the_query() -> None:
         query = session.query(Point).where(Point.sensor == "a")
 
         def total(of: Any) -> float:
-            return sum(span.total for span in hb.downsample(of, Point.at, HOUR, Point.value))
+            return sum(span.total for span in hb.timeseries.downsample(of, Point.at, HOUR, Point.value))
 
         assert total(query.limit(3)) == 9 + 8 + 7
         assert total(query.reversed().limit(3)) == total(query.order_by(Point.at).limit(3)) == 0 + 1 + 2
@@ -224,8 +224,8 @@ def test_a_limit_on_series_that_are_not_read_in_the_order_of_time_is_refused() -
     with fresh(Point) as store:
         query = hb.Session(store).query(Point).where(Point.sensor.in_(["a", "b"])).limit(3)
         with pytest.raises(hb.QueryError, match="not in the order of time: give order_by"):
-            hb.downsample(query, Point.at, HOUR, Point.value)
-        assert list(hb.downsample(query.order_by(Point.at), Point.at, HOUR, Point.value)) == []
+            hb.timeseries.downsample(query, Point.at, HOUR, Point.value)
+        assert list(hb.timeseries.downsample(query.order_by(Point.at), Point.at, HOUR, Point.value)) == []
 
 
 @pytest.mark.parametrize("values", [[1.0, nan, 2.0], [nan, 1.0, 2.0], [2.0, 1.0, nan]])
@@ -236,7 +236,7 @@ def test_nan_is_skipped_in_either_direction(values: list[float]) -> None:
         session.commit()
         query = session.query(Spread).where(Spread.sensor == "a")
         for directed in (query, query.order_by(Spread.at.desc())):
-            (span,) = hb.downsample(directed, Spread.at, HOUR, Spread.value)
+            (span,) = hb.timeseries.downsample(directed, Spread.at, HOUR, Spread.value)
             assert (span.count, span.least, span.greatest, span.total, span.mean) == (2, 1.0, 2.0, 3.0, 1.5)
 
 
@@ -248,7 +248,7 @@ def test_values_at_one_time_are_in_the_order_of_the_key(model: Any, first: float
         session.commit()
         query = session.query(model).where(model.sensor == "a")
         for directed in (query, query.order_by(model.at.desc()), query.reversed(), query.limit(3)):
-            (span,) = hb.downsample(directed, model.at, HOUR, model.value)
+            (span,) = hb.timeseries.downsample(directed, model.at, HOUR, model.value)
             assert (span.first, span.last) == (first, last)
 
 
@@ -258,7 +258,7 @@ def test_a_day_of_values(bed: Bed) -> None:
     session.add_all(Newest(metric="cpu", at=START + timedelta(minutes=n), value=Decimal(n)) for n in range(150))
     session.commit()
     query = session.query(Newest).where(Newest.metric == "cpu", Newest.at >= START + HOUR)
-    found = list(hb.downsample(query, Newest.at, HOUR, Newest.value))
+    found = list(hb.timeseries.downsample(query, Newest.at, HOUR, Newest.value))
     assert [(span.start, span.count, span.mean) for span in found] == [
         (START + HOUR, 60, Decimal("89.5")),
         (START + 2 * HOUR, 30, Decimal("134.5")),
@@ -271,33 +271,37 @@ def test_integers_dates_and_timedeltas() -> None:
         session.add_all(Tick(at=n, day=date(2026, 3, 1 + n), value=n, lasted=timedelta(seconds=n)) for n in range(10))
         session.commit()
         query = session.query(Tick).allow_full_scan()
-        assert [(s.start, s.total, s.mean) for s in hb.downsample(query, Tick.at, 4, Tick.value)] == [
+        assert [(s.start, s.total, s.mean) for s in hb.timeseries.downsample(query, Tick.at, 4, Tick.value)] == [
             (0, 6, 1.5),
             (4, 22, 5.5),
             (8, 17, 8.5),
         ]
-        week = list(hb.downsample(query, Tick.day, timedelta(days=7), Tick.lasted))
+        week = list(hb.timeseries.downsample(query, Tick.day, timedelta(days=7), Tick.lasted))
         assert [(s.start, s.total) for s in week] == [(date(2026, 2, 26), timedelta(seconds=6)), (date(2026, 3, 5), timedelta(seconds=39))]
-        assert list(hb.downsample(query.limit(5), Tick.at, 4, Tick.value))[-1].count == 1
-        assert list(hb.downsample(query.limit(0), Tick.at, 4, Tick.value)) == []
+        assert list(hb.timeseries.downsample(query.limit(5), Tick.at, 4, Tick.value))[-1].count == 1
+        assert list(hb.timeseries.downsample(query.limit(0), Tick.at, 4, Tick.value)) == []
 
 
 @pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
-        (lambda q: hb.downsample(q, Newest.metric, HOUR, Newest.value), hb.QueryError, "needs a time field"),
-        (lambda q: hb.downsample(q, Newest.at, HOUR, Newest.note), hb.QueryError, "numbers or timedeltas"),
+        (lambda q: hb.timeseries.downsample(q, Newest.metric, HOUR, Newest.value), hb.QueryError, "needs a time field"),
+        (lambda q: hb.timeseries.downsample(q, Newest.at, HOUR, Newest.note), hb.QueryError, "numbers or timedeltas"),
         (
-            lambda q: hb.downsample(q, "at", HOUR, Newest.value),
+            lambda q: hb.timeseries.downsample(q, "at", HOUR, Newest.value),
             hb.QueryError,
             r"Give fields as attributes of the model class: Model\.field\.",
         ),
-        (lambda q: hb.downsample(q, Newest.at, 60, Newest.value), hb.QueryError, "length of a span"),
-        (lambda q: hb.downsample(q, Newest.at, timedelta(0), Newest.value), hb.QueryError, "length of a span"),
-        (lambda q: hb.downsample(q, Newest.at, -HOUR, Newest.value), hb.QueryError, "length of a span"),
-        (lambda q: hb.downsample(q.order_by(Newest.metric), Newest.at, HOUR, Newest.value), hb.QueryError, "order of its time"),
-        (lambda q: hb.downsample(q, Hours.at, HOUR, Newest.value), hb.UnknownField, "another model"),
-        (lambda q: list(hb.downsample(q.allow_full_scan(), Newest.at, HOUR, Newest.value)), hb.OrderNotAvailable, "No path"),
+        (lambda q: hb.timeseries.downsample(q, Newest.at, 60, Newest.value), hb.QueryError, "length of a span"),
+        (lambda q: hb.timeseries.downsample(q, Newest.at, timedelta(0), Newest.value), hb.QueryError, "length of a span"),
+        (lambda q: hb.timeseries.downsample(q, Newest.at, -HOUR, Newest.value), hb.QueryError, "length of a span"),
+        (lambda q: hb.timeseries.downsample(q.order_by(Newest.metric), Newest.at, HOUR, Newest.value), hb.QueryError, "order of its time"),
+        (lambda q: hb.timeseries.downsample(q, Hours.at, HOUR, Newest.value), hb.errors.UnknownField, "another model"),
+        (
+            lambda q: list(hb.timeseries.downsample(q.allow_full_scan(), Newest.at, HOUR, Newest.value)),
+            hb.errors.OrderNotAvailable,
+            "No path",
+        ),
     ],
 )
 def test_what_is_refused(ask: Callable[[Any], Any], error: type[Exception], message: str) -> None:
@@ -307,4 +311,4 @@ def test_what_is_refused(ask: Callable[[Any], Any], error: type[Exception], mess
 
 def test_dates_are_down_sampled_by_whole_days() -> None:
     with fresh(Tick) as store, pytest.raises(hb.QueryError, match="A span of dates must be a whole number of"):
-        hb.downsample(hb.Session(store).query(Tick), Tick.day, HOUR, Tick.value)
+        hb.timeseries.downsample(hb.Session(store).query(Tick), Tick.day, HOUR, Tick.value)

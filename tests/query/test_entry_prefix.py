@@ -27,9 +27,9 @@ def declare(**options: Any) -> Any:
     @hb.model(table="prefixed", family="d", **options)
     class Thing:
         name: hb.Key[str] = hb.key()
-        number: hb.Key[int] = hb.key(hb.UInt8, desc=True)
+        number: hb.Key[int] = hb.key(hb.codecs.UInt8, desc=True)
         tag: hb.Column[str] = hb.column("t")
-        size: hb.Column[int | None] = hb.column("s", hb.Int8, default=None)
+        size: hb.Column[int | None] = hb.column("s", hb.codecs.Int8, default=None)
 
         initial = hb.computed(initial, of="name")
         doubled = hb.computed(doubled, of="size")
@@ -73,11 +73,11 @@ def fixed(model: Any, index: str, tag: str, size: int | None) -> Any:
 def test_it_is_known_where_the_rest_of_an_entry_is_the_row_key(index: str, known: bool) -> None:
     for model in (PLAIN, SALTED):
         query = hb.Session(fresh(model)).query(model).where(*fixed(model, index, "x", 1)).use_index(index)
-        made = plan(query.terms, list(hb.schema_of(model).indexes.values()), True, index)
+        made = plan(query.terms, list(hb.schema.schema_of(model).indexes.values()), True, index)
         assert (made.entry_prefix is not None) == (known and model is PLAIN), index
     ranged = hb.Session(fresh(PLAIN)).query(PLAIN).where(PLAIN.tag == "x", PLAIN.name > "a").use_index("by_tag")
     several = hb.Session(fresh(PLAIN)).query(PLAIN).where(PLAIN.tag.in_(["x", "y"])).use_index("by_tag")
-    indexes = list(hb.schema_of(PLAIN).indexes.values())
+    indexes = list(hb.schema.schema_of(PLAIN).indexes.values())
     assert (
         plan(ranged.terms, indexes, True, "by_tag").entry_prefix
         == plan(ranged.where(PLAIN.name < "b").terms, indexes, True, "by_tag").entry_prefix
@@ -98,11 +98,11 @@ def test_every_index_finds_what_a_scan_does(
         session.add_all(made)
         session.commit()
         for name, number, of, large in moved:  # entries that stand for nothing, above whatever is deleted
-            entries = put_object(hb.schema_of(model), model(name=name, number=number, tag=of, size=large)).entries
-            for index in hb.schema_of(model).indexes.values():
+            entries = put_object(hb.schema.schema_of(model), model(name=name, number=number, tag=of, size=large)).entries
+            for index in hb.schema.schema_of(model).indexes.values():
                 store.put(index.table, [Put(entry, {b"d:_v": b"\x01" + bytes(8)}, 2**50) for entry in entries[index.name]])
         there = session.query(model).allow_full_scan().all()
-        for index in hb.schema_of(model).indexes:
+        for index in hb.schema.schema_of(model).indexes:
             conditions = fixed(model, index, tag, size)
             by_scan = session.query(model).where(*conditions).use_index("primary").allow_full_scan().all()
             assert all(thing in there for thing in by_scan)

@@ -50,7 +50,7 @@ def test_entries_that_stand_for_nothing_are_never_returned(bed: Bed) -> None:
 
 def test_the_row_decides_what_the_index_does_not_settle(bed: Bed) -> None:
     session = filled(bed)
-    amount = hb.schema_of(Order).by_name["amount"].encode_cell
+    amount = hb.schema.schema_of(Order).by_name["amount"].encode_cell
     # A writer that crashed left other covered values in an entry than the row holds.
     crashed = order(39, "odd", customer=3)
     bed.store.put("orders.by_state", [Put(entry_of(crashed, "by_state"), {b"d:a": amount(Decimal(2))}, 2**40)])
@@ -369,7 +369,7 @@ def test_a_row_without_a_required_column_is_named(bed: Bed, missing: str) -> Non
     session.add(Half(station="s", level=1, place="p"))
     session.commit()
     (row,) = rows_of(bed.store, "stations")
-    bed.store.delete("stations", [Delete(row, columns=[hb.schema_of(Half).by_name[missing].column])])
+    bed.store.delete("stations", [Delete(row, columns=[hb.schema.schema_of(Half).by_name[missing].column])])
     for read in (
         lambda: session.get(Half, station="s"),
         lambda: session.query(Half).where(Half.station == "s").all(),

@@ -21,7 +21,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 class Visit:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(in_qualifier=True)
-    number: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8, in_qualifier=True)
     reason: hb.Column[str] = hb.column("r")
     price: hb.Column[int] = hb.column("p")
     by_price = hb.index("price")

@@ -63,7 +63,7 @@ class Hours:
 class Versions:
     """With system cells and deleted rows that stay as markers."""
 
-    host: hb.Key[int] = hb.key(hb.UInt8)
+    host: hb.Key[int] = hb.key(hb.codecs.UInt8)
     metric: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(desc=True)
     value: hb.Column[int] = hb.column("v", hb.Int32)
@@ -196,7 +196,7 @@ def ask(arguments: Sequence[Any], model: Any = Newest) -> Any:
     [
         ((Newest.at, [START]), QueryError, "needs the leading fields"),
         ((Newest.value, [1]), QueryError, "needs the leading fields"),
-        ((Spread.metric, ["a"]), hb.UnknownField, "another model"),
+        ((Spread.metric, ["a"]), hb.errors.UnknownField, "another model"),
         (("metric", ["a"]), QueryError, r"Give fields as attributes of the model class: Model\.field, or"),
         (((), []), QueryError, "several different"),
         (((Newest.metric, Newest.metric), []), QueryError, "several different"),
@@ -220,7 +220,7 @@ def test_limits_and_parts_are_refused() -> None:
         for refused in (query.limit(3), query.offset(1), session.read_partition(part)):
             with pytest.raises(QueryError, match=r"first_of_each\(\) cannot be combined with limit\(\), offset\(\)"):
                 refused.first_of_each(Newest.metric, ["a"])
-        with pytest.raises(hb.OrderNotAvailable, match="No path gives this order"):
+        with pytest.raises(hb.errors.OrderNotAvailable, match="No path gives this order"):
             query.order_by(Newest.value).first_of_each(Newest.metric, ["a"])
 
 
@@ -229,8 +229,8 @@ def test_limits_and_parts_are_refused() -> None:
 
 @hb.model(table="each_plain", family="d")
 class Plain:
-    a: hb.Key[int] = hb.key(hb.UInt8)
-    b: hb.Key[int] = hb.key(hb.UInt8, desc=True)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    b: hb.Key[int] = hb.key(hb.codecs.UInt8, desc=True)
     c: hb.Key[str] = hb.key()
     value: hb.Column[int] = hb.column("v")
 
@@ -239,19 +239,19 @@ class Plain:
 class Near:
     """All rows of a value in one bucket; deleted rows stay as markers."""
 
-    a: hb.Key[int] = hb.key(hb.UInt8)
-    b: hb.Key[int] = hb.key(hb.UInt8, desc=True)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    b: hb.Key[int] = hb.key(hb.codecs.UInt8, desc=True)
     c: hb.Key[str] = hb.key()
     value: hb.Column[int] = hb.column("v")
     version: hb.Column[int] = hb.version()
 
 
-@hb.model(table="each_texts", family="d", salt=hb.TextSalt(("b-", "a-"), by=("a", "b")), exists=hb.flag("e"))
+@hb.model(table="each_texts", family="d", salt=hb.salts.TextSalt(("b-", "a-"), by=("a", "b")), exists=hb.flag("e"))
 class Texts:
     """As many buckets as a text salt has, by two fields."""
 
-    a: hb.Key[int] = hb.key(hb.UInt8)
-    b: hb.Key[int] = hb.key(hb.UInt8, desc=True)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    b: hb.Key[int] = hb.key(hb.codecs.UInt8, desc=True)
     c: hb.Key[str] = hb.key()
     value: hb.Column[int] = hb.column("v", default=0)
 

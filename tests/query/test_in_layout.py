@@ -22,15 +22,15 @@ SMALL, WIDE = st.integers(0, 300), st.integers(-5, 70_000)
 TIMES = st.integers(-3, 6).map(lambda at: START + timedelta(milliseconds=500 * at))
 
 KINDS: Mapping[str, tuple[type[Any], Any, Any, st.SearchStrategy[Any]]] = {
-    "narrower": (int, hb.UInt16, hb.UInt8, SMALL),
-    "wider": (int, hb.UInt8, hb.UInt32, WIDE),
-    "signed": (int, hb.Int16, hb.UInt16, WIDE),
-    "spread": (int, hb.UInt16, hb.Reversed(hb.UInt16), SMALL),
-    "no longer spread": (int, hb.Reversed(hb.UInt16), hb.UInt16, SMALL),
+    "narrower": (int, hb.codecs.UInt16, hb.codecs.UInt8, SMALL),
+    "wider": (int, hb.codecs.UInt8, hb.UInt32, WIDE),
+    "signed": (int, hb.codecs.Int16, hb.codecs.UInt16, WIDE),
+    "spread": (int, hb.codecs.UInt16, hb.codecs.Reversed(hb.codecs.UInt16), SMALL),
+    "no longer spread": (int, hb.codecs.Reversed(hb.codecs.UInt16), hb.codecs.UInt16, SMALL),
     "finer": (datetime, hb.Datetime("s"), hb.Datetime("ms"), TIMES),
     "coarser": (datetime, hb.Datetime("ms"), hb.Datetime("s"), TIMES),
     "text": (str, hb.Text(3), hb.Text, st.text("ab", min_size=1, max_size=4)),
-    "scrambled text": (str, hb.Text, hb.DigestPrefixed(hb.Text), st.text("ab", min_size=1, max_size=3)),
+    "scrambled text": (str, hb.Text, hb.codecs.DigestPrefixed(hb.Text), st.text("ab", min_size=1, max_size=3)),
     "shorter text": (str, hb.Text, hb.Text(2), st.text("ab", min_size=1, max_size=4)),
 }
 """The type of a key field and of a column, their codecs before and after, and values that are stored and asked for."""
@@ -45,7 +45,7 @@ def declare(kind: str) -> tuple[type[Any], type[Any]]:
     of, before, after, _ = KINDS[kind]
 
     def made(codec: Any, name: str, **options: Any) -> Any:
-        body: dict[str, Any] = {"k": hb.key(codec), "number": hb.key(hb.UInt8), "c": hb.column("c", codec, default=None)}
+        body: dict[str, Any] = {"k": hb.key(codec), "number": hb.key(hb.codecs.UInt8), "c": hb.column("c", codec, default=None)}
         types: dict[str, Any] = {"k": hb.Key[of], "number": hb.Key[int], "c": hb.Column[of | None]}  # type: ignore[valid-type]
         if options:
             body["half"] = hb.computed(half, of=("number",))
@@ -100,7 +100,7 @@ def conditions(model: Any, values: st.SearchStrategy[Any]) -> st.SearchStrategy[
 
 
 def set_phase(store: hb.Store, model: Any, phase: str) -> None:
-    registry, schema = Registry(store), hb.schema_of(model)
+    registry, schema = Registry(store), hb.schema.schema_of(model)
     assert schema.replaces is not None
     found = registry.read(schema.replaces)
     assert found is not None
@@ -211,7 +211,7 @@ def test_an_index_that_only_the_later_model_has_is_read_once_it_is_there() -> No
         with pytest.raises(hb.FullScanRefused):
             query.use_index("by_length").all()
         assert [one.number for one in query.use_index("by_length").allow_full_scan()] == [3, 4, 5]
-        with pytest.raises(hb.OrderNotAvailable, match="which has no path with this order: sort the items yourself"):
+        with pytest.raises(hb.errors.OrderNotAvailable, match="which has no path with this order: sort the items yourself"):
             query.order_by(new.length).allow_full_scan().all()
         hb.create_tables(store, new)
         set_phase(store, new, MOVING)
@@ -246,12 +246,12 @@ class Paint(Enum):
 def test_members_of_another_enumeration_are_the_same_by_their_bytes() -> None:
     @hb.model(table="walls", family="d", immutable=True)
     class Wall:
-        number: hb.Key[int] = hb.key(hb.UInt8)
+        number: hb.Key[int] = hb.key(hb.codecs.UInt8)
         colour: hb.Column[Colour] = hb.column("c")
 
     @hb.model(table="walls_2", family="d", immutable=True, replaces=Wall)
     class Painted:
-        number: hb.Key[int] = hb.key(hb.UInt8, desc=True)
+        number: hb.Key[int] = hb.key(hb.codecs.UInt8, desc=True)
         colour: hb.Column[Paint] = hb.column("c")
 
     with EmbeddedStore(None) as store:

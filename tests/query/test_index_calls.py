@@ -39,4 +39,4 @@ def test_a_hundred_rows_through_an_index_are_one_scan_and_one_multi_get(kind: st
         if kind == "thrift1":
             assert proxy.saw(1, "scannerClose")  # nobody waits for it
         assert sorted(proxy.calls()) == sorted(CALLS[kind])
-        drop_left(store, *(table for table in store.tables() if table.startswith(hb.schema_of(Item).table)))
+        drop_left(store, *(table for table in store.tables() if table.startswith(hb.schema.schema_of(Item).table)))

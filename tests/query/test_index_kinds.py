@@ -33,7 +33,7 @@ def letters(text: str) -> list[str]:
 
 @hb.model(table="kinds", family="d", salt=hb.HashSalt(2))
 class Paper:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     tags: hb.Column[list[str | None] | None] = hb.column("t", hb.Json(list[str | None]), nullable=True, default=None)
     title: hb.Column[str] = hb.column("x", default="")
     rank: hb.Column[int | None] = hb.column("r", default=None)
@@ -51,7 +51,7 @@ class Paper:
     by_open = hb.index(hb.desc("rank"), where=lambda paper: (paper.state == "open") & (paper.title != "b"))
 
 
-SCHEMA = hb.schema_of(Paper)
+SCHEMA = hb.schema.schema_of(Paper)
 PAPERS = st.builds(
     Paper,
     number=st.integers(0, 9),
@@ -68,9 +68,9 @@ def sometimes(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def conditions(draw: st.DrawFn) -> list[tuple[hb.Predicate, Any]]:
+def conditions(draw: st.DrawFn) -> list[tuple[hb.types.Predicate, Any]]:
     """Conditions, each with what Python makes of it."""
-    found: list[tuple[hb.Predicate, Any]] = []
+    found: list[tuple[hb.types.Predicate, Any]] = []
     for field, name in ((Paper.tags, "tags"), (Paper.letters, "letters")):
         wanted = draw(sometimes(st.lists(st.sampled_from([*LETTERS, None] if name == "tags" else LETTERS), min_size=1, max_size=3)))
         if wanted:
@@ -202,7 +202,7 @@ def test_entries_follow_every_change_of_what_decides_them(first: Sequence[Any], 
         check_rows(store, rows, data)
 
 
-TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
 
 
 @pytest.mark.lengthy
@@ -212,7 +212,7 @@ def test_indexes_of_every_kind_are_built_on_rows_that_are_there() -> None:
             "Bare",
             (),
             {
-                "number": hb.key(hb.UInt8),
+                "number": hb.key(hb.codecs.UInt8),
                 "tags": hb.column("t", hb.Json(list[str | None]), nullable=True, default=None),
                 "title": hb.column("x", default=""),
                 "rank": hb.column("r", default=None),
@@ -235,7 +235,7 @@ def test_indexes_of_every_kind_are_built_on_rows_that_are_there() -> None:
             session.add_all(bare(**vars(paper)) for paper in rows.values())
         hb.create_tables(store, Paper)
         for name in SCHEMA.indexes:
-            hb.build_index(store, Paper, name, times=TIMES)
+            hb.indexes.build_index(store, Paper, name, times=TIMES)
         found, keys = {paper.number: paper for paper in hb.Session(store).query(Paper).allow_full_scan()}, KeyMapper(SCHEMA)
         assert found == rows
         for index in SCHEMA.indexes.values():
@@ -244,7 +244,7 @@ def test_indexes_of_every_kind_are_built_on_rows_that_are_there() -> None:
             wanted = {e for p in rows.values() for e in keys.entries(index, vars(p), hb.row_key(Paper, number=p.number))}
             assert made == wanted
             assert made
-            report = hb.verify_index(store, Paper, index.name, times=TIMES)
+            report = hb.indexes.verify_index(store, Paper, index.name, times=TIMES)
             assert (report.rows, report.entries) == (len(rows), len(made))
             assert (report.missing, report.stale, report.pending, report.refused) == (0, 0, 0, 0)
         either = Paper.tags.contains("a") | Paper.tags.contains("b")
@@ -297,7 +297,7 @@ def session_of_none() -> hb.Session:
         ([Paper.first == "a", Paper.rank > 0], "by_first"),
     ],
 )
-def test_the_index_that_holds_the_rows_asked_for_is_chosen(predicates: Sequence[hb.Predicate], index: str) -> None:
+def test_the_index_that_holds_the_rows_asked_for_is_chosen(predicates: Sequence[hb.types.Predicate], index: str) -> None:
     told = session_of_none().query(Paper).where(*predicates).explain()
     assert told.path == index
 
@@ -323,7 +323,7 @@ def test_the_index_that_holds_the_rows_asked_for_is_chosen(predicates: Sequence[
         ([Paper.rank == 1], "by_first"),
     ],
 )
-def test_an_index_that_may_lack_rows_of_the_query_is_refused(predicates: Sequence[hb.Predicate], index: str) -> None:
+def test_an_index_that_may_lack_rows_of_the_query_is_refused(predicates: Sequence[hb.types.Predicate], index: str) -> None:
     query = session_of_none().query(Paper).where(*predicates).allow_full_scan()
     assert query.explain().path != index
     with pytest.raises(QueryError, match="The index has entries for only some rows") as caught:

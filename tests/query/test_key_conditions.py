@@ -16,9 +16,9 @@ from hbmodel.query.key_conditions import KeyConditions, match
 
 @hb.model(table="t")
 class Row:
-    a: hb.Key[int] = hb.key(hb.UInt8)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
     b: hb.Key[str | None] = hb.key()
-    c: hb.Key[str] = hb.key(hb.Delimited("|"))
+    c: hb.Key[str] = hb.key(hb.codecs.Delimited("|"))
     d: hb.Column[int] = hb.column("d")
 
 
@@ -27,7 +27,7 @@ def meeting(schema: TableSchema, *predicates: Predicate, most: int = 100) -> Key
 
 
 def matched(*predicates: Predicate, most: int = 100) -> KeyConditions:
-    schema = hb.schema_of(Row)
+    schema = hb.schema.schema_of(Row)
     return meeting(schema, *predicates, most=most)
 
 
@@ -35,8 +35,8 @@ def test_values_of_a_fixed_field_are_packed_sorted_and_different() -> None:
     found = matched(Row.a.in_([9, 2, 9, 3]), Row.b.in_(["x", None, "x\0"]))
     assert found.parts == [[b"\x02", b"\x03", b"\x09"], [b"\x00", b"\x01x\x00\x01", b"\x01x\x00\xff\x00\x01"]]
     assert found.bounds is None
-    assert not found.complete(hb.schema_of(Row).layout)
-    assert matched(Row.a == 1, Row.b == "x", Row.c == "y").complete(hb.schema_of(Row).layout)
+    assert not found.complete(hb.schema.schema_of(Row).layout)
+    assert matched(Row.a == 1, Row.b == "x", Row.c == "y").complete(hb.schema.schema_of(Row).layout)
 
 
 def test_every_condition_on_a_fixed_field_alone_is_settled() -> None:
@@ -83,7 +83,7 @@ def test_bounds_that_say_nothing_leave_the_key_open() -> None:
         k: hb.Key[str] = hb.key()
         d: hb.Column[int] = hb.column("d")
 
-    schema = hb.schema_of(Text)
+    schema = hb.schema.schema_of(Text)
     found = meeting(schema, Text.k.startswith(""))
     assert found.open
     assert len(found.consumed) == 1, "every key satisfies it"
@@ -96,11 +96,11 @@ def test_a_field_without_order_is_named() -> None:
 
     @hb.model(table="t")
     class Inner:
-        c: hb.Key[str] = hb.key(hb.Delimited("|"))
-        d: hb.Key[int] = hb.key(hb.Reversed(hb.UInt8))
+        c: hb.Key[str] = hb.key(hb.codecs.Delimited("|"))
+        d: hb.Key[int] = hb.key(hb.codecs.Reversed(hb.codecs.UInt8))
         e: hb.Column[int] = hb.column("e")
 
-    schema = hb.schema_of(Inner)
+    schema = hb.schema.schema_of(Inner)
     found = meeting(schema, Inner.c > "a")
     assert (found.bounds, found.unordered, list(found.consumed)) == (None, "c", [])
     found = meeting(schema, Inner.c == "a", Inner.d < 3)

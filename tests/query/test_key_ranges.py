@@ -10,7 +10,7 @@ from hbmodel.store import Put
 class Friend:
     user: hb.Key[str] = hb.key()
     friend: hb.Key[str] = hb.key(in_qualifier=True)
-    since: hb.Column[int] = hb.column("", hb.JavaInt)
+    since: hb.Column[int] = hb.column("", hb.codecs.JavaInt)
 
 
 def test_the_empty_qualifier_is_no_object() -> None:

@@ -26,7 +26,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 class Post:
     user: hb.Key[int] = hb.key(hb.UInt32)
     at: hb.Key[datetime] = hb.key(desc=True)
-    serial: hb.Key[int] = hb.key(hb.UInt8)
+    serial: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n")
     tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]))
 
@@ -37,8 +37,8 @@ class Post:
 @hb.model(table="merged_spread", family="d", salt=hb.HashSalt(4))
 class Spread:
     group: hb.Key[str] = hb.key()
-    kind: hb.Key[int] = hb.key(hb.UInt8)
-    at: hb.Key[int] = hb.key(hb.UInt8)
+    kind: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    at: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n")
 
 
@@ -84,10 +84,10 @@ def test_two_users_newest_first(bed: Bed) -> None:
 
 @hb.model(table="merged_ties", family="d", exists=hb.flag("e"))
 class Tied:
-    user: hb.Key[int] = hb.key(hb.UInt8)
-    group: hb.Key[int] = hb.key(hb.UInt8, desc=True)
-    at: hb.Key[int] = hb.key(hb.UInt8, desc=True)
-    serial: hb.Key[int] = hb.key(hb.UInt8)
+    user: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    group: hb.Key[int] = hb.key(hb.codecs.UInt8, desc=True)
+    at: hb.Key[int] = hb.key(hb.codecs.UInt8, desc=True)
+    serial: hb.Key[int] = hb.key(hb.codecs.UInt8)
 
 
 def test_ties_are_broken_by_the_rest_of_the_key_and_last_by_the_merged_fields(bed: Bed) -> None:

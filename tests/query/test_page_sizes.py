@@ -18,7 +18,7 @@ ROWS = 5000
 
 @hb.model(table="page_sizes", family="d")
 class Note:
-    user: hb.Key[int] = hb.key(hb.UInt8)
+    user: hb.Key[int] = hb.key(hb.codecs.UInt8)
     number: hb.Key[int] = hb.key(hb.UInt32)
     text: hb.Column[str] = hb.column("t")
     until: hb.Column[int | None] = hb.column("u", default=None)
@@ -110,7 +110,7 @@ def test_what_the_client_drops_is_read_in_growing_portions(counted: Counted) -> 
 
 @hb.model(table="page_sizes_salted", family="d", salt=hb.HashSalt(16))
 class Spread:
-    user: hb.Key[int] = hb.key(hb.UInt8)
+    user: hb.Key[int] = hb.key(hb.codecs.UInt8)
     number: hb.Key[int] = hb.key(hb.UInt32)
     text: hb.Column[str] = hb.column("t")
 

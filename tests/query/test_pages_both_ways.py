@@ -34,10 +34,10 @@ class Wide:
     """A `Thing` whose objects share rows."""
 
     owner: hb.Key[str] = hb.key()
-    rank: hb.Key[int | None] = hb.key(hb.Int8, desc=True, nullable=True, in_qualifier=True)
+    rank: hb.Key[int | None] = hb.key(hb.codecs.Int8, desc=True, nullable=True, in_qualifier=True)
     serial: hb.Key[bytes] = hb.key(in_qualifier=True)
     tag: hb.Column[str | None] = hb.column("t", default=None)
-    size: hb.Column[int | None] = hb.column("s", hb.Int8, nullable=True, default=None)
+    size: hb.Column[int | None] = hb.column("s", hb.codecs.Int8, nullable=True, default=None)
     title: hb.Column[str] = hb.column("n")
     blob: hb.Column[bytes | None] = hb.column("b", default=None)
 
@@ -52,10 +52,10 @@ class Versioned:
     """A `Thing` with a version."""
 
     owner: hb.Key[str] = hb.key()
-    rank: hb.Key[int | None] = hb.key(hb.Int8, desc=True, nullable=True)
+    rank: hb.Key[int | None] = hb.key(hb.codecs.Int8, desc=True, nullable=True)
     serial: hb.Key[bytes] = hb.key()
     tag: hb.Column[str | None] = hb.column("t", default=None)
-    size: hb.Column[int | None] = hb.column("s", hb.Int8, nullable=True, default=None)
+    size: hb.Column[int | None] = hb.column("s", hb.codecs.Int8, nullable=True, default=None)
     title: hb.Column[str] = hb.column("n")
     blob: hb.Column[bytes | None] = hb.column("b", default=None)
     version: hb.Column[int] = hb.version()
@@ -202,7 +202,7 @@ def test_pages_between_writes_on_hbase(hbase_bed: Bed) -> None:
         walk=changing,
     )
     def example(model: Any, universe: list[Values], question: Asked, walk: Any) -> None:
-        event(hb.schema_of(model).table)
+        event(hb.schema.schema_of(model).table)
         first, turned = walk[0]
         check_changing(hbase_bed.use(model), model, universe, question, [(first, [*range(len(universe)), *turned]), *walk[1:]])
 
@@ -214,7 +214,7 @@ def test_pages_between_writes_on_hbase(hbase_bed: Bed) -> None:
 
 @hb.model(table="pages_note", salt=hb.HashSalt(4))
 class Note:
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     text: hb.Column[str] = hb.column("t", default="")
 
 
@@ -288,7 +288,7 @@ def test_limit_and_offset_bound_the_way_back(session: hb.Session) -> None:
 def test_a_previous_page_reads_no_more_than_itself() -> None:
     with RecordingStore(hb.connect("memory:")) as store:
         hb.create_tables(store, Note)
-        calls: list[hb.Call] = []
+        calls: list[hb.store.Call] = []
         filling = hb.Session(store)
         notes(filling, *range(500))
         query = hb.Session(store, on_call=calls.append).query(Note).where(Note.number >= 0).allow_full_scan()

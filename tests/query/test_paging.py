@@ -25,8 +25,8 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @hb.model(table="events", salt=hb.HashSalt(4, by=("user",)))
 class Event:
-    user: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    user: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     name: hb.Column[str] = hb.column("n")
     level: hb.Column[int | None] = hb.column("l", default=None)
 
@@ -38,15 +38,15 @@ class Event:
 class Beside:
     """In the same table as `Event`, with the same key, in a family of its own."""
 
-    user: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    user: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     name: hb.Column[str] = hb.column("n")
 
 
 @hb.model(table="other", salt=hb.HashSalt(4, by=("user",)))
 class Other:
-    user: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    user: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     name: hb.Column[str] = hb.column("n")
 
 

@@ -47,7 +47,7 @@ def planned(query: Query[Any], *, readable: Sequence[Index] | None = None, path:
 
 
 def query(model: Any, *predicates: Predicate) -> Query[Any]:
-    return Query(QueryTerms(hb.schema_of(model)), None).where(*predicates)  # type: ignore[arg-type]
+    return Query(QueryTerms(hb.schema.schema_of(model)), None).where(*predicates)  # type: ignore[arg-type]
 
 
 def ranges_of(made: Plan) -> list[tuple[bytes, bytes | None]]:
@@ -67,7 +67,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 class Event:
     user: hb.Key[int] = hb.key(hb.UInt32)
     at: hb.Key[datetime] = hb.key(desc=True)
-    serial: hb.Key[int] = hb.key(hb.UInt8)
+    serial: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n")
     size: hb.Column[int | None] = hb.column("s", default=None)
     note: hb.Column[str] = hb.column("o", default="")
@@ -78,7 +78,7 @@ class Event:
 
 @hb.model(table="plain")
 class Plain:
-    a: hb.Key[int] = hb.key(hb.UInt8)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
     b: hb.Key[str] = hb.key()
     c: hb.Key[str | None] = hb.key(desc=True)
     d: hb.Column[int] = hb.column("d")
@@ -93,16 +93,16 @@ class Word:
 
 @hb.model(table="spread")
 class Spread:
-    tenant: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.Reversed(hb.UInt32))
-    part: hb.Key[str] = hb.key(hb.Delimited("|"))
+    tenant: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.Reversed(hb.UInt32))
+    part: hb.Key[str] = hb.key(hb.codecs.Delimited("|"))
     code: hb.Key[str] = hb.key(hb.Text(4))
     d: hb.Column[int] = hb.column("d")
 
 
 @hb.model(table="drawn", salt=hb.RandomSalt(3), immutable=True)
 class Drawn:
-    k: hb.Key[int] = hb.key(hb.UInt8)
+    k: hb.Key[int] = hb.key(hb.codecs.UInt8)
     d: hb.Column[int] = hb.column("d")
 
     by_d = hb.index("d")
@@ -214,8 +214,8 @@ def test_keys_that_hbase_cannot_hold_are_not_asked_for() -> None:
 
 @hb.model(table="shared_words", family="d")
 class SharedWord:
-    word: hb.Key[str] = hb.key(hb.Delimited("|"))
-    number: hb.Key[int] = hb.key(hb.Int8, in_qualifier=True)
+    word: hb.Key[str] = hb.key(hb.codecs.Delimited("|"))
+    number: hb.Key[int] = hb.key(hb.codecs.Int8, in_qualifier=True)
     size: hb.Column[int] = hb.column("s")
 
 
@@ -310,13 +310,13 @@ def test_orders_that_a_path_gives(model: Any, predicates: list[Any], ordering: l
     ],
 )
 def test_orders_that_no_path_gives(model: Any, predicates: list[Any], ordering: list[Any]) -> None:
-    with pytest.raises(hb.OrderNotAvailable) as caught:
+    with pytest.raises(hb.errors.OrderNotAvailable) as caught:
         planned(query(model, *predicates).order_by(*ordering).allow_full_scan())
-    assert caught.value.fields == [part.of.name if isinstance(part, hb.FieldExpression) else part.field.name for part in ordering]
+    assert caught.value.fields == [part.of.name if isinstance(part, hb.types.FieldExpression) else part.field.name for part in ordering]
 
 
 def test_an_order_through_a_named_path_only() -> None:
-    with pytest.raises(hb.OrderNotAvailable) as caught:
+    with pytest.raises(hb.errors.OrderNotAvailable) as caught:
         planned(query(Event, Event.user == 1).order_by(Event.name).use_index("primary"))
     assert caught.value.path == "primary"
 
@@ -450,19 +450,19 @@ def test_a_named_path_is_taken() -> None:
 
 
 def test_an_index_that_is_not_built_is_not_read() -> None:
-    by_size = hb.schema_of(Event).indexes["by_size"]
-    with pytest.raises(hb.IndexUnavailable) as caught:
+    by_size = hb.schema.schema_of(Event).indexes["by_size"]
+    with pytest.raises(hb.errors.IndexUnavailable) as caught:
         planned(query(Event, Event.name == "x").use_index("by_name"), readable=[by_size])
     assert caught.value.index == "by_name"
     assert planned(query(Event, Event.name == "x", Event.size == 1), readable=[by_size]).path.name == "by_size"
-    with pytest.raises(hb.IndexUnavailable, match="not built") as caught:
+    with pytest.raises(hb.errors.IndexUnavailable, match="not built") as caught:
         planned(query(Event, Event.name == "x"), readable=[])
     assert caught.value.index == "by_name"
     assert planned(query(Event, Event.name == "x").allow_full_scan(), readable=[]).path.name == "primary"
 
 
 def test_an_unknown_path_of_a_token() -> None:
-    with pytest.raises(hb.UnknownIndex):
+    with pytest.raises(hb.errors.UnknownIndex):
         planned(query(Event, Event.user == 1), path="by_colour")
     assert planned(query(Event, Event.name == "x", Event.user == 1), path="by_name").path.name == "by_name"
 
@@ -470,7 +470,7 @@ def test_an_unknown_path_of_a_token() -> None:
 def test_the_table_that_the_registry_names_is_read() -> None:
     from attrs import evolve
 
-    later = evolve(hb.schema_of(Event).indexes["by_name"], table="events.by_name.2")
+    later = evolve(hb.schema.schema_of(Event).indexes["by_name"], table="events.by_name.2")
     assert planned(query(Event, Event.name == "x"), readable=[later]).path.table == "events.by_name.2"
 
 
@@ -692,7 +692,7 @@ def test_a_promised_order_is_kept(data: st.DataObject) -> None:
         asked, ordering = asked.reversed(), [(name, not desc) for name, desc in ordering]
     try:
         made = planned(asked)
-    except hb.OrderNotAvailable:
+    except hb.errors.OrderNotAvailable:
         event("no path gives it")
         return
     matching = [obj for obj in objects if oracle(obj.values)]
@@ -712,7 +712,7 @@ def test_a_page_goes_on_exactly_behind_its_position(data: st.DataObject) -> None
     asked = query(of.model, *predicates).allow_full_scan()
     asked = asked.reversed() if data.draw(st.booleans()) else asked
     made = planned(asked)
-    with suppress(hb.OrderNotAvailable):
+    with suppress(hb.errors.OrderNotAvailable):
         if ordering := data.draw(orderings(of, schema)):
             made = planned(asked.order_by(*[of.expression(name).desc() if desc else of.expression(name) for name, desc in ordering]))
     event("merged" if made.order is not None else "as the keys have it")

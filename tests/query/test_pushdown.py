@@ -45,20 +45,20 @@ LIVE = ValueFilter(b"d:_l", ">=", b"\x01")
 class Row:
     text: hb.Key[str] = hb.key()
     back: hb.Key[str] = hb.key(desc=True)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     fixed: hb.Key[str | None] = hb.key(hb.Text(4), nullable=True)
-    utf: hb.Key[str] = hb.key(hb.JavaUTF)
+    utf: hb.Key[str] = hb.key(hb.codecs.JavaUTF)
 
-    must: hb.Column[int] = hb.column("m", hb.Int8)
+    must: hb.Column[int] = hb.column("m", hb.codecs.Int8)
     name: hb.Column[str | None] = hb.column("n", default=None)
     plain: hb.Column[str] = hb.column("p", default="none")
     made: hb.Column[str] = hb.column("f", default=attrs.Factory(lambda: "made"))
     short: hb.Column[str | None] = hb.column("s", hb.Text(3), nullable=True, default="x")
     items: hb.Column[list[int] | None] = hb.column("i", hb.Json(list[int]), default=None)
     gone: hb.Column[int | None] = hb.column("g", default=None, null="delete")
-    level: hb.Column[int] = hb.column("l", hb.Int8, default=5)
-    java: hb.Column[int] = hb.column("j", hb.JavaInt)
-    stamp: hb.Column[datetime] = hb.column("r", hb.ReverseStamp)
+    level: hb.Column[int] = hb.column("l", hb.codecs.Int8, default=5)
+    java: hb.Column[int] = hb.column("j", hb.codecs.JavaInt)
+    stamp: hb.Column[datetime] = hb.column("r", hb.codecs.ReverseStamp)
     views: hb.Column[int] = hb.counter("v")
 
 
@@ -73,7 +73,7 @@ class Indexed:
 
 def made(*predicates: Predicate) -> Filter | None:
     """The filter of a scan of the primary table, without the part that finds existing rows."""
-    schema = hb.schema_of(Row)
+    schema = hb.schema.schema_of(Row)
     residual = [part for predicate in predicates for part in conjuncts(predicate)]
     found = server_filter(schema, schema.layout, residual, on_index=False, indexed=False)
     flag = ValueFilter(b"d:e", "=", b"\x01")
@@ -109,7 +109,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
         (Row.made == "other", ValueFilter(b"d:f", "=", b"other", True)),  # a factory may make anything
         (Row.short == "x", ValueFilter(b"d:s", "=", b"x\x00\x00", True)),
         (Row.java == -1, ValueFilter(b"d:j", "=", b"\xff\xff\xff\xff")),
-        (Row.stamp == NOON, ValueFilter(b"d:r", "=", hb.ReverseStamp.encode(NOON))),
+        (Row.stamp == NOON, ValueFilter(b"d:r", "=", hb.codecs.ReverseStamp.encode(NOON))),
         (Row.must.in_([1, 2]), Or([ValueFilter(b"d:m", "=", b"\x81"), ValueFilter(b"d:m", "=", b"\x82")])),
         (Row.name.in_(["a", None]), Or([ValueFilter(b"d:n", "=", b"a", True), ValueFilter(b"d:n", "=", b"", True)])),
         # Order, where the bytes keep it: None is the empty cell, below every value.
@@ -177,7 +177,7 @@ def test_long_lists_stay_with_the_client() -> None:
 
 
 def test_rows_that_do_not_exist_stay_on_the_server() -> None:
-    schema = hb.schema_of(Indexed)
+    schema = hb.schema.schema_of(Indexed)
     assert server_filter(schema, schema.layout, [], on_index=False, indexed=True) == LIVE
     assert server_filter(schema, schema.layout, [], on_index=False, indexed=False) is None
     both = server_filter(schema, schema.layout, [Indexed.size == 1], on_index=False, indexed=True)
@@ -186,7 +186,7 @@ def test_rows_that_do_not_exist_stay_on_the_server() -> None:
 
 def test_of_an_entry_only_the_key_is_filtered() -> None:
     """Covered cells of a writer that crashed hold values that the row does not."""
-    schema = hb.schema_of(Indexed)
+    schema = hb.schema.schema_of(Indexed)
     layout = schema.indexes["by_name"].layout
     assert server_filter(schema, layout, [Indexed.size == 1], on_index=True, indexed=True) is None
     assert server_filter(schema, layout, [Indexed.key == "abc"], on_index=True, indexed=True) == RowContains("abc")
@@ -256,7 +256,7 @@ def single_columns(draw: st.DrawFn) -> RandomModel:
     )
     if nullable:
         options = draw(st.sampled_from([options, {"default": None}, {"default": None, "null": "delete"}]))
-    body = {"k": hb.key(hb.UInt8), "c": hb.column("c", codec, **options)}
+    body = {"k": hb.key(hb.codecs.UInt8), "c": hb.column("c", codec, **options)}
     hints = {"k": hb.Key[int], "c": hb.Column[Any | None if nullable else Any]}
     cls = type("Single", (), {**body, "__annotations__": hints, "__module__": __name__})
     return RandomModel(hb.model(table="t", exists=hb.flag("e"))(cls), {"c": [*values, None] if nullable else values})
@@ -315,7 +315,7 @@ class Name:
     third: hb.Key[str] = hb.key()
     column: hb.Column[str | None] = hb.column("c'c", default=None)
     data: hb.Column[bytes] = hb.column("d", default=b"\xff")
-    level: hb.Column[int | None] = hb.column("l", hb.Int8, nullable=True, default=-1)
+    level: hb.Column[int | None] = hb.column("l", hb.codecs.Int8, nullable=True, default=-1)
     views: hb.Column[int] = hb.counter("v")
 
     by_column = hb.index("column", "level")
@@ -408,17 +408,17 @@ def test_queries_over_odd_names(
 class Blank:
     """Columns of every kind of default and None; rows of it have each cell absent, empty or written."""
 
-    number: hb.Key[int] = hb.key(hb.UInt16)
-    small: hb.Column[int] = hb.column("s", hb.Int8, default=5)
-    made: hb.Column[int] = hb.column("m", hb.Int8, default=attrs.Factory(lambda: 5))
-    maybe: hb.Column[int | None] = hb.column("y", hb.Int8, default=None)
-    other: hb.Column[int | None] = hb.column("o", hb.Int8, default=5)
-    gone: hb.Column[int | None] = hb.column("g", hb.Int8, default=None, null="delete")
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
+    small: hb.Column[int] = hb.column("s", hb.codecs.Int8, default=5)
+    made: hb.Column[int] = hb.column("m", hb.codecs.Int8, default=attrs.Factory(lambda: 5))
+    maybe: hb.Column[int | None] = hb.column("y", hb.codecs.Int8, default=None)
+    other: hb.Column[int | None] = hb.column("o", hb.codecs.Int8, default=5)
+    gone: hb.Column[int | None] = hb.column("g", hb.codecs.Int8, default=None, null="delete")
     text: hb.Column[str] = hb.column("t", default="a")
     perhaps: hb.Column[str | None] = hb.column("p", default="a")
     fixed: hb.Column[str] = hb.column("f", hb.Text(3), default="a")
-    java: hb.Column[str] = hb.column("j", hb.JavaUTF, default="a")
-    stamp: hb.Column[int] = hb.column("r", hb.ReverseStampInt, default=5)
+    java: hb.Column[str] = hb.column("j", hb.codecs.JavaUTF, default="a")
+    stamp: hb.Column[int] = hb.column("r", hb.codecs.ReverseStampInt, default=5)
     views: hb.Column[int] = hb.counter("v")
 
 
@@ -435,7 +435,7 @@ def blanks(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Bl
     if request.param != "memory":
         hbase = request.getfixturevalue("local_hbase")
         url = hbase.url if request.param == "thrift1" else hbase.thrift2_url
-    schema = hb.schema_of(Blank)
+    schema = hb.schema.schema_of(Blank)
     states: list[dict[bytes, bytes]] = [{}, {f.column: b"" for f in schema.columns if f.kind == "column"}]
     for f in schema.columns:
         if f.kind == "column":
@@ -455,7 +455,7 @@ def blanks(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Bl
 @given(data=st.data())
 def test_queries_over_blank_cells(blanks: tuple[hb.Session, list[Blank]], data: st.DataObject) -> None:
     session, objects = blanks
-    schema = hb.schema_of(Blank)
+    schema = hb.schema.schema_of(Blank)
     pools = {name: [value for value in pool if value is not None or schema.by_name[name].nullable] for name, pool in BLANKS.items()}
     predicate, _ = data.draw(predicates(RandomModel(Blank, {**pools, "fixed": ["a", "", "ab"]})))
     accepts = predicate.test()

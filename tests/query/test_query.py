@@ -19,7 +19,7 @@ from hbmodel.query.terms import QueryTerms
 
 @hb.model(table="t")
 class Thing:
-    a: hb.Key[int] = hb.key(hb.UInt8)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
     b: hb.Key[str] = hb.key()
     c: hb.Column[int | None] = hb.column("c", default=None)
 
@@ -30,7 +30,7 @@ class Thing:
 class Twin:
     """The same fields, but another model's."""
 
-    a: hb.Key[int] = hb.key(hb.UInt8)
+    a: hb.Key[int] = hb.key(hb.codecs.UInt8)
     b: hb.Key[str] = hb.key()
     z: hb.Column[int] = hb.column("z")
 
@@ -61,7 +61,7 @@ class Numbers:
 
 
 def query(size: int = 5) -> Query[Any]:
-    return Query(QueryTerms(hb.schema_of(Thing)), Numbers(size))
+    return Query(QueryTerms(hb.schema.schema_of(Thing)), Numbers(size))
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -147,20 +147,20 @@ def test_limits_are_whole_numbers(step: str, count: Any) -> None:
         (lambda q: q.where(Thing.a), hb.QueryError, "takes predicates"),
         (lambda q: q.where(None), hb.QueryError, "takes predicates"),
         (lambda q: q.where({"a": 1}), hb.QueryError, "takes predicates"),
-        (lambda q: q.where(Twin.a == 1), hb.UnknownField, "another model"),
-        (lambda q: q.where((Thing.a == 1) & (Twin.b == "x")), hb.UnknownField, "another model"),
-        (lambda q: q.where((Thing.a == 1) | ~(Twin.b == "x")), hb.UnknownField, "another model"),
-        (lambda q: q.where(Twin.z == 1), hb.UnknownField, "no such field"),
-        (lambda q: q.where(Twin.a.in_([])), hb.UnknownField, "another model"),
+        (lambda q: q.where(Twin.a == 1), hb.errors.UnknownField, "another model"),
+        (lambda q: q.where((Thing.a == 1) & (Twin.b == "x")), hb.errors.UnknownField, "another model"),
+        (lambda q: q.where((Thing.a == 1) | ~(Twin.b == "x")), hb.errors.UnknownField, "another model"),
+        (lambda q: q.where(Twin.z == 1), hb.errors.UnknownField, "no such field"),
+        (lambda q: q.where(Twin.a.in_([])), hb.errors.UnknownField, "another model"),
         (lambda q: q.order_by(), hb.QueryError, r"order_by\(\) takes at least one field"),
         (lambda q: q.order_by("a"), hb.QueryError, "attributes of the model class"),
-        (lambda q: q.order_by(Twin.a), hb.UnknownField, "another model"),
-        (lambda q: q.order_by(Twin.a.desc()), hb.UnknownField, "another model"),
+        (lambda q: q.order_by(Twin.a), hb.errors.UnknownField, "another model"),
+        (lambda q: q.order_by(Twin.a.desc()), hb.errors.UnknownField, "another model"),
         (lambda q: q.select(), hb.QueryError, r"select\(\) takes at least one field"),
         (lambda q: q.select("a"), hb.QueryError, "attributes of the model class"),
         (lambda q: q.select(Thing.a.desc()), hb.QueryError, "attributes of the model class"),
-        (lambda q: q.select(Twin.a), hb.UnknownField, "another model"),
-        (lambda q: q.use_index("by_a"), hb.UnknownIndex, "no such index"),
+        (lambda q: q.select(Twin.a), hb.errors.UnknownField, "another model"),
+        (lambda q: q.use_index("by_a"), hb.errors.UnknownIndex, "no such index"),
         (lambda q: q.page(0), hb.QueryError, "one or more"),
         (lambda q: q.page(-1), hb.QueryError, "whole number"),
         (lambda q: q.limit(3).last(), hb.QueryError, r"last\(\) cannot be combined with limit\(\) or offset\(\)"),

@@ -40,7 +40,7 @@ from tests.support.orders import entry_of
 from tests.support.partition_readers import read_part
 from tests.support.random_queries import RandomModel, StoredObject, conditions, models, paths, stored_keys, stored_objects
 
-SPLITS = {Order: hb.ByBucket(), "orders.by_state": hb.AtKeys([b"new", entry_of(order(100, "paid"), "by_state"), b"sent"])}
+SPLITS = {Order: hb.ByBucket(), "orders.by_state": hb.tables.AtKeys([b"new", entry_of(order(100, "paid"), "by_state"), b"sent"])}
 
 
 def loaded(store: Store, url_prefix: str = "") -> hb.Session:
@@ -147,7 +147,7 @@ def test_what_has_no_partitions() -> None:
 def test_equal_keys_in_several_buckets_stay_in_one_part() -> None:
     cuts = [b"\x00" + bytes((0, 0, 0, 10)), b"\x01" + bytes((0, 0, 0, 20)), b"\x02" + bytes((0, 0, 0, 30))]
     with hb.connect("memory:") as store:
-        hb.create_tables(store, Logged, splits=hb.AtKeys(cuts))
+        hb.create_tables(store, Logged, splits=hb.tables.AtKeys(cuts))
         session = hb.Session(store)
         for text in "abc":  # the same keys again and again, in whichever bucket
             session.bulk_add(Logged(serial=n, page=f"{text}{n}") for n in range(40))
@@ -212,7 +212,7 @@ def test_an_index_built_anew_is_noticed() -> None:
         with pytest.raises(QueryError):
             hb.Session(store).read(parts[0]).all()
         set_state(store, Order, "by_state", "write-only")
-        with pytest.raises(hb.IndexUnavailable, match="The index cannot be read"):
+        with pytest.raises(hb.errors.IndexUnavailable, match="The index cannot be read"):
             hb.Session(store).read(parts[0]).all()
 
 
@@ -377,7 +377,7 @@ STARTS = st.lists(KEYS, max_size=6)
 def test_parts_hold_every_key_of_the_plan_once(ranges: list[tuple[bytes, bytes | None]], starts: list[bytes], count: int) -> None:
     with fresh(Sample) as store:
         reader = QueryRunner(lambda _: store, lambda schema: Binding(schema, (), (), ()), None, Guard())
-        query = Query(QueryTerms(hb.schema_of(Sample)), reader).allow_full_scan()
+        query = Query(QueryTerms(hb.schema.schema_of(Sample)), reader).allow_full_scan()
         plan = reader._plan(query.terms)
     (bucket,) = plan.buckets
     kept = merge_ranges(KeyRange(*bounds) for bounds in ranges)

@@ -253,7 +253,7 @@ def test_a_query_makes_at_least_the_calls_that_are_explained(bed: Bed) -> None:
     session = bed.use(Sample)
     session.bulk_add(Sample(station="s", label=f"{n:03}", level=7 if n < 199 else 8) for n in range(200))
     session.bulk_add(Sample(station=station, label="a", level=1) for station in ("t", "v"))
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     query = hb.Session(bed.store, on_call=calls.append).query(Sample)
     for asked, at_least, more in (
         (query.where(Sample.station == "s", Sample.level != 7), True, True),  # the client drops all rows but the last

@@ -22,7 +22,7 @@ from tests.support.strategies import given_as
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECONDS = hb.Datetime("s", round=True)
 QUICK = [HealthCheck.too_slow, HealthCheck.data_too_large]
-KEYS = (*ROUNDING_CODECS, hb.Timestamp, hb.Int8)
+KEYS = (*ROUNDING_CODECS, hb.codecs.Timestamp, hb.codecs.Int8)
 COLUMNS = (*ROUNDING_CODECS, *ROUNDING_CODECS, *COLUMN_CODECS)
 
 
@@ -75,7 +75,7 @@ class Job:
     day: hb.Key[datetime] = hb.key(SECONDS)
     at: hb.Key[datetime] = hb.key(SECONDS, desc=True)
     seen: hb.Column[datetime | None] = hb.column("s", SECONDS, default=NOON + timedelta(microseconds=5))
-    notes: hb.Map[datetime, int] = hb.map_column("n", SECONDS, hb.Int8)
+    notes: hb.Map[datetime, int] = hb.map_column("n", SECONDS, hb.codecs.Int8)
     version: hb.Column[int] = hb.version()
 
     late = hb.index("seen", where=lambda job: job.seen > NOON + timedelta(seconds=2, microseconds=1))
@@ -160,16 +160,16 @@ def conditions_on_seen(draw: st.DrawFn) -> Any:
 
 @hb.model(table="rounded_defaults")
 class Older:
-    number: hb.Key[int] = hb.key(hb.UInt8)
-    size: hb.Column[int] = hb.column("z", hb.Int8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    size: hb.Column[int] = hb.column("z", hb.codecs.Int8)
 
 
 @hb.model(table="rounded_defaults")
 class Newer:
     """With columns that rows of the other model lack."""
 
-    number: hb.Key[int] = hb.key(hb.UInt8)
-    size: hb.Column[int] = hb.column("z", hb.Int8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    size: hb.Column[int] = hb.column("z", hb.codecs.Int8)
     seen: hb.Column[datetime] = hb.column("s", SECONDS, default=NOON + timedelta(microseconds=5))
     made: hb.Column[datetime] = hb.column("m", SECONDS, default=Factory(lambda: NOON + timedelta(microseconds=7)))
 

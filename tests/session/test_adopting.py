@@ -56,7 +56,7 @@ def forgotten(bed: Bed) -> Bed:
             bed.store.delete_table(table)
     hb.create_tables(bed.store, Bare)
     bed.store.delete_table("notes")
-    row = registry_row(hb.schema_of(Note))
+    row = registry_row(hb.schema.schema_of(Note))
     bed.store.delete("hbmodel", [Delete(row)])
     return bed
 
@@ -93,7 +93,7 @@ def test_writes_of_a_table_whose_rows_are_adopted(forgotten: Bed) -> None:
     entries = sorted(row.partition(b"\x00")[0] for row in cells_of(forgotten.store, "notes.by_topic"))
     assert entries == [b"again", b"new", b"tf"]
     session.delete_key(Bare, name="a")
-    with pytest.raises(hb.IndexUnavailable):
+    with pytest.raises(hb.errors.IndexUnavailable):
         session.commit()
     session.discard()
     if forgotten.atomic:
@@ -107,7 +107,7 @@ def test_writes_of_a_table_whose_rows_are_adopted(forgotten: Bed) -> None:
 def test_what_a_table_is_stands_in_the_registry() -> None:
     with fresh() as store:
         hb.create_tables(store, Bare)
-        row = registry_row(hb.schema_of(Bare))
+        row = registry_row(hb.schema.schema_of(Bare))
 
         def rows() -> object:
             (found,) = store.get("hbmodel", [row])
@@ -129,7 +129,7 @@ def test_what_a_table_is_stands_in_the_registry() -> None:
 
 def test_what_a_newer_program_says_of_an_index_stops_no_older_one() -> None:
     with fresh(Note) as store:
-        row, column = registry_row(hb.schema_of(Note)), INDEX_PREFIX + b"by_topic"
+        row, column = registry_row(hb.schema.schema_of(Note)), INDEX_PREFIX + b"by_topic"
         entry = json.loads(cells_of(store, "hbmodel")[row][column])
         store.put("hbmodel", [Put(row, {column: canonical_json({**entry, "builders": [1, 2], "since": "later"})})])
         session = hb.Session(store)
@@ -142,5 +142,5 @@ def test_what_a_newer_program_says_of_an_index_stops_no_older_one() -> None:
         session.add(Note(name="b", topic="t"))
         session.commit()
         assert len(cells_of(store, "notes.by_topic")) == 2
-        with pytest.raises(hb.IndexUnavailable):
+        with pytest.raises(hb.errors.IndexUnavailable):
             session.query(Note).where(Note.topic == "t").all()

@@ -218,7 +218,7 @@ def test_a_row_that_cannot_be_written_is_told(batch_size: int) -> None:
             assert (len(error.applied), error.pending) == (9, [])
         else:
             assert [o.number for o in error.pending] == [25]
-            assert isinstance(error.__cause__, hb.ClockError)
+            assert isinstance(error.__cause__, hb.errors.ClockError)
         assert "ClockError" not in str(error)
         assert hb.Session(store).query(Order).allow_full_scan().count() == error.position + len(error.applied)
 

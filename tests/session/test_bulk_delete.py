@@ -24,7 +24,7 @@ from tests.support.things import DRAWN, KEYS, MUTABLE, Asked, Values, asked, key
 class Entry:
     """Without an index."""
 
-    day: hb.Key[int] = hb.key(hb.UInt8)
+    day: hb.Key[int] = hb.key(hb.codecs.UInt8)
     number: hb.Key[int] = hb.key(hb.UInt32)
     text: hb.Column[str] = hb.column("t", default="")
     note: hb.Column[str | None] = hb.column("n", default=None)
@@ -85,7 +85,7 @@ def test_any_query(model: Any, written: list[Values], question: Asked, size: int
         kept = [values for values in written if key_of(values) not in found]
         left = {key_of(values): values for values in map(values_of, session.query(model).allow_full_scan())}
         assert left == {key_of(values): values for values in kept}
-        for name in hb.schema_of(model).indexes:
+        for name in hb.schema.schema_of(model).indexes:
             through = session.query(model).use_index(name).allow_full_scan()
             assert sorted(map(repr, (key_of(values_of(obj)) for obj in through))) == sorted(repr(key_of(values)) for values in kept)
         assert all(session.get(model, **dict(zip(KEYS, key, strict=True))) is None for key in found)
@@ -235,7 +235,7 @@ def test_what_is_refused() -> None:
             with pytest.raises(hb.QueryError, match="one or more"):
                 session.query(Entry).where(Entry.day == 1).delete(batch_size=size)  # type: ignore[arg-type]
         session.close()
-        with pytest.raises(hb.SessionClosed):
+        with pytest.raises(hb.errors.SessionClosed):
             session.query(Entry).where(Entry.day == 1).delete()
 
 
@@ -301,12 +301,12 @@ def test_updates_by_key_that_no_row_can_have() -> None:
     with fresh(Order) as store:
         session = hb.Session(store)
         at = datetime(2026, 1, 1, tzinfo=UTC)
-        with pytest.raises(hb.IncompleteKey) as caught:
+        with pytest.raises(hb.errors.IncompleteKey) as caught:
             session.update_key(Order, customer=1, state="x")
         assert caught.value.missing == ["at", "number"]
         with pytest.raises(hb.SessionError, match=r"update\(\) takes at least one field to change"):
             session.update_key(Order, customer=1, at=at, number=1)
-        with pytest.raises(hb.UnknownField):
+        with pytest.raises(hb.errors.UnknownField):
             session.update_key(Order, customer=1, at=at, number=1, colour="x")
         with pytest.raises(hb.SessionError, match=r"increment\(\)"):
             session.update_key(Order, customer=1, at=at, number=1, views=1)

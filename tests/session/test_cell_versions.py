@@ -30,35 +30,35 @@ class Fields:
 
 @hb.model(table="kept_plain", family="d")
 class Plain(Fields):
-    group: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    group: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
 
 
 @hb.model(table="kept_salted", family="d", salt=hb.HashSalt(3))
 class Salted(Fields):
-    group: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    group: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
 
 
 @hb.model(table="kept_indexed", family="d")
 class Indexed(Fields):
-    group: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    group: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     by_amount = hb.index("amount")
 
 
 @hb.model(table="kept_versioned", family="d")
 class Versioned(Fields):
-    group: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    group: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     version: hb.Column[int] = hb.version()
     by_name = hb.index("name")
 
 
 @hb.model(table="kept_flagged", family="d", exists=hb.flag("e"))
 class Flagged:
-    group: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    group: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n", default="")
     amount: hb.Column[int | None] = hb.column("a", default=None, versions=KEPT)
     note: hb.Column[str] = hb.column("o", default="none")
@@ -66,16 +66,16 @@ class Flagged:
 
 @hb.model(table="kept_wide", family="d")
 class Wide(Fields):
-    group: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
+    group: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8, in_qualifier=True)
 
 
 @hb.model(table="kept_two", family="d")
 class Two:
     """In two families."""
 
-    group: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    group: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n", versions=KEPT)
     amount: hb.Column[int | None] = hb.column("a", default=None, versions=KEPT, family="e")
     note: hb.Column[str] = hb.column("o", default="none")
@@ -106,7 +106,7 @@ class History:
 
     def note(self) -> None:
         """The moment of the newest cell: a clock of its own may be a little off this one."""
-        newest = max(rows_of(self.session.store, hb.schema_of(self.model).table).values(), default=1)
+        newest = max(rows_of(self.session.store, hb.schema.schema_of(self.model).table).values(), default=1)
         self.moments.append((EPOCH + timedelta(milliseconds=newest), dict(self.now)))
         time.sleep(0.003)  # what comes next has a later time
 
@@ -261,8 +261,8 @@ def test_a_versioned_model(atomic_bed: Bed) -> None:
 
 @hb.model(table="kept_refused", family="d")
 class Refused:
-    as_of: hb.Key[int] = hb.key(hb.UInt8)
-    limit: hb.Key[int] = hb.key(hb.UInt8)
+    as_of: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    limit: hb.Key[int] = hb.key(hb.codecs.UInt8)
     kept: hb.Column[str] = hb.column("k", versions=3)
     other: hb.Column[str] = hb.column("o", default="", family="e")
     visits: hb.Column[int] = hb.counter("v")
@@ -370,7 +370,7 @@ def test_a_time_of_another_zone_and_within_a_millisecond() -> None:
 def test_more_versions_than_the_column_wants_are_cut() -> None:
     @hb.model(table="kept_cut", family="d")
     class Cut:
-        number: hb.Key[int] = hb.key(hb.UInt8)
+        number: hb.Key[int] = hb.key(hb.codecs.UInt8)
         two: hb.Column[int] = hb.column("t", versions=2)
         four: hb.Column[int] = hb.column("f", versions=4)
         family: hb.Column[int] = hb.column("x", default=0)
@@ -387,7 +387,7 @@ def test_more_versions_than_the_column_wants_are_cut() -> None:
 def test_older_versions_than_kept_are_gone() -> None:
     @hb.model(table="kept_few", family="d")
     class Few:
-        number: hb.Key[int] = hb.key(hb.UInt8)
+        number: hb.Key[int] = hb.key(hb.codecs.UInt8)
         name: hb.Column[str] = hb.column("n")
         text: hb.Column[str] = hb.column("t", versions=2)
         note: hb.Column[str] = hb.column("o", default="none")
@@ -439,7 +439,7 @@ def test_a_store_that_reads_newest_versions_only() -> None:
 
 
 def test_calls_are_reported() -> None:
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     session = hb.Session(fresh(Plain), on_call=calls.append)
     session.add(Plain(group=0, number=0, name="x"))
     session.commit()

@@ -45,9 +45,9 @@ def declared(table: str) -> Any:
     @hb.model(table=table, family="d")
     class Pet:
         user: hb.Key[str] = hb.key()
-        name: hb.Key[str] = hb.key(hb.Delimited("|"), in_qualifier=True)
+        name: hb.Key[str] = hb.key(hb.codecs.Delimited("|"), in_qualifier=True)
         colour: hb.Column[str] = hb.column("colour")
-        size: hb.Column[int | None] = hb.column("size", hb.JavaInt, default=None)
+        size: hb.Column[int | None] = hb.column("size", hb.codecs.JavaInt, default=None)
 
     return Pet
 
@@ -99,7 +99,7 @@ def test_a_row_for_each_user(java: JavaClient, table: str, store: hb.Store) -> N
 def test_one_row_for_all(java: JavaClient, table: str, store: hb.Store) -> None:
     @hb.model(table=table, family="d", row=b"pets")
     class Pet:
-        name: hb.Key[str] = hb.key(hb.Delimited("|"), in_qualifier=True)
+        name: hb.Key[str] = hb.key(hb.codecs.Delimited("|"), in_qualifier=True)
         colour: hb.Column[str] = hb.column("colour")
 
     before = list(java.cells(table))

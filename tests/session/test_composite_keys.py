@@ -18,7 +18,7 @@ LARGEST = 2**31 - 1
 class Install:
     user_id: hb.Key[int] = hb.key(hb.Int32)
     app: hb.Key[str] = hb.key()
-    version: hb.Column[int] = hb.column("v", hb.UInt16)
+    version: hb.Column[int] = hb.column("v", hb.codecs.UInt16)
     by_app = hb.index("app", "user_id")
 
 
@@ -26,7 +26,7 @@ class Install:
 class UserOfApp:
     app: hb.Key[str] = hb.key()
     user_id: hb.Key[int] = hb.key(hb.Int32)
-    version: hb.Column[int] = hb.column("v", hb.UInt16)
+    version: hb.Column[int] = hb.column("v", hb.codecs.UInt16)
 
 
 USERS = st.sampled_from([-LARGEST - 1, -LARGEST, -256, -1, 0, 1, 255, 256, LARGEST - 1, LARGEST]) | st.integers(-LARGEST - 1, LARGEST)

@@ -45,7 +45,7 @@ class Known(MetadataCache):
         return Binding(schema, (), (), ())
 
     def on_the_roll(self, store: hb.Store) -> Known:
-        line = self.roll(1200).line(store, "hbmodel", registry_row(hb.schema_of(Cost)))
+        line = self.roll(1200).line(store, "hbmodel", registry_row(hb.schema.schema_of(Cost)))
         line.member = evolve(line.member, newest=NOTHING, until=1 << 60)
         return self
 
@@ -109,7 +109,7 @@ def get(session: hb.Session) -> None:
     assert session.get(Cost, group=1, number=2) == ONE
 
 
-_, ROW, CELLS = take(hb.schema_of(Cost), ONE)
+_, ROW, CELLS = take(hb.schema.schema_of(Cost), ONE)
 FOUND = ResultRow(row=ROW, columns={column: ResultCell(value=value, timestamp=1) for column, value in CELLS.items()})
 
 

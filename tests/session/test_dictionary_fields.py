@@ -15,7 +15,7 @@ from hbmodel.mapping.dictionary_tables import tables_of
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
 
-WORDS = hb.dictionary("field_words", hb.UInt16)
+WORDS = hb.ids.dictionary("field_words", hb.codecs.UInt16)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -77,7 +77,7 @@ def test_every_call_of_a_session(bed: Bed) -> None:
     assert [outcome.action for outcome in session.commit()] == ["put", "deleted"]
     assert [(each.value, each.host, each.hits) for each in cpu] == [(3.0, "web1", 0), (1.0, "a new one", 0), (0.0, "web0", 3)]
     assert points.where(Point.host == "a new one").count() == 1
-    assert hb.verify_index(bed.store, Point, "by_host").sound
+    assert hb.indexes.verify_index(bed.store, Point, "by_host").sound
     if bed.atomic:
         session.insert(point("inserted", 0))
         with pytest.raises(hb.RowExists):
@@ -115,7 +115,7 @@ def test_a_local_transaction() -> None:
     session.add(Part(owner="ann", name="a", size=1))
     session.commit()
 
-    def change(group: hb.RowGroup) -> int:
+    def change(group: hb.types.RowGroup) -> int:
         for part in group.query(Part):
             group.update(part, size=part.size + 1)
         group.add(Part(owner="ann", name="b", size=group.get(Part, name="a").size))
@@ -158,7 +158,7 @@ def test_a_query_for_an_unknown_name_reads_no_row() -> None:
     assert points.where(Point.metric != "nothing").count() == 1
     assert points.where((Point.metric == "nothing") | (Point.value == 1.0)).count() == 1
     assert points.where(~(Point.metric == "nothing")).count() == 1
-    assert hb.Names(store).find(WORDS, ["nothing", "neither"]) == {}
+    assert hb.ids.Names(store).find(WORDS, ["nothing", "neither"]) == {}
 
 
 def test_the_first_item_of_each_name() -> None:
@@ -181,7 +181,7 @@ def test_names_have_no_order() -> None:
     ):
         with pytest.raises(hb.QueryError, match="The names of a dictionary have no order"):
             ask()
-    with pytest.raises(hb.OrderNotAvailable, match="No path gives this order"):
+    with pytest.raises(hb.errors.OrderNotAvailable, match="No path gives this order"):
         session.query(Point).order_by(Point.metric).all()
     session.add_all([point("sys.cpu", 0), point("sys.mem", 0), point("net", 0)])
     session.commit()
@@ -189,7 +189,7 @@ def test_names_have_no_order() -> None:
     with pytest.raises(hb.FullScanRefused):
         some.all()
     assert some.allow_full_scan().count() == 2
-    names = hb.Names(session).starting_with(WORDS, "sys.")
+    names = hb.ids.Names(session).starting_with(WORDS, "sys.")
     assert session.query(Point).where(Point.metric.in_(names)).count() == 2
 
 
@@ -205,7 +205,7 @@ def test_names_are_looked_up_within_calls_only() -> None:
     with pytest.raises(hb.DecodingError, match="Only the calls of a session look up the names of ids"):
         WORDS.decode(bytes((0, 1)))
     assert len(list(items)) == 2
-    with hb.Names(store).bound():
+    with hb.ids.Names(store).bound():
         (row,) = store.get("dictionary_points", [hb.row_key(Point, metric="known", at=START)])
         found = hb.decode(Point, row)
     assert found is not None
@@ -274,8 +274,8 @@ def test_queries_answer_as_they_do_for_text(written: list[tuple[str, int, str | 
 @hb.model(table="dictionary_turns", family="d")
 class Turn:
     host: hb.Key[str] = hb.key(WORDS)
-    number: hb.Key[int] = hb.key(hb.UInt16)
-    value: hb.Column[int] = hb.column("v", hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
+    value: hb.Column[int] = hb.column("v", hb.codecs.UInt16)
 
 
 def test_prepend_and_rekey_may_be_the_first_with_a_name() -> None:
@@ -284,7 +284,7 @@ def test_prepend_and_rekey_may_be_the_first_with_a_name() -> None:
     assert session.prepend(Turn, host="new", value=2).number == made.number - 1
     assert session.rekey(made, host="newer").host == "newer"
     assert [(turn.host, turn.value) for turn in session.query(Turn).allow_full_scan()] == [("new", 2), ("newer", 1)]
-    with pytest.raises(hb.UnknownName):
+    with pytest.raises(hb.errors.UnknownName):
         session.rekey(Turn(host="none", number=1, value=1), host="newest")
-    with pytest.raises(hb.UnknownName):
-        hb.Names(session.store).id_of(WORDS, "newest")
+    with pytest.raises(hb.errors.UnknownName):
+        hb.ids.Names(session.store).id_of(WORDS, "newest")

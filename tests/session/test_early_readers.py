@@ -49,11 +49,11 @@ ENDING = [kind for kind, declared in KINDS.items() if not declared.keys() & {"vi
 """The kinds that take a TTL."""
 
 RANKS: dict[str, Any] = {
-    "required": (hb.Column[int], lambda: hb.column("r", hb.UInt8)),
-    "optional": (hb.Column[int | None], lambda: hb.column("r", hb.UInt8, default=None)),
+    "required": (hb.Column[int], lambda: hb.column("r", hb.codecs.UInt8)),
+    "optional": (hb.Column[int | None], lambda: hb.column("r", hb.codecs.UInt8, default=None)),
     "text": (hb.Column[str], lambda: hb.column("r")),
-    "versions": (hb.Column[int], lambda: hb.column("r", hb.UInt8, versions=3)),
-    "elsewhere": (hb.Column[int], lambda: hb.column("r", hb.UInt8, family="w")),
+    "versions": (hb.Column[int], lambda: hb.column("r", hb.codecs.UInt8, versions=3)),
+    "elsewhere": (hb.Column[int], lambda: hb.column("r", hb.codecs.UInt8, family="w")),
 }
 
 
@@ -104,12 +104,12 @@ class Table:
         """A session that will never notice that the table has changed."""
         cache = MetadataCache(60, running=lambda: 0)
         for model in (self.old, self.new):
-            assert cache.binding(hb.schema_of(model), Registry(self.store)).rows == "unindexed"
+            assert cache.binding(hb.schema.schema_of(model), Registry(self.store)).rows == "unindexed"
         return hb.Session(self.store, cache=cache)
 
     def write_by(self, state: RowState) -> None:
         """Has sessions opened from now on write by a state of the rows."""
-        schema, registry = hb.schema_of(self.new), Registry(self.store)
+        schema, registry = hb.schema.schema_of(self.new), Registry(self.store)
         index = schema.indexes["by_rank"]
         if state in ("mixed", "adopting") and index.table not in self.store.tables():
             self.store.create_table(index.table, [Family(b"d")])
@@ -120,8 +120,8 @@ class Table:
 
     def index(self) -> None:
         """Builds the index."""
-        times = hb.IndexTimes() if self.store.capabilities.gated_writes else hb.IndexTimes(lease=0.02, longest_call=0.02)
-        assert hb.build_index(self.store, self.new, "by_rank", times=times).readable
+        times = hb.indexes.IndexTimes() if self.store.capabilities.gated_writes else hb.indexes.IndexTimes(lease=0.02, longest_call=0.02)
+        assert hb.indexes.build_index(self.store, self.new, "by_rank", times=times).readable
 
     def thing(self, name: str, rank: int = 0, note: str | None = None, **more: Any) -> Any:
         value: Any = "x" * rank if KINDS[self.kind].get("rank") == "text" else rank
@@ -129,7 +129,7 @@ class Table:
 
     def update_late(self, name: str) -> None:
         """An update of all columns that was on its way when its row was deleted."""
-        schema, values = hb.schema_of(self.new), self.thing(name, 7, "late")
+        schema, values = hb.schema.schema_of(self.new), self.thing(name, 7, "late")
         (place,) = KeyMapper(schema).rows(("g", name))
         cells = {of.column: of.encode_cell(getattr(values, of.name)) for of in schema.columns if of.kind == "column"}
         folded(self.store, schema.wide_rows).put(schema.table, [Put(place, cells)])
@@ -369,8 +369,8 @@ def test_it_prepends_before_the_first_row_that_is_there() -> None:
     def declare_notes(indexed: bool) -> Any:
         class Note:
             topic: hb.Key[str] = hb.key()
-            number: hb.Key[int] = hb.key(hb.UInt8)
-            text: hb.Column[int] = hb.column("t", hb.UInt8)
+            number: hb.Key[int] = hb.key(hb.codecs.UInt8)
+            text: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
 
             if indexed:
                 by_text = hb.index("text")
@@ -384,7 +384,7 @@ def test_it_prepends_before_the_first_row_that_is_there() -> None:
         early = hb.Session(store, cache=MetadataCache(60, running=lambda: 0))
         assert early.query(new).allow_full_scan().count() == 2
         hb.create_tables(store, new)
-        assert hb.build_index(store, new, "by_text").readable
+        assert hb.indexes.build_index(store, new, "by_text").readable
         with hb.Session(store) as late:
             late.delete_key(new, topic="a", number=100)
         assert early.prepend(new, topic="a", text=2).number == 199
@@ -392,9 +392,9 @@ def test_it_prepends_before_the_first_row_that_is_there() -> None:
 
 def test_a_external_model_reads_a_table_that_has_an_index() -> None:
     table, _, late = early_and_late("plain", "gone", "stays")
-    external = hb.model(table=hb.schema_of(table.new).table, family="d", external=True)(
+    external = hb.model(table=hb.schema.schema_of(table.new).table, family="d", external=True)(
         type("Theirs", (), {
-            "group": hb.key(), "name": hb.key(), "rank": hb.column("r", hb.UInt8), "note": hb.column("n", default=None),
+            "group": hb.key(), "name": hb.key(), "rank": hb.column("r", hb.codecs.UInt8), "note": hb.column("n", default=None),
             "__annotations__": {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int], "note": hb.Column[str | None]},
         })
     )  # fmt: skip
@@ -435,4 +435,4 @@ def test_a_delete_takes_the_liveness_cell_that_was_put_meanwhile(kind: str) -> N
     assert store.act is None
     table.index()
     assert hb.Session(store).query(table.new).allow_full_scan().all() == []
-    assert cells_of(store, hb.schema_of(table.new).table) == {}
+    assert cells_of(store, hb.schema.schema_of(table.new).table) == {}

@@ -76,7 +76,7 @@ class Interrupted:
         self._session = hb.Session(self.store, on_call=self._interrupt)
         self.ended: bool | None = None
 
-    def _interrupt(self, call: hb.Call) -> None:
+    def _interrupt(self, call: hb.store.Call) -> None:
         self._left -= 1
         if self._left == 0:
             self.ended = _found(self._other, self._second, self.obj)
@@ -144,7 +144,7 @@ def test_several_updates_and_deletes_of_one_commit_begin_again_where_rows_have_c
     base.commit()
     reads = itertools.count()
 
-    def interrupt(call: hb.Call) -> None:
+    def interrupt(call: hb.store.Call) -> None:
         if call.operation == "get" and next(reads) == 0:
             second.delete_key(Own, name="a")
             second.update_key(Own, name="b", tag="c")

@@ -38,7 +38,7 @@ def test_only_the_first_session_asks_for_what_they_share(lease_clock: LeaseClock
 
 
 def test_sessions_have_the_options_given() -> None:
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     with fresh(Order) as store:
         sessions = hb.SessionFactory(store, on_call=calls.append, lease=0)
         written(sessions, 1)

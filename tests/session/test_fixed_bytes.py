@@ -50,7 +50,7 @@ def test_exact_bytes_are_found_by_every_condition(bed: Bed) -> None:
     for of, name in ((Digests.digest, "digest"), (Digests.tag, "tag"), (Digests.other, "other"), (Digests.head, "head")):
         values = {row.digest: getattr(row, name) for row in rows}
 
-        def found(*predicates: hb.Predicate) -> set[bytes]:
+        def found(*predicates: hb.types.Predicate) -> set[bytes]:
             return {row.digest for row in asked.where(*predicates)}
 
         def having(test: Any, values: dict[bytes, Any] = values) -> set[bytes]:
@@ -82,7 +82,7 @@ def test_in_wide_rows_and_their_indexes(bed: Bed) -> None:
 def test_a_unique_value_may_end_in_zero(atomic_bed: Bed) -> None:
     @hb.model(table="digests-once")
     class Once:
-        number: hb.Key[int] = hb.key(hb.UInt8)
+        number: hb.Key[int] = hb.key(hb.codecs.UInt8)
         digest: hb.Column[bytes] = hb.column("d", hb.Bytes(2))
         version: hb.Column[int] = hb.version()
 
@@ -132,8 +132,8 @@ def test_a_value_of_another_length_is_refused(value: bytes) -> None:
 
 @hb.model(table="padded")
 class Padded:
-    code: hb.Key[bytes] = hb.key(hb.PaddedBytes(4))
-    kind: hb.Column[bytes] = hb.column("k", hb.PaddedBytes(2))
+    code: hb.Key[bytes] = hb.key(hb.codecs.PaddedBytes(4))
+    kind: hb.Column[bytes] = hb.column("k", hb.codecs.PaddedBytes(2))
 
     by_kind = hb.index("kind")
 
@@ -149,7 +149,7 @@ class Exact:
 def test_padded_and_exact_bytes_are_two_readings_of_one_table(bed: Bed) -> None:
     """The description in the registry is that of tables from before there were two codecs."""
     session = bed.use(Padded)
-    registered = Registry(bed.store).read(hb.schema_of(Padded))
+    registered = Registry(bed.store).read(hb.schema.schema_of(Padded))
     assert registered is not None
     assert registered.layout["key"][0]["codec"] == {"codec": "bytes", "width": 4}
     session.add_all([Padded(code=b"ab", kind=b""), Padded(code=b"abcd", kind=b"xy"), Padded(code=b"", kind=b"z")])
@@ -173,7 +173,7 @@ def test_padded_bytes_refuse_what_padding_would_change() -> None:
         with pytest.raises(hb.EncodingError):
             hb.row_key(Padded, code=value)
     with hb.connect("memory:") as store:
-        hb.create_tables(store, Padded, splits=hb.Uniform(4))
+        hb.create_tables(store, Padded, splits=hb.tables.Uniform(4))
         hb.Session(store).bulk_add([Padded(code=b"ab", kind=b"x")])
         assert cells_of(store, "padded").keys() == {b"ab\x00\x00"}
         assert [region.range.start for region in store.regions("padded")] == [

@@ -102,7 +102,7 @@ def begun(bed: Bed, model: Any, *ks: str) -> hb.Session:
 
 def moved_ahead(bed: Bed, model: Any, ending: bytes = b"h", by: int | None = None) -> None:
     """Gives all cells of a column a time ahead of the server's clock, or the last one that there is."""
-    table = hb.schema_of(model).table
+    table = hb.schema.schema_of(model).table
     (batches,) = bed.store.scan(table, [Scan()])
     rows = [row for batch in batches for row in batch]
     at = min(int(time.time() * 1000) + (ahead(bed) if by is None else by), 2**63 - 2)
@@ -178,7 +178,7 @@ class Counting(RecordingStore):
 
     def _do(self, call: Call, apply: Any) -> Any:
         deletes = call.name in ("delete", "mutate_row", "check_and_mutate", "check_and_mutate_many")
-        if deletes and call.table == hb.schema_of(self.model).table and self.times:
+        if deletes and call.table == hb.schema.schema_of(self.model).table and self.times:
             self.times -= 1
             moved_ahead(self.bed, self.model, by=self.by)
             self.by += 50
@@ -219,7 +219,7 @@ def insert_over_counter(bed: Bed, model: Any, by: int | None = None, k: str = "a
     """Inserts an object where a counter of a deleted one is left."""
     session = begun(bed, model, k)
     delete_key(session, model, k)
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     (row,) = KeyMapper(schema).rows(tuple(key_of(model, k)[name] for name in schema.layout.names))
     left = Put(row, {model.hits.of.column: (9).to_bytes(8, "big")}, int(time.time() * 1000) + (ahead(bed) if by is None else by))
     session._view(schema).put(schema.table, [left])
@@ -248,7 +248,7 @@ def _is_reset(session: hb.Session, model: Any) -> None:
 
 
 def test_an_insert_over_a_counter_far_ahead_is_refused(bed: Bed) -> None:
-    with pytest.raises(hb.ClockError):
+    with pytest.raises(hb.errors.ClockError):
         insert_over_counter(bed, Flag, FAR, "far insert")
     assert hb.Session(bed.store).get(Flag, k="far insert") is None
 
@@ -294,7 +294,7 @@ def test_a_delete_beside_an_update_of_the_row_is_one_mutation(atomic_bed: Bed) -
 def test_a_counter_far_ahead_refuses_the_delete(bed: Bed, model: Any) -> None:
     session = begun(bed, model, "far delete")
     moved_ahead(bed, model, by=FAR)
-    with pytest.raises(hb.ClockError):
+    with pytest.raises(hb.errors.ClockError):
         delete_key(session, model, "far delete")
     assert session.get(model, **key_of(model, "far delete")).hits == 3
 
@@ -309,7 +309,7 @@ def test_a_counter_ahead_does_not_refuse_an_update(atomic_bed: Bed, model: Any) 
     assert (found.m, found.hits) == (2, 3)
     session.add(found)
     session.commit()
-    with pytest.raises(hb.ClockError):
+    with pytest.raises(hb.errors.ClockError):
         delete_key(session, model, "far")
     session.discard()
     assert session.get(model, k="far").hits == 3
@@ -355,7 +355,7 @@ def test_an_update_of_a_cell_far_ahead_is_refused(bed: Bed, model: Any, by: int)
     k = f"far update {by}"
     session = with_cell_ahead(bed, model, by, k)
     session.update_key(model, **key_of(model, k), m=2)
-    with pytest.raises(hb.ClockError):
+    with pytest.raises(hb.errors.ClockError):
         session.commit()
     session.discard()
     assert session.get(model, **key_of(model, k)).m == 1
@@ -375,7 +375,7 @@ def test_a_moved_object_leaves_nothing_that_is_ahead(atomic_bed: Bed, model: Any
 @each_inserted
 def test_an_object_with_a_cell_far_ahead_stays_under_its_key(atomic_bed: Bed, model: Any) -> None:
     session = with_cell_ahead(atomic_bed, model, FAR, "far move")
-    with pytest.raises(hb.ClockError):
+    with pytest.raises(hb.errors.ClockError):
         session.rekey(made(model, "far move"), k="far moved")
     assert session.get(model, **key_of(model, "far move")).m == 1
     assert session.get(model, **key_of(model, "far moved")) is None
@@ -395,11 +395,11 @@ def test_a_delete_takes_a_cell_that_is_ahead(bed: Bed, model: Any) -> None:
 @each_model
 def test_a_delete_of_a_cell_far_ahead_is_refused(bed: Bed, model: Any) -> None:
     session = with_cell_ahead(bed, model, FAR, "far gone")
-    with pytest.raises(hb.ClockError):
+    with pytest.raises(hb.errors.ClockError):
         delete_key(session, model, "far gone")
     session.discard()
     assert session.get(model, **key_of(model, "far gone")).m == 1
-    with pytest.raises(hb.ClockError):
+    with pytest.raises(hb.errors.ClockError):
         session.query(model).where(*[getattr(model, name) == value for name, value in key_of(model, "far gone").items()]).delete()
     assert session.get(model, **key_of(model, "far gone")).m == 1
 
@@ -421,7 +421,7 @@ def test_a_refused_delete_keeps_the_others_of_its_commit(bed: Bed) -> None:
     with pytest.raises(hb.PartialWrite) as caught:
         session.commit()
     session.discard()
-    assert [type(failure.error) for failure in caught.value.failures] == [hb.ClockError]
+    assert [type(failure.error) for failure in caught.value.failures] == [hb.errors.ClockError]
     assert session.get(Tall, k="beside") is None
     assert session.get(Tall, k="far beside").m == 1
 
@@ -430,13 +430,13 @@ def test_an_insert_under_a_cell_that_is_ahead_says_that_it_is_hidden(bed: Bed) -
     session = bed.use(Flag)
     bed.store.put("future_flag", [Put(b"hidden", {b"d:m": b"\x80" + bytes(6) + b"\x05"}, timestamp=int(time.time() * 1000) + FAR)])
     put, free = "The object was put, but cells of its row whose timestamps are ahead", "would hide a part of the object: nothing was put"
-    with pytest.raises(hb.ClockError, match=put if bed.atomic else free):
+    with pytest.raises(hb.errors.ClockError, match=put if bed.atomic else free):
         session.insert(made(Flag, "hidden", m=3))
     if bed.atomic:
         assert session.get(Flag, k="hidden").m != 3
     else:
         assert session.get(Flag, k="hidden") is None
-        with pytest.raises(hb.ClockError, match=free):
+        with pytest.raises(hb.errors.ClockError, match=free):
             session.insert(made(Flag, "hidden", m=3))
 
 
@@ -465,7 +465,7 @@ def test_the_server_is_not_asked_for_its_time_where_no_cell_is_ahead(bed: Bed, m
     session.update_key(model, **key_of(model), m=2)
     session.commit()
     delete_key(session, model)
-    assert {call.table for call in bed.store.calls} == {hb.schema_of(model).table}
+    assert {call.table for call in bed.store.calls} == {hb.schema.schema_of(model).table}
 
 
 # --- puts that are not blind ------------------------------------------------------------------------------------------
@@ -535,7 +535,7 @@ def test_a_put_that_is_not_blind_is_refused_under_a_cell_far_ahead(bed: Bed, mod
     with pytest.raises(hb.PartialWrite) as caught:
         session.commit()
     session.discard()
-    assert [type(failure.error) for failure in caught.value.failures] == [hb.ClockError]
+    assert [type(failure.error) for failure in caught.value.failures] == [hb.errors.ClockError]
     assert session.get(model, **key_seen(model, k)).m == 1
     assert session.get(model, **key_seen(model, beside)).m == 2
 

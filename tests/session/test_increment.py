@@ -33,7 +33,7 @@ class WideTally:
     """The same in wide rows."""
 
     name: hb.Key[str] = hb.key()
-    day: hb.Key[int] = hb.key(hb.UInt16, in_qualifier=True)
+    day: hb.Key[int] = hb.key(hb.codecs.UInt16, in_qualifier=True)
     count: hb.Column[int] = hb.counter("c")
 
 
@@ -57,13 +57,15 @@ def begun(session: hb.Session, obj: Any) -> hb.Session:
 
 
 def value_of(session: hb.Session, obj: Any, counter: Any) -> int:
-    key = {of.name: getattr(obj, of.name) for of in hb.schema_of(type(obj)).key_fields}
+    key = {of.name: getattr(obj, of.name) for of in hb.schema.schema_of(type(obj)).key_fields}
     number: int = getattr(session.get(type(obj), **key), counter.of.name)
     return number
 
 
 def refused(session: hb.Session, obj: Any, counter: Any, amount: int) -> None:
-    with pytest.raises(hb.CounterOverflow, match="The sum would be beyond the 64 bits of a counter: the counter is unchanged") as caught:
+    with pytest.raises(
+        hb.errors.CounterOverflow, match="The sum would be beyond the 64 bits of a counter: the counter is unchanged"
+    ) as caught:
         session.increment(obj, counter, amount)
     assert (caught.value.field, caught.value.unchanged) == (counter.of.name, True)
 
@@ -93,7 +95,7 @@ def overwrite(bed: Bed, table: str, row: bytes, column: bytes, value: bytes) -> 
 def test_an_empty_cell_counts_as_zero_and_can_be_incremented(bed: Bed, obj: Any, counter: Any) -> None:
     session = begun(bed.use(*MODELS), obj)
     session.increment(obj, counter, 7)
-    table = hb.schema_of(type(obj)).table
+    table = hb.schema.schema_of(type(obj)).table
     ((row, stored),) = cells_of(bed.store, table).items()
     (column,) = (column for column, value in stored.items() if value == (7).to_bytes(8, "big"))
     overwrite(bed, table, row, column, b"")
@@ -104,7 +106,7 @@ def test_an_empty_cell_counts_as_zero_and_can_be_incremented(bed: Bed, obj: Any,
         overwrite(bed, table, row, column, value)
         with pytest.raises(hb.DecodingError):
             value_of(session, obj, counter)
-        with pytest.raises(hb.InvalidRequest):
+        with pytest.raises(hb.errors.InvalidRequest):
             session.increment(obj, counter)
         assert cells_of(bed.store, table)[row][column] == value
 
@@ -183,7 +185,7 @@ def test_undoing_takes_back_its_own_amount_only() -> None:
 def test_what_others_add_to_a_wrapped_counter_is_told() -> None:
     store, session, other = interrupted(LARGEST)
     store.then = lambda: other(1)
-    with pytest.raises(hb.CounterOverflow, match="Another program changed the counter in between, so it may have wrapped") as caught:
+    with pytest.raises(hb.errors.CounterOverflow, match="Another program changed the counter in between, so it may have wrapped") as caught:
         session.increment(Tally(name="a"), Tally.count)
     assert caught.value.unchanged is False
     assert value_of(session, Tally(name="a"), Tally.count) == SMALLEST  # the other program's increment alone
@@ -199,7 +201,7 @@ def test_an_increment_that_cannot_be_undone_is_told() -> None:
         store.increment = increment  # type: ignore[method-assign]
 
     store.then = broken
-    with pytest.raises(hb.CounterOverflow, match="undoing it failed: the counter may have wrapped") as caught:
+    with pytest.raises(hb.errors.CounterOverflow, match="undoing it failed: the counter may have wrapped") as caught:
         session.increment(Tally(name="a"), Tally.count)
     assert caught.value.unchanged is False
     assert isinstance(caught.value.__cause__, hb.UnknownOutcome)
@@ -216,6 +218,6 @@ def test_sums_are_exact_or_refused(first: int, amounts: list[int]) -> None:
                 first += amount
                 assert cell.add(amount) == first
             else:
-                with pytest.raises(hb.CounterOverflow):
+                with pytest.raises(hb.errors.CounterOverflow):
                     cell.add(amount)
             assert cell.add(0) == first

@@ -77,9 +77,9 @@ def check(store: hb.Store, model: Any, *, index: bool = True) -> None:
     if not index:
         return
     assert session.query(model).where(model.email == "bob").use_index("by_email").all() == [first]
-    report = hb.verify_index(store, model, "by_email", times=TIMES)
+    report = hb.indexes.verify_index(store, model, "by_email", times=TIMES)
     assert (report.missing, report.unclaimed or 0) == (0, 0)
-    if hb.schema_of(model).index("by_email").unique:
+    if hb.schema.schema_of(model).index("by_email").unique:
         session.add(model(room="s", number=1, email="bob"))
         with pytest.raises(hb.UniqueViolation):
             session.commit()
@@ -91,7 +91,7 @@ def test_an_index_is_built_between_two_calls(kind: str, call: str, lease_clock: 
     old, new = KINDS[kind]
 
     def build(store: hb.Store) -> None:
-        hb.build_index(store, new, "by_email", times=TIMES)
+        hb.indexes.build_index(store, new, "by_email", times=TIMES)
 
     for at, store, outcome in at_each_call(lease_clock, prepare(old), lambda session: CALLS[call](session, new), build):
         assert getattr(outcome, "number", outcome) == 6, f"after call {at}"
@@ -104,7 +104,7 @@ def test_an_index_is_dropped_between_two_calls(kind: str, call: str, lease_clock
     _, new = KINDS[kind]
 
     def drop(store: hb.Store) -> None:
-        hb.drop_index(store, new, "by_email", times=TIMES)
+        hb.indexes.drop_index(store, new, "by_email", times=TIMES)
 
     for at, store, outcome in at_each_call(lease_clock, prepare(new), lambda session: CALLS[call](session, new), drop):
         assert getattr(outcome, "number", outcome) == 6, f"after call {at}"
@@ -116,7 +116,7 @@ def test_a_delete_beside_the_build_is_not_undone(kind: str, lease_clock: LeaseCl
     old, new = KINDS[kind]
 
     def build(store: hb.Store) -> None:
-        hb.build_index(store, new, "by_email", times=TIMES)
+        hb.indexes.build_index(store, new, "by_email", times=TIMES)
         with lease_clock.session(store, **OPTIONS) as other:
             if (found := other.get(new, room="r", number=6)) is not None:
                 deleted.append(store)
@@ -172,13 +172,13 @@ def test_an_undeclared_index_stops_an_insert_and_the_error_says_so(kind: str, le
     ends: set[str] = set()
 
     def build(store: hb.Store) -> None:
-        hb.build_index(store, new, "by_email", times=TIMES)
+        hb.indexes.build_index(store, new, "by_email", times=TIMES)
 
     for _, store, outcome in at_each_call(lease_clock, prepare(old), lambda session: CALLS["insert"](session, old), build):
         ends.add(type(outcome).__name__)
         if isinstance(outcome, hb.PartialWrite):
             assert "The table was changed during the insert, and the model can no longer write it" in str(outcome)
-        elif isinstance(outcome, hb.IndexUnavailable):
+        elif isinstance(outcome, hb.errors.IndexUnavailable):
             assert len(lease_clock.session(store).query(new).allow_full_scan().all()) == 1
             continue
         check(store, new)

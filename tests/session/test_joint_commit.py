@@ -283,7 +283,7 @@ def test_rows_of_indexed_models(bed: Bed) -> None:
             ("tom", "dog"),
             ("rex", "owl"),
         ]
-        report = hb.verify_index(bed.store, Indexed, "by_sort")
+        report = hb.indexes.verify_index(bed.store, Indexed, "by_sort")
         assert (report.missing, report.rows) == (0, 2)
     else:
         with pytest.raises(CapabilityError):
@@ -324,7 +324,11 @@ def test_objects_of_several_kinds_get_the_latest_time_that_one_of_them_needs(bed
     assert row is not None
     assert {cell.timestamp for cell in row.columns.values()} == {ahead + 1}
     assert [pet.sort for pet in session.query(Timed).where(Timed.sort == "dog")] == ["dog"]
-    assert hb.verify_index(bed.store, Timed, "by_sort").missing == hb.verify_index(bed.store, TimedOwner, "by_city").missing == 0
+    assert (
+        hb.indexes.verify_index(bed.store, Timed, "by_sort").missing
+        == hb.indexes.verify_index(bed.store, TimedOwner, "by_city").missing
+        == 0
+    )
 
 
 @pytest.mark.every_store
@@ -430,8 +434,8 @@ def test_several_calls_for_one_object_are_as_one_after_the_other(model: Any) -> 
             joined += 1
             one, other = (plain(hb.Session(store).query(model).where(model.owner == "ann")) for store in (together, apart))
             assert one == other, (seed, names)
-            for index in hb.schema_of(model).indexes:
-                assert hb.verify_index(together, model, index).missing == 0
+            for index in hb.schema.schema_of(model).indexes:
+                assert hb.indexes.verify_index(together, model, index).missing == 0
     assert joined > refused
 
 
@@ -487,10 +491,10 @@ def test_whatever_fails_the_row_is_written_whole_or_not_at_all(models: Any) -> N
             seen.add(found == after)
             session.commit(resend=True)  # goes on
         assert state(store) == after, (at, mode)
-        for index in hb.schema_of(model).indexes.values():
+        for index in hb.schema.schema_of(model).indexes.values():
             if index.unique:
-                assert hb.verify_index(store, model, index.name).unclaimed == 0, (at, mode)
-                assert [*rows_of(store, hb.schema_of(model).table)] == [b"ann"]
+                assert hb.indexes.verify_index(store, model, index.name).unclaimed == 0, (at, mode)
+                assert [*rows_of(store, hb.schema.schema_of(model).table)] == [b"ann"]
     assert seen == {True, False}
 
 
@@ -523,7 +527,7 @@ def test_versioned_objects_of_one_row_change_under_one_condition(bed: Bed) -> No
     with pytest.raises(hb.RowExists):
         session.insert(Versioned(owner="ann", name="zoe", sort="cat"))
     session.insert(Versioned(owner="ann", name="amy", sort="cat"))
-    assert hb.verify_index(bed.store, Versioned, "by_sort").missing == 0
+    assert hb.indexes.verify_index(bed.store, Versioned, "by_sort").missing == 0
 
 
 ATOMIC = ("memory", "embedded", HBASE[1])
@@ -540,7 +544,11 @@ def test_unique_values_of_a_row_are_claimed_in_their_own_tables(bed: Bed) -> Non
     session.add(UniqueOwner(owner="ann", city="Bonn"))
     session.commit()
     assert [*rows_of(bed.store, "jc_unique")] == [b"ann"]
-    assert hb.verify_index(bed.store, Unique, "by_tag").unclaimed == hb.verify_index(bed.store, Unique, "by_sort").unclaimed == 0
+    assert (
+        hb.indexes.verify_index(bed.store, Unique, "by_tag").unclaimed
+        == hb.indexes.verify_index(bed.store, Unique, "by_sort").unclaimed
+        == 0
+    )
     # Each claim is answered on its own: one object is refused, and the others of its row are written.
     session.add_all([Unique(owner="bob", name=name, sort="cow", tag=tag) for name, tag in (("a", "a"), ("b", "tom"), ("c", "c"))])
     session.add(UniqueOwner(owner="bob", city="Kiel"))
@@ -624,7 +632,7 @@ def test_a_row_is_not_changed_while_one_of_its_objects_waits_for_a_value(bed: Be
     changed = [[change.row for change in call.items] for call in store.calls if call.writes and call.table == "jc_unique"]
     assert changed == [[b"bob"], [b"ann"]]
     assert tags_of(bed.store, "ann") == {"r": "wanted", "s": "wanteds"}
-    assert hb.verify_index(bed.store, Unique, "by_tag").unclaimed == 0
+    assert hb.indexes.verify_index(bed.store, Unique, "by_tag").unclaimed == 0
 
 
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
@@ -646,7 +654,7 @@ def test_a_claim_is_taken_over_from_a_crashed_program(bed: Bed) -> None:
         owner = session.get(UniqueOwner, owner="ann")
         assert owner is not None
         assert owner.city == f"{number}"
-    assert hb.verify_index(bed.store, Unique, "by_tag").unclaimed == 0
+    assert hb.indexes.verify_index(bed.store, Unique, "by_tag").unclaimed == 0
     assert tags_of(bed.store, "ann") == {"rex": "x", "0": "y", "1": "z", "2": "w", "tom": None}
 
 
@@ -681,7 +689,7 @@ def test_absent_objects_are_judged_with_the_others_of_their_row(kinds: str) -> N
         write(hb.Session(store), "begin", both=False)
         left, others = [at], hb.Session(store)
 
-        def interrupt(call: hb.Call, left: list[int] = left, others: hb.Session = others) -> None:
+        def interrupt(call: hb.store.Call, left: list[int] = left, others: hb.Session = others) -> None:
             left[0] -= 1
             if left[0] == 0:
                 write(others, "theirs", both=True)
@@ -702,7 +710,7 @@ def test_an_update_that_is_refused_is_judged_with_the_others_of_its_row() -> Non
     store = fresh(Versioned, VersionedOwner)
     reads, others = [0], hb.Session(store)
 
-    def interrupt(call: hb.Call) -> None:
+    def interrupt(call: hb.store.Call) -> None:
         read = call.operation == "get_each" and call.table == "jc_versioned"
         reads[0] += read
         if read and reads[0] == 1:

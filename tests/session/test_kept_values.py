@@ -17,8 +17,8 @@ WRITES = 20
 
 @hb.model(table="kept_counted", family="d")
 class Counted:
-    group: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    group: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n", versions=KEPT)
     visits: hb.Column[int] = hb.counter("v")
 
@@ -27,15 +27,15 @@ class Counted:
 class One:
     """Keeps the newest version only."""
 
-    group: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    group: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n")
 
 
 @hb.model(table="kept_by_family", family=hb.family("d", max_versions=KEPT))
 class ByFamily:
-    group: hb.Key[int] = hb.key(hb.UInt8)
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    group: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n")
 
 

@@ -151,7 +151,7 @@ def test_a_versioned_write_that_an_index_overtakes_is_made_by_the_indexes_of_the
         )
         session.update(Leased(name="a", topic=""), topic="y")
         assert [outcome.action for outcome in session.commit()] == ["put"]
-        assert hb.verify_index(inner, Leased, "by_topic_down").missing == 0
+        assert hb.indexes.verify_index(inner, Leased, "by_topic_down").missing == 0
 
 
 class Overtaken(RecordingStore):
@@ -262,7 +262,7 @@ def test_indexes_that_change_without_end_once_a_row_is_put_stop_an_insert(model:
 def test_a_query_goes_on_when_the_table_is_read_otherwise(lease_clock: LeaseClock) -> None:
     """A table gets its first index, and rows are deleted with a marker, while a program reads it for longer than a lease."""
     with fresh(Order) as store:
-        for index in hb.schema_of(Order).indexes:
+        for index in hb.schema.schema_of(Order).indexes:
             set_state(store, Order, index, ABSENT)
         _say(store, "unindexed")
         session = lease_clock.session(store)
@@ -282,7 +282,7 @@ def test_a_query_goes_on_when_the_table_is_read_otherwise(lease_clock: LeaseCloc
 
 
 def _say(store: hb.Store, rows: str) -> None:
-    store.put("hbmodel", [Put(registry_row(hb.schema_of(Order)), {ROWS: canonical_json({"state": rows})})])
+    store.put("hbmodel", [Put(registry_row(hb.schema.schema_of(Order)), {ROWS: canonical_json({"state": rows})})])
 
 
 def test_a_query_through_an_index_that_is_dropped_ends(lease_clock: LeaseClock) -> None:
@@ -297,7 +297,7 @@ def test_a_query_through_an_index_that_is_dropped_ends(lease_clock: LeaseClock) 
         assert next(reading).state == "open"
         set_state(store, Order, "by_state", "write-only")
         lease_clock.move(61)
-        with pytest.raises(hb.IndexUnavailable):
+        with pytest.raises(hb.errors.IndexUnavailable):
             list(reading)
 
 
@@ -451,7 +451,7 @@ def test_a_write_that_the_new_index_refuses_may_have_been_carried_out(lease_cloc
             let_tick_pass()  # in the millisecond of the row, the update would draw another time
 
             def build(store: hb.Store = store) -> None:
-                hb.build_index(store, two.after, "by_topic", times=TIMES)
+                hb.indexes.build_index(store, two.after, "by_topic", times=TIMES)
                 lease_clock.move(61)
 
             pause = Pause(at, build)

@@ -55,7 +55,7 @@ def declared(table: str, *, own: bool) -> Any:
     @hb.model(table=table, family="content", external=not own)
     class Action:
         user_id: hb.Key[int] = hb.key(hb.UInt32)
-        at: hb.Key[datetime] = hb.key(hb.ReverseStamp)
+        at: hb.Key[datetime] = hb.key(hb.codecs.ReverseStamp)
         action_id: hb.Key[int] = hb.key(hb.UInt32)
         name: hb.Column[str] = hb.column("name")
 

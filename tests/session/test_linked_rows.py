@@ -70,7 +70,7 @@ def state(session: hb.Session) -> tuple[list[tuple[str, int]], list[tuple[str, i
 
 def sound(store: Any) -> bool:
     """Whether indexes and claims agree with the rows."""
-    one, other = hb.verify_index(store, Item, "by_stock"), hb.verify_index(store, Shop, "by_code")
+    one, other = hb.indexes.verify_index(store, Item, "by_stock"), hb.indexes.verify_index(store, Shop, "by_code")
     return not (one.missing or other.missing or other.unclaimed)
 
 

@@ -26,8 +26,8 @@ OWNERS = ("a", "b\x00")
 NAMES = ("x", "x\x00y", "y")
 NOTES = ("a", "ab", "a\x00", "b", "bc", "\x00", "é", "zz", "\U0001f600")
 VALUES = ("", "\x00", "v", "\x00v", "long" * 50)
-TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
-SHORT = hb.IndexTimes(lease=0, longest_call=0.001, clock_bound=0.005, grace=0.03)
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
+SHORT = hb.indexes.IndexTimes(lease=0, longest_call=0.001, clock_bound=0.005, grace=0.03)
 SCORES = (-(2**31), -1, 0, 1, 7, 2**31 - 1)
 
 
@@ -45,7 +45,7 @@ def declare(table: str, **options: Any) -> Any:
         "colour": hb.column("c"),
         "age": hb.column("a", default=None),
         "notes": hb.map_column("n"),
-        "scores": hb.map_column("s", hb.Int32, hb.Int8, family="e" if second else None),
+        "scores": hb.map_column("s", hb.Int32, hb.codecs.Int8, family="e" if second else None),
     }
     types: dict[str, Any] = {
         "owner": hb.Key[str],
@@ -171,7 +171,7 @@ class Pets:
             place = dict(zip(("owner", "name"), key, strict=True))
             pet = self.session.get(self.model, **place)
             assert (pet is None) == (key not in self.expected)
-            assert pet is None or (pet.notes is hb.NotLoaded and pet.scores is hb.NotLoaded)
+            assert pet is None or (pet.notes is hb.types.NotLoaded and pet.scores is hb.types.NotLoaded)
             _, _, notes, scores = self.expected.get(key, ("", None, {}, {}))
             self.check_slice(self.session.entries(self.model.notes, **place), sorted(notes.items(), key=lambda item: item[0].encode()))
             self.check_slice(self.session.entries(self.model.scores, **place), sorted(scores.items()))
@@ -229,7 +229,7 @@ def test_maps_are_sorted_dictionaries(bed: Bed, shape: str) -> None:
                 pets.write()
             pets.check()
         if pets.indexed:
-            report = hb.verify_index(bed.store, pets.model, "by_colour")
+            report = hb.indexes.verify_index(bed.store, pets.model, "by_colour")
             assert (report.missing, report.refused, report.rows) == (0, 0, len(pets.expected))
 
 
@@ -383,7 +383,7 @@ def test_entries_that_land_late(shape: str, landing: str, limited: bool) -> None
             end = time.monotonic() + 60
             while cells_of(store, "maps_one") and time.monotonic() < end:  # the session's clock may be ahead by what it took to measure it
                 time.sleep(SHORT.grace + 0.01)
-                hb.purge_rows(store, model, times=SHORT)
+                hb.indexes.purge_rows(store, model, times=SHORT)
             assert cells_of(store, "maps_one") == {}
 
 
@@ -437,7 +437,7 @@ def test_an_update_returns_what_the_object_has_then() -> None:
         given["b"] = "changed before the commit"
         session.commit()
         read = session.get(model, owner="a", name="t")
-        assert session.update(read, notes={"c": "3"}).notes is hb.NotLoaded
+        assert session.update(read, notes={"c": "3"}).notes is hb.types.NotLoaded
         session.commit()
         assert session.entries(model.notes, owner="a", name="t").all() == {"a": "1", "b": "2", "c": "3"}
         session.add(read)  # was read without its map, so it changes nothing there
@@ -482,7 +482,7 @@ def test_what_is_refused() -> None:
         pet = model(owner="a", name="t", colour="r")
         with pytest.raises(hb.CapabilityError, match=r"map columns takes no TTL.*objects of a wide row"):
             session.add(pet, ttl=timedelta(hours=1))
-        with pytest.raises(hb.UnknownField, match="The map column belongs to another model"):
+        with pytest.raises(hb.errors.UnknownField, match="The map column belongs to another model"):
             session.put_entries(pet, other.notes, {"a": "b"})
         with pytest.raises(hb.QueryError, match="Give a map column as an attribute of the model class"):
             session.put_entries(pet, {"a": "b"}, {"a": "b"})
@@ -498,7 +498,7 @@ def test_what_is_refused() -> None:
         for empty in (lambda: session.put_entries(pet, model.notes, {}), lambda: session.remove_entries(pet, model.notes, [])):
             with pytest.raises(hb.SessionError, match="no entries"):
                 empty()
-        with pytest.raises(hb.IncompleteKey):
+        with pytest.raises(hb.errors.IncompleteKey):
             session.entries(model.notes, owner="a")
         with pytest.raises(hb.DeclarationError):
             session.entries({"a": "b"}, owner="a", name="t")
@@ -624,7 +624,7 @@ def test_queries_that_load() -> None:
         assert repr(pets).endswith("load notes)")
         expected = [{}, {"0000000": "x", "0000001": "x", "0000002": "x"}, {}]
         assert [pet.notes for pet in pets] == expected
-        assert all(pet.scores is hb.NotLoaded for pet in pets)
+        assert all(pet.scores is hb.types.NotLoaded for pet in pets)
         assert [pet.scores for pet in pets.load(model.scores).limit(1)] == [dict.fromkeys(SCORES, 1)]
         page = pets.page(2)
         assert [pet.notes for pet in (*page.items, *pets.page(2, after=page.next_token).items)] == expected
@@ -646,9 +646,9 @@ def test_a_slice_ends_with_its_session() -> None:
         session = opened(store)
         notes = session.entries(model.notes, owner="a", name="t")
         session.close()
-        with pytest.raises(hb.SessionClosed):
+        with pytest.raises(hb.errors.SessionClosed):
             notes.first()
-        with pytest.raises(hb.SessionClosed):
+        with pytest.raises(hb.errors.SessionClosed):
             session.put_entries(model(owner="a", name="t", colour="g"), model.notes, {"a": "b"})
 
 
@@ -667,7 +667,7 @@ def test_a_map_of_a_table_in_use() -> None:
         with opened(store) as session:
             session.put_entries(session.get(mapped, **place), mapped.notes, {"a": "1", "b": "1"})
         hb.create_tables(store, indexed)
-        hb.build_index(store, indexed, "by_colour", times=TIMES)
+        hb.indexes.build_index(store, indexed, "by_colour", times=TIMES)
         session = opened(store)
         (pet,) = session.query(indexed).where(indexed.colour == "g").load(indexed.notes)
         assert pet.notes == {"a": "1", "b": "1"}

@@ -16,7 +16,7 @@ from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.proxy import Proxy
 
 SHARED = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 0.05, "grace": 0.7}
-TIMES = hb.IndexTimes(**SHARED)
+TIMES = hb.indexes.IndexTimes(**SHARED)
 NAME = f"named_families_{uuid4().hex[:8]}"  # the workers of pytest-xdist share an HBase
 REGISTRY = NAME + "_registry"
 
@@ -72,10 +72,10 @@ def test_deletes_of_index_entries_and_in_the_registry_name_families(deletes: lis
         work(store, hb.Session(store, registry=REGISTRY, **SHARED))
         store.delete(NAME, [Delete(hb.row_key(Note, name="ann"), families=[b"d", b"e", b"f"])])  # and leaves an entry, as a crash may
         time.sleep(TIMES.grace + 0.1)
-        assert hb.repair_index(store, Note, "by_topic", times=TIMES, registry=REGISTRY).deleted == 1
+        assert hb.indexes.repair_index(store, Note, "by_topic", times=TIMES, registry=REGISTRY).deleted == 1
         assert entries(store) == []
-        hb.drop_index(store, Note, "by_topic", times=TIMES, registry=REGISTRY)
-        hb.build_index(store, Note, "by_topic", times=TIMES, registry=REGISTRY)
+        hb.indexes.drop_index(store, Note, "by_topic", times=TIMES, registry=REGISTRY)
+        hb.indexes.build_index(store, Note, "by_topic", times=TIMES, registry=REGISTRY)
         hb.drop_tables(store, Note, registry=REGISTRY)
     assert {table for table, _ in deletes} == {NAME, f"{NAME}.by_topic", REGISTRY}
     assert [each for each in deletes if not each[1].families and not each[1].columns] == []

@@ -23,7 +23,7 @@ from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 from tests.support.slow_machines import lives_for
 
-TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
 SESSION: dict[str, Any] = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 0.05, "grace": 0.7}
 WORDS = ("a", "b", "c")
 
@@ -35,7 +35,7 @@ def declare(**options: Any) -> type[Any]:
     class Given:
         name: hb.Key[str] = hb.key()
         topic: hb.Column[str] = hb.column("t")
-        size: hb.Column[int] = hb.column("s", hb.UInt8)
+        size: hb.Column[int] = hb.column("s", hb.codecs.UInt8)
         note: hb.Column[str | None] = hb.column("n", default=None)
 
         by_topic = hb.index("topic", covers=("note",))
@@ -78,7 +78,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
 def given_model(bed: Bed) -> type[Any]:
     """A table that others have made, with ten rows of theirs."""
     model = declare()
-    table = hb.schema_of(model).table
+    table = hb.schema.schema_of(model).table
     bed.store.create_table(table, [Family(b"d")])
     others = Others(bed.store, table)
     for n in range(10):
@@ -97,12 +97,12 @@ def found(store: hb.Store, model: Any, topic: str) -> list[str]:
 @pytest.mark.lengthy
 def test_rows_of_others_are_found_once_the_index_is_built_or_repaired(bed: Bed, given_model: Any) -> None:
     model, store = given_model, bed.store
-    others = Others(store, hb.schema_of(model).table)
+    others = Others(store, hb.schema.schema_of(model).table)
     hb.create_tables(store, model)
     before = cells_of(store, others.table)
-    with pytest.raises(hb.IndexUnavailable):
+    with pytest.raises(hb.errors.IndexUnavailable):
         found(store, model, "a")
-    built = hb.build_index(store, model, "by_topic", times=TIMES)
+    built = hb.indexes.build_index(store, model, "by_topic", times=TIMES)
     assert built.readable
     assert (built.rows, built.entries, built.adopted) == (10, 10, 0)
     assert cells_of(store, others.table) == before  # no cell was added to anybody's row
@@ -111,24 +111,24 @@ def test_rows_of_others_are_found_once_the_index_is_built_or_repaired(bed: Bed, 
     others.put("late", "a")
     others.delete("other0")
     assert found(store, model, "a") == ["other3", "other6", "other9"]  # what is gone is not returned, what is new not yet
-    report = hb.verify_index(store, model, "by_topic", times=TIMES)
+    report = hb.indexes.verify_index(store, model, "by_topic", times=TIMES)
     assert (report.missing, report.stale + report.pending) == (1, 1)
     time.sleep(TIMES.grace + 0.1)
-    repaired = hb.repair_index(store, model, "by_topic", times=TIMES)
+    repaired = hb.indexes.repair_index(store, model, "by_topic", times=TIMES)
     assert (repaired.put, repaired.deleted) == (1, 1)
     assert found(store, model, "a") == ["late", "other3", "other6", "other9"]
-    assert hb.verify_index(store, model, "by_topic", times=TIMES).entries == 10
+    assert hb.indexes.verify_index(store, model, "by_topic", times=TIMES).entries == 10
     others.put("other0", "a")  # once more
-    hb.repair_index(store, model, "by_topic", times=TIMES)
+    hb.indexes.repair_index(store, model, "by_topic", times=TIMES)
     assert found(store, model, "a") == ["late", "other0", "other3", "other6", "other9"]
-    assert hb.purge_rows(store, model, times=TIMES) == 0
+    assert hb.indexes.purge_rows(store, model, times=TIMES) == 0
 
 
 def test_own_rows_are_found_at_once(bed: Bed, given_model: Any) -> None:
     model, store = given_model, bed.store
     hb.create_tables(store, model)
     for index in ("by_topic", "noted"):
-        assert hb.build_index(store, model, index, times=TIMES).readable
+        assert hb.indexes.build_index(store, model, index, times=TIMES).readable
     session = open_session(store)
     session.add(model(name="own", topic="b", size=1, note="x"))
     session.add(model(name="other1", topic="b", size=1))  # the same again
@@ -142,19 +142,19 @@ def test_own_rows_are_found_at_once(bed: Bed, given_model: Any) -> None:
     assert found(store, model, "b") == ["loaded0", "loaded1", "loaded2", *new, "other1", "other4", "other7", "own"]
     noted = session.query(model).where(~model.note.is_(None)).use_index("noted")
     assert [item.name for item in noted] == ["own", *new]
-    system = {hb.schema_of(model).liveness_column, hb.schema_of(model).version_column}
-    rows = cells_of(store, hb.schema_of(model).table)
+    system = {hb.schema.schema_of(model).liveness_column, hb.schema.schema_of(model).version_column}
+    rows = cells_of(store, hb.schema.schema_of(model).table)
     assert not [row for row, cells in rows.items() if cells.keys() & system]
 
     session.delete_key(model, name="own")
     session.delete_key(model, name="other7")
     session.commit()
     assert found(store, model, "b") == ["loaded0", "loaded1", "loaded2", *new, "other1", "other4"]
-    assert cells_of(store, hb.schema_of(model).table)[b"other7"] == {b"d:other": b"!"}
+    assert cells_of(store, hb.schema.schema_of(model).table)[b"other7"] == {b"d:other": b"!"}
     session.add(model(name="own", topic="b", size=1))  # below no tombstone
     session.commit()
     assert "own" in found(store, model, "b")
-    assert hb.verify_index(store, model, "by_topic", times=TIMES).sound
+    assert hb.indexes.verify_index(store, model, "by_topic", times=TIMES).sound
     with pytest.raises(hb.SessionError, match="Rows of an immutable model cannot be updated"):
         session.update(model(name="own", topic="b", size=1), topic="c")
 
@@ -164,35 +164,35 @@ def test_own_rows_are_found_at_once(bed: Bed, given_model: Any) -> None:
 def test_a_row_that_expires_leaves_an_entry_to_repair(bed: Bed, given_model: Any) -> None:
     model, store = given_model, bed.store
     hb.create_tables(store, model)
-    hb.build_index(store, model, "by_topic", times=TIMES)
+    hb.indexes.build_index(store, model, "by_topic", times=TIMES)
     session = open_session(store)
     session.add(model(name="brief", topic="z", size=1), ttl=timedelta(seconds=0.8))
     session.commit()
     assert found(store, model, "z") == ["brief"]
     time.sleep(1)
     assert found(store, model, "z") == []
-    assert hb.repair_index(store, model, "by_topic", times=TIMES).deleted == 1
+    assert hb.indexes.repair_index(store, model, "by_topic", times=TIMES).deleted == 1
 
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("salt", [hb.HashSalt(2), hb.RandomSalt(3)], ids=["hash", "random"])
-def test_a_table_that_is_made_for_the_model_is_indexed_at_once(bed: Bed, salt: hb.Salt) -> None:
+def test_a_table_that_is_made_for_the_model_is_indexed_at_once(bed: Bed, salt: hb.salts.Salt) -> None:
     model = declare(salt=salt)
     hb.create_tables(bed.store, model)
     session = open_session(bed.store)
     session.add_all(model(name=f"n{n}", topic=WORDS[n % 3], size=1) for n in range(9))
     session.commit()
     assert found(bed.store, model, "a") == ["n0", "n3", "n6"]
-    dropped = hb.drop_index(bed.store, model, "by_topic", times=TIMES)
-    assert dropped == [f"{hb.schema_of(model).table}.by_topic"]
-    assert hb.build_index(bed.store, model, "by_topic", times=TIMES).entries == 9
+    dropped = hb.indexes.drop_index(bed.store, model, "by_topic", times=TIMES)
+    assert dropped == [f"{hb.schema.schema_of(model).table}.by_topic"]
+    assert hb.indexes.build_index(bed.store, model, "by_topic", times=TIMES).entries == 9
     assert found(bed.store, model, "a") == ["n0", "n3", "n6"]
 
 
 def test_an_index_is_built_while_others_and_this_library_write(bed: Bed, given_model: Any) -> None:
     model, store = given_model, bed.store
     hb.create_tables(store, model)
-    others = Others(store, hb.schema_of(model).table)
+    others = Others(store, hb.schema.schema_of(model).table)
     ended, own = threading.Event(), [0, 0]
     errors: list[BaseException] = []
 
@@ -212,15 +212,15 @@ def test_an_index_is_built_while_others_and_this_library_write(bed: Bed, given_m
         thread.start()
     try:
         # A write whose one call takes longer than the longest call has no entry.
-        times = hb.IndexTimes(lease=0.15, longest_call=1, clock_bound=2, grace=12)
-        assert hb.build_index(store, model, "by_topic", times=times, batch_size=20).readable
+        times = hb.indexes.IndexTimes(lease=0.15, longest_call=1, clock_bound=2, grace=12)
+        assert hb.indexes.build_index(store, model, "by_topic", times=times, batch_size=20).readable
     finally:
         ended.set()
         for thread in threads:
             thread.join()
     assert not errors
     assert found(store, model, "w") == sorted(f"own{who}.{n:05}" for who in range(2) for n in range(own[who]))
-    hb.repair_index(store, model, "by_topic", times=TIMES)
+    hb.indexes.repair_index(store, model, "by_topic", times=TIMES)
     assert len(found(store, model, "late")) == sum(own)
 
 
@@ -242,7 +242,7 @@ def test_entries_stay_where_rows_end_by_their_family() -> None:
 
 
 def test_what_cannot_be_is_refused(bed: Bed, given_model: Any) -> None:
-    table = hb.schema_of(given_model).table
+    table = hb.schema.schema_of(given_model).table
     with pytest.raises(hb.DeclarationError, match="immutable"):
 
         @hb.model(table=table, family="d", external=True)
@@ -276,8 +276,8 @@ def test_what_cannot_be_is_refused(bed: Bed, given_model: Any) -> None:
         hb.drop_tables(bed.store, Own)
 
     hb.create_tables(bed.store, given_model)
-    assert hb.build_index(bed.store, given_model, "by_topic", times=TIMES).readable
-    registered = Registry(bed.store).read(hb.schema_of(given_model))
+    assert hb.indexes.build_index(bed.store, given_model, "by_topic", times=TIMES).readable
+    registered = Registry(bed.store).read(hb.schema.schema_of(given_model))
     assert registered is not None
     assert registered.rows == "plain"
 
@@ -285,7 +285,7 @@ def test_what_cannot_be_is_refused(bed: Bed, given_model: Any) -> None:
     class Owned:
         name: hb.Key[str] = hb.key()
         topic: hb.Column[str] = hb.column("t")
-        size: hb.Column[int] = hb.column("s", hb.UInt8)
+        size: hb.Column[int] = hb.column("s", hb.codecs.UInt8)
         note: hb.Column[str | None] = hb.column("n", default=None)
 
         by_topic = hb.index("topic", covers=("note",))
@@ -303,14 +303,14 @@ STEPS = st.lists(
 @given(STEPS)
 def test_a_query_returns_every_row_of_ours_and_none_that_is_not_there(steps: list[tuple[str, int]]) -> None:
     """A name has one topic for ever, whoever puts its row; hidden are only rows of others that no repair has seen."""
-    model, times = declare(), hb.IndexTimes(lease=0, longest_call=0.001, clock_bound=0.005, grace=0.03)
-    table = hb.schema_of(model).table
+    model, times = declare(), hb.indexes.IndexTimes(lease=0, longest_call=0.001, clock_bound=0.005, grace=0.03)
+    table = hb.schema.schema_of(model).table
     there: dict[str, bool] = {}  # whether the query must find it
     with EmbeddedStore(None) as store:
         store.create_table(table, [Family(b"d")])
         others = Others(store, table)
         hb.create_tables(store, model)
-        hb.build_index(store, model, "by_topic", times=times)
+        hb.indexes.build_index(store, model, "by_topic", times=times)
         session = hb.Session(store, lease=60, longest_call=0.001, clock_bound=0.005, grace=0.03)
         for what, number in steps:
             name, topic = f"n{number}", WORDS[number % 3]
@@ -323,7 +323,7 @@ def test_a_query_returns_every_row_of_ours_and_none_that_is_not_there(steps: lis
                 there.setdefault(name, False)
             elif what == "repair":
                 time.sleep(times.grace + 0.002)
-                hb.repair_index(store, model, "by_topic", times=times)
+                hb.indexes.repair_index(store, model, "by_topic", times=times)
                 there = dict.fromkeys(there, True)
             else:
                 if what == "own delete":

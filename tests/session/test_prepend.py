@@ -30,10 +30,10 @@ from tests.support.examples import examples
 from tests.support.faulty import FaultyStore, Mode, RecordingStore
 
 CODECS = (
-    *(hb.Int8, hb.Int16, hb.Int32, hb.Int64, hb.UInt8, hb.UInt16, hb.UInt32, hb.UInt64),
-    *(hb.DecimalText(3), hb.HexText(2), hb.ReverseStampInt),
+    *(hb.codecs.Int8, hb.codecs.Int16, hb.Int32, hb.Int64, hb.codecs.UInt8, hb.codecs.UInt16, hb.UInt32, hb.UInt64),
+    *(hb.codecs.DecimalText(3), hb.codecs.HexText(2), hb.codecs.ReverseStampInt),
 )
-SALTS = (None, hb.HashSalt(4), hb.HashSalt(4, by=("post",)), hb.TextSalt(("a-", "b-")))
+SALTS = (None, hb.HashSalt(4), hb.HashSalt(4, by=("post",)), hb.salts.TextSalt(("a-", "b-")))
 
 
 @hb.model(table="prepended", family="d", exists=hb.flag("e"))
@@ -52,7 +52,7 @@ class Word:
     """A row of one cell."""
 
     page: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.Int16)
+    number: hb.Key[int] = hb.key(hb.codecs.Int16)
     text: hb.Column[int] = hb.column("t")
 
 
@@ -61,7 +61,7 @@ class Note:
     """Many objects in one row."""
 
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt16, desc=True, in_qualifier=True)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16, desc=True, in_qualifier=True)
     text: hb.Column[str] = hb.column("t")
 
 
@@ -91,7 +91,7 @@ def declared(codec: Any, desc: bool, salt: Any) -> Any:
 
     @hb.model(table="prepended_any", family="d", exists=hb.flag("e"), salt=salt)
     class Any_:
-        post: hb.Key[int] = hb.key(hb.UInt8)
+        post: hb.Key[int] = hb.key(hb.codecs.UInt8)
         number: hb.Key[int] = hb.key(codec, desc=desc)
         text: hb.Column[str] = hb.column("t")
 
@@ -122,9 +122,9 @@ def test_the_number_before_the_first_row_is_taken(of: tuple[Any, list[int], list
             session.delete_key(model, post=2, number=number)
         session.commit()
         left = [number for number in numbers if number not in gone]
-        row = {number: hb.row_key(model, post=2, number=number)[hb.schema_of(model).salt.width :] for number in left}
-        codec = hb.schema_of(model).layout.fields[-1].codec
-        ends = sorted((codec.low, codec.high), key=lambda number: hb.schema_of(model).layout.pack((2, number)))
+        row = {number: hb.row_key(model, post=2, number=number)[hb.schema.schema_of(model).salt.width :] for number in left}
+        codec = hb.schema.schema_of(model).layout.fields[-1].codec
+        ends = sorted((codec.low, codec.high), key=lambda number: hb.schema.schema_of(model).layout.pack((2, number)))
         if not left:
             expected = ends[1]
         else:
@@ -237,7 +237,7 @@ def test_what_is_not_possible_is_refused() -> None:
 
     @hb.model(table="t4")
     class Unordered:
-        number: hb.Key[int] = hb.key(hb.JavaInt)
+        number: hb.Key[int] = hb.key(hb.codecs.JavaInt)
         text: hb.Column[int] = hb.column("t")
 
     with pytest.raises(CapabilityError, match=r"prepend\(\) is not possible under RandomSalt"):
@@ -341,7 +341,7 @@ def test_without_checked_changes_only_flags_and_single_cells_are_inserted() -> N
 def test_a_row_that_is_put_below_its_claim_is_shown_all_the_same() -> None:
     """The server's clock was set back between the claim and the row, as by a move to another server."""
     now = 1_000
-    schema = hb.schema_of(Comment)
+    schema = hb.schema.schema_of(Comment)
     write = put_object(schema, Comment(post=7, number=1, text="a"))
     with EmbeddedStore(None, lambda: now) as store:
         store.create_table("prepended", [Family(b"d")])
@@ -371,7 +371,7 @@ def test_a_row_that_is_put_below_its_claim_is_shown_all_the_same() -> None:
 def test_an_insert_leaves_a_row_that_was_put_over_its_claim(before: str) -> None:
     """In the millisecond of the claim, before its columns are put, or before its flag is."""
     now = 1_000
-    schema = hb.schema_of(Comment)
+    schema = hb.schema.schema_of(Comment)
     write, other = (put_object(schema, Comment(post=7, number=1, text=text)) for text in ("a", "b"))
     with EmbeddedStore(None, lambda: now) as store:
         store.create_table("prepended", [Family(b"d")])

@@ -44,11 +44,11 @@ def declare(
 ) -> Any:
     """A model with columns of every kind, and an index of every kind that it can have."""
     body: dict[str, Any] = {
-        "user": hb.key(hb.UInt8),
-        "app": hb.key(hb.UInt8, in_qualifier=in_qualifier),
+        "user": hb.key(hb.codecs.UInt8),
+        "app": hb.key(hb.codecs.UInt8, in_qualifier=in_qualifier),
         "title": hb.column("x"),
         "tags": hb.column("t", hb.Json(list[str])),
-        "rank": hb.column("r", hb.Int8, nullable=True, default=None),
+        "rank": hb.column("r", hb.codecs.Int8, nullable=True, default=None),
     }
     types: dict[str, Any] = {"user": hb.Key[int], "app": hb.Key[int], "title": hb.Column[str], "tags": hb.Column[list[str]]}
     types["rank"] = hb.Column[int | None]
@@ -111,12 +111,12 @@ class Expected:
     @property
     def names(self) -> Sequence[str]:
         """The fields that objects have."""
-        schema = hb.schema_of(self.model)
+        schema = hb.schema.schema_of(self.model)
         return [f.name for f in schema.fields if f.kind != "version"] + ["notes"] * bool(schema.maps)
 
     def unique(self, values: Mapping[str, Any], key: Key) -> bool:
         """Whether no other object holds the value that may stand once only."""
-        if "by_unique" not in hb.schema_of(self.model).indexes or values["rank"] is None:
+        if "by_unique" not in hb.schema.schema_of(self.model).indexes or values["rank"] is None:
             return True
         return all((r["title"], r["rank"]) != (values["title"], values["rank"]) for k, r in self.rows.items() if k != key)
 
@@ -157,7 +157,7 @@ class Expected:
         moved = session.rekey(found, **changes)
         self.moved(old, new)
         assert {name: getattr(moved, name) for name in self.names if name != "notes"} == self._without_notes(new)
-        if hb.schema_of(self.model).versioned:
+        if hb.schema.schema_of(self.model).versioned:
             session.update(moved, tags=moved.tags)  # it has the version of its row
             session.commit()
 
@@ -166,7 +166,7 @@ class Expected:
 
     def check(self, store: hb.Store) -> None:
         """Every path gives the objects as they are, and nothing is left of those that went."""
-        session, schema = hb.Session(store), hb.schema_of(self.model)
+        session, schema = hb.Session(store), hb.schema.schema_of(self.model)
         for key, values in self.rows.items():
             found = session.get(self.model, user=key[0], app=key[1])
             assert found is not None
@@ -186,7 +186,9 @@ class Expected:
             assert live <= expected_entries or schema.covering, index.name  # a mark may stand over what is gone
 
     def _entries(self, index: Any, values: Mapping[str, Any]) -> Sequence[bytes]:
-        return KeyMapper(hb.schema_of(self.model)).entries(index, values, hb.row_key(self.model, user=values["user"], app=values["app"]))
+        return KeyMapper(hb.schema.schema_of(self.model)).entries(
+            index, values, hb.row_key(self.model, user=values["user"], app=values["app"])
+        )
 
 
 def run(bed: Bed, kind: str, calls: Sequence[Any]) -> None:
@@ -236,7 +238,7 @@ OBJECT = {"user": 1, "app": 1, "title": "ab", "tags": ["x"], "rank": 2, "views":
 
 
 FEWER: Mapping[str, Any] = {
-    **{name: made for name, made in KINDS.items() if not hb.schema_of(made).indexes},
+    **{name: made for name, made in KINDS.items() if not hb.schema.schema_of(made).indexes},
     "the last write wins": declare("crashed", few=True, salt=hb.HashSalt(3)),
     "immutable": declare("crashed_facts", few=True, immutable=True, entries=False),
     "versioned": declare("crashed_versions", few=True, version=True),
@@ -250,7 +252,7 @@ FEWER: Mapping[str, Any] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_program_dies_at_every_call_and_the_same_call_ends_the_move(kind: str, changes: dict[str, int]) -> None:
     model, old, new = FEWER[kind], (1, 1), (changes.get("user", 1), changes.get("app", 1))
-    one_row = hb.schema_of(model).wide is not None and "user" not in changes and kind != "wide, versioned"
+    one_row = hb.schema.schema_of(model).wide is not None and "user" not in changes and kind != "wide, versioned"
     found_under = set()
     for at, mode in [(-1, "before"), *failures_of(_calls(model, changes))]:
         if is_repetition(at, mode):
@@ -291,13 +293,13 @@ def _settled(expected: Expected, store: hb.Store) -> None:
     found = session.query(expected.model).allow_full_scan().all()
     assert [(one.user, one.app) for one in found] == [key]
     assert {name: getattr(found[0], name) for name in expected.names if name != "notes"} == expected._without_notes(key)
-    for name in hb.schema_of(expected.model).indexes:
+    for name in hb.schema.schema_of(expected.model).indexes:
         query = session.query(expected.model).where(expected.model.title == "ab").use_index(name)
         if name in {"by_title", "by_unique"}:
             assert [(one.user, one.app) for one in query] == [key]
     row = hb.row_key(expected.model, user=key[0], app=key[1])
-    if hb.schema_of(expected.model).wide is None:
-        assert b"d:_pm" not in cells_of(store, hb.schema_of(expected.model).table)[row]
+    if hb.schema.schema_of(expected.model).wide is None:
+        assert b"d:_pm" not in cells_of(store, hb.schema.schema_of(expected.model).table)[row]
 
 
 # --- what else must hold ----------------------------------------------------------------------------------------------
@@ -326,7 +328,7 @@ class ShortIndexed:
 @lives_for(1)
 def test_a_row_ends_when_it_would_have(model: Any) -> None:
     store = fresh(model)
-    session, table = hb.Session(store), hb.schema_of(model).table
+    session, table = hb.Session(store), hb.schema.schema_of(model).table
     session.add(model(name="a", size=1), ttl=timedelta(seconds=1))
     session.commit()
     (before,) = cells_of(store, table).values()
@@ -507,7 +509,7 @@ def test_what_is_refused(bed: Bed) -> None:
         session.rekey(Short(name="a", size=1))
     with pytest.raises(hb.SessionError):
         session.rekey(Short(name="a", size=1), name="a")
-    with pytest.raises(hb.UnknownField, match=r"rekey\(\) takes key fields only"):
+    with pytest.raises(hb.errors.UnknownField, match=r"rekey\(\) takes key fields only"):
         session.rekey(Short(name="a", size=1), size=2)
     with pytest.raises(hb.RowNotFound):
         session.rekey(Short(name="a", size=1), name="b")
@@ -523,7 +525,7 @@ class Tag:
 
     user: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(in_qualifier=True)
-    uses: hb.Column[int] = hb.column("", hb.UInt8)
+    uses: hb.Column[int] = hb.column("", hb.codecs.UInt8)
 
 
 NAMES = ["rex", "re", "rex\x01", "tom"]

@@ -21,7 +21,7 @@ def declare(
     def made(**indexes: Any) -> Any:
         types: dict[str, Any] = {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int], "text": hb.Column[str]}
         body: dict[str, Any] = {
-            "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("m", hb.UInt8),
+            "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("m", hb.codecs.UInt8),
             "text": hb.column("t", default="t"),
         }  # fmt: skip
         if version:
@@ -54,16 +54,16 @@ MOVES: Mapping[str, dict[str, str]] = {"another name": {"name": "b"}, "another g
 def check(store: hb.Store, model: Any, key: Mapping[str, str], *, index: bool = True) -> None:
     """The one object is under this key and no other one, on every path, and can be written."""
     if index:  # a build that meets a unique value under both keys of an object is to be called again
-        hb.build_index(store, model, "by_rank", times=TIMES)
+        hb.indexes.build_index(store, model, "by_rank", times=TIMES)
     session = hb.Session(store, **OPTIONS)
     (found,) = session.query(model).allow_full_scan()
     assert {"group": found.group, "name": found.name} == key
     assert session.get(model, **key) == found
     if index:
         assert session.query(model).where(model.rank == 1).use_index("by_rank").all() == [found]
-        report = hb.verify_index(store, model, "by_rank", times=TIMES)
+        report = hb.indexes.verify_index(store, model, "by_rank", times=TIMES)
         assert (report.missing, report.unclaimed or 0) == (0, 0)
-    if not hb.schema_of(model).immutable:
+    if not hb.schema.schema_of(model).immutable:
         session.update(found, rank=2)
         session.commit()
         assert session.get(model, **key).rank == 2
@@ -83,7 +83,9 @@ def test_an_index_is_built_between_two_calls(kind: str, move: str, lease_clock: 
     def run(session: hb.Session) -> Any:
         return session.rekey(session.get(new, group="r", name="a"), **MOVES[move])
 
-    for at, store, outcome in at_each_call(lease_clock, prepare, run, lambda store: hb.build_index(store, new, "by_rank", times=TIMES)):
+    for at, store, outcome in at_each_call(
+        lease_clock, prepare, run, lambda store: hb.indexes.build_index(store, new, "by_rank", times=TIMES)
+    ):
         key = {"group": "r", "name": "a", **MOVES[move]}
         assert not isinstance(outcome, Exception), f"after call {at}: {outcome!r}"
         assert {"group": outcome.group, "name": outcome.name} == key
@@ -109,7 +111,7 @@ def test_an_object_is_put_under_the_old_key_after_an_index_is_built(kind: str, m
         return session.rekey(session.get(new, **place), **MOVES[move])
 
     def beside(store: hb.Store) -> None:
-        hb.build_index(store, new, "by_rank", times=TIMES)
+        hb.indexes.build_index(store, new, "by_rank", times=TIMES)
         with lease_clock.session(store, **OPTIONS) as session:
             if session.get(new, **place) is None:
                 session.add(new(**place, rank=2))
@@ -117,7 +119,7 @@ def test_an_object_is_put_under_the_old_key_after_an_index_is_built(kind: str, m
 
     for at, store, outcome in at_each_call(lease_clock, prepare, run, beside):
         assert not isinstance(outcome, Exception), f"after call {at}: {outcome!r}"
-        hb.build_index(store, new, "by_rank", times=TIMES)  # one that met a unique value under both keys is to be called again
+        hb.indexes.build_index(store, new, "by_rank", times=TIMES)  # one that met a unique value under both keys is to be called again
         session = lease_clock.session(store, **OPTIONS)
         assert session.get(new, **{**place, **MOVES[move]}).rank == 1
         assert (session.get(new, **place) is not None) == bool(put)
@@ -137,7 +139,9 @@ def test_an_index_is_dropped_between_two_calls(kind: str, move: str, lease_clock
     def run(session: hb.Session) -> Any:
         return session.rekey(session.get(new, group="r", name="a"), **MOVES[move])
 
-    for at, store, outcome in at_each_call(lease_clock, prepare, run, lambda store: hb.drop_index(store, new, "by_rank", times=TIMES)):
+    for at, store, outcome in at_each_call(
+        lease_clock, prepare, run, lambda store: hb.indexes.drop_index(store, new, "by_rank", times=TIMES)
+    ):
         assert not isinstance(outcome, Exception), f"after call {at}: {outcome!r}"
         check(store, new, {"group": "r", "name": "a", **MOVES[move]}, index=False)
 
@@ -155,9 +159,11 @@ def test_an_undeclared_index_stops_a_move_and_the_error_says_where(kind: str, le
     def run(session: hb.Session) -> Any:
         return session.rekey(session.get(old, group="r", name="a"), name="b")
 
-    for at, store, outcome in at_each_call(lease_clock, prepare, run, lambda store: hb.build_index(store, new, "by_rank", times=TIMES)):
+    for at, store, outcome in at_each_call(
+        lease_clock, prepare, run, lambda store: hb.indexes.build_index(store, new, "by_rank", times=TIMES)
+    ):
         session = lease_clock.session(store, **OPTIONS)
-        if isinstance(outcome, hb.IndexUnavailable):
+        if isinstance(outcome, hb.errors.IndexUnavailable):
             assert [found.name for found in session.query(new).allow_full_scan()] == ["a"]
         elif isinstance(outcome, hb.PartialWrite):
             seen.add(outcome.message.partition(",")[0])

@@ -155,7 +155,7 @@ def test_a_tie_goes_to_the_path_that_can_be_bounded(store: hb.Store) -> None:
     @hb.model(table="tied")
     class Tied:
         user: hb.Key[int] = hb.key(hb.UInt32)
-        number: hb.Key[int] = hb.key(hb.Reversed(hb.UInt32))
+        number: hb.Key[int] = hb.key(hb.codecs.Reversed(hb.UInt32))
         text: hb.Column[str] = hb.column("a")
 
         by_text = hb.index("user", "text")
@@ -175,7 +175,7 @@ def test_a_query_ends_with_its_session(store: hb.Store) -> None:
     items = iter(session.query(Fixed).allow_full_scan())
     next(items)
     session.close()
-    with pytest.raises(hb.SessionClosed):
+    with pytest.raises(hb.errors.SessionClosed):
         next(items)
 
 

@@ -36,7 +36,7 @@ def minute_of(at: datetime) -> int:
 class Reading:
     """Rounded in the key, in an index, in a condition and under a computed field."""
 
-    sensor: hb.Key[int] = hb.key(hb.UInt8)
+    sensor: hb.Key[int] = hb.key(hb.codecs.UInt8)
     at: hb.Key[datetime] = hb.key(SECONDS, desc=True)
     seen: hb.Column[datetime | None] = hb.column("s", SECONDS, default=None)
 
@@ -49,7 +49,7 @@ class Reading:
 class Split:
     """Rounded in both parts of a split key field."""
 
-    sensor: hb.Key[int] = hb.key(hb.UInt8)
+    sensor: hb.Key[int] = hb.key(hb.codecs.UInt8)
     at: hb.Key[datetime] = hb.key(SECONDS, row_span=timedelta(seconds=4))
     seen: hb.Column[datetime | None] = hb.column("s", SECONDS, default=None)
 
@@ -58,9 +58,9 @@ class Split:
 class Backwards:
     """As Java programs store times, newest first, and one whose bytes have no order."""
 
-    sensor: hb.Key[int] = hb.key(hb.UInt8)
-    at: hb.Key[datetime] = hb.key(hb.ReverseStamp("s", round=True))
-    seen: hb.Column[datetime | None] = hb.column("s", hb.Reversed(SECONDS), default=None)
+    sensor: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    at: hb.Key[datetime] = hb.key(hb.codecs.ReverseStamp("s", round=True))
+    seen: hb.Column[datetime | None] = hb.column("s", hb.codecs.Reversed(SECONDS), default=None)
 
 
 MODELS: tuple[Any, ...] = (Reading, Split, Backwards)
@@ -150,7 +150,7 @@ def test_a_table_may_begin_to_round_and_stop() -> None:
 @pytest.mark.parametrize("unit", ["ms", "s"])
 @pytest.mark.parametrize("codec", ["Datetime", "ReverseStamp"])
 def test_the_error_for_a_finer_time_names_ways_out_that_keep_the_bytes(codec: str, unit: Any) -> None:
-    kinds: dict[str, Any] = {"Datetime": hb.Datetime, "ReverseStamp": hb.ReverseStamp}
+    kinds: dict[str, Any] = {"Datetime": hb.Datetime, "ReverseStamp": hb.codecs.ReverseStamp}
     exact, rounding = kinds[codec](unit), kinds[codec](unit, round=True)
 
     @hb.model(table="finer_times")
@@ -194,7 +194,7 @@ def test_objects_do_not_move_into_a_layout_that_rounds() -> None:
 
 @hb.model(table="measured")
 class Measured:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     value: hb.Column[float] = hb.column("v", hb.Float64(nan=True))
     other: hb.Column[float | None] = hb.column("o", hb.Float64(nan=True), default=None)
 
@@ -216,7 +216,7 @@ def equals(value: float | None, wanted: float | None) -> bool:
 
 
 def check_measured(session: hb.Session, stored: list[Measured], wanted: list[float]) -> None:
-    def assert_found(predicate: hb.Predicate, expected: list[Measured]) -> None:
+    def assert_found(predicate: hb.types.Predicate, expected: list[Measured]) -> None:
         found = session.query(Measured).where(predicate).allow_full_scan().all()
         assert [shape(o) for o in found] == [shape(o) for o in expected], predicate
 
@@ -267,7 +267,7 @@ def test_nan_is_no_bound_and_stands_in_no_key() -> None:
     with pytest.raises(hb.EncodingError, match="NaN has no order: use == or in_") as error:
         _ = Measured.value > NAN
     assert error.value.field == "value"
-    for codec in (hb.Float64(nan=True), hb.Reversed(hb.Float64(nan=True))):
+    for codec in (hb.Float64(nan=True), hb.codecs.Reversed(hb.Float64(nan=True))):
         with pytest.raises(hb.DeclarationError, match="cannot be part of a key; use a scalar one, without nan=True"):
 
             @hb.model(table="nan_key")
@@ -306,7 +306,7 @@ def test_nan_is_refused_where_it_was_not_declared() -> None:
 def test_the_registry_s_own_model_reads_nan_too() -> None:
     @hb.model(table="measured_twice")
     class Twice:
-        number: hb.Key[int] = hb.key(hb.UInt8)
+        number: hb.Key[int] = hb.key(hb.codecs.UInt8)
         value: hb.Column[float] = hb.column("v", hb.Float64(nan=True))
         indexed: hb.Column[float] = hb.column("i", default=0.0)
 

@@ -268,7 +268,7 @@ def test_a_group_gets_no_object_of_another_row(bed: Bed) -> None:
 
 @hb.model(table="rg_words", family="d")
 class Named:
-    word: hb.Key[str] = hb.key(hb.dictionary("rg_names", hb.UInt16))
+    word: hb.Key[str] = hb.key(hb.ids.dictionary("rg_names", hb.codecs.UInt16))
     number: hb.Key[int] = hb.key(in_qualifier=True)
     value: hb.Column[int] = hb.column("v")
     version: hb.Column[int] = hb.version()
@@ -322,7 +322,7 @@ class Small:
     """Its first object's qualifiers begin with that of the version of the row."""
 
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt8, in_qualifier=True)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8, in_qualifier=True)
     value: hb.Column[int] = hb.column("v")
     version: hb.Column[int] = hb.version()
     by_value = hb.index("value")
@@ -349,7 +349,7 @@ def test_the_version_of_a_row_is_no_object(bed: Bed) -> None:
     session.add(Small(owner="ann", number=0, value=5))
     session.commit()
     assert [(each.number, each.value) for each in small] == [(0, 5), (1, 1)]
-    assert hb.verify_index(bed.store, Small, "by_value").missing == 0
+    assert hb.indexes.verify_index(bed.store, Small, "by_value").missing == 0
 
 
 def version_of_row(bed: Bed) -> bytes | None:
@@ -381,9 +381,9 @@ def test_mistakes() -> None:
     session = hb.Session(store)
     with pytest.raises(hb.SessionError, match="A group needs a row that objects share and that has a version"):
         session.group(Tall, name="x")
-    with pytest.raises(hb.IncompleteKey, match="Give every field of the row key: they identify the row of"):
+    with pytest.raises(hb.errors.IncompleteKey, match="Give every field of the row key: they identify the row of"):
         session.group(Account)
-    with pytest.raises(hb.UnknownField, match="A group takes the fields of the row key only"):
+    with pytest.raises(hb.errors.UnknownField, match="A group takes the fields of the row key only"):
         session.group(Account, bank="x", number=3)
     group = session.group(Account, bank="x")
     with pytest.raises(hb.SessionError, match="not in the row"):
@@ -522,7 +522,7 @@ def test_a_group_claims_unique_values_or_changes_nothing(bed: Bed) -> None:
     session.add_all([Seat(hall="green", number=1, guest="cid"), Seat(hall="green", number=2, guest="dan")])
     session.commit()
     assert rows_of(bed.store, "rg_seats").keys() <= {b"blue", b"green", b"red"}
-    assert hb.verify_index(bed.store, Seat, "by_guest").unclaimed == 0
+    assert hb.indexes.verify_index(bed.store, Seat, "by_guest").unclaimed == 0
 
 
 class Claiming(WrappingStore):

@@ -28,7 +28,7 @@ def test_insert_takes_a_free_key_once(bed: Bed) -> None:
         for obj in (objects[0], objects[1], objects[3]):
             with pytest.raises(hb.CapabilityError, match="check-and-mutate"):
                 session.insert(obj)
-            assert rows_of(bed.store, hb.schema_of(type(obj)).table) == {}
+            assert rows_of(bed.store, hb.schema.schema_of(type(obj)).table) == {}
         assert rows_of(bed.store, "orders.by_state") == {}
         return
     for obj in objects:

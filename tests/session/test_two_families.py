@@ -30,7 +30,7 @@ class Person:
 class Picture:
     name: hb.Key[str] = hb.key()
     kind: hb.Column[str] = hb.column("k")
-    width: hb.Column[int] = hb.column("w", hb.UInt16)
+    width: hb.Column[int] = hb.column("w", hb.codecs.UInt16)
     image: hb.Column[bytes] = hb.column("b", family="big")
 
 
@@ -71,7 +71,7 @@ def test_existence_and_deletes_are_apart(bed: Bed) -> None:
     session.update(picture("bob"), kind="gif")
     with pytest.raises(hb.RowNotFound):
         session.commit()
-    assert hb.verify_index(bed.store, Person, "by_town").sound
+    assert hb.indexes.verify_index(bed.store, Person, "by_town").sound
 
 
 def test_insert_looks_at_its_own_families(atomic_bed: Bed) -> None:
@@ -122,7 +122,7 @@ def test_a_query_reads_the_families_that_it_needs(bed: Bed) -> None:
     use = bed.use(*MODELS)
     use.add_all(each for n in range(5) for each in (person(f"n{n}"), picture(f"n{n}", 10_000)))
     use.commit()
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     session = hb.Session(bed.store, on_call=calls.append)
 
     def read(query: Any) -> int:

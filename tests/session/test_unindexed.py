@@ -128,7 +128,7 @@ def test_a_cell_from_the_future_is_refused_beyond_the_bound(bed: Bed) -> None:
     with pytest.raises(hb.PartialWrite) as caught:
         session.commit()
     (failure,) = caught.value.failures
-    assert isinstance(failure.error, hb.ClockError)
+    assert isinstance(failure.error, hb.errors.ClockError)
     assert session.get(Card, name="b") == card("b")
     assert not any(b":_p" in column for cells in cells_of(bed.store, "cards").values() for column in cells)
     if bed.real:
@@ -206,7 +206,7 @@ def test_a_row_under_a_delete_from_the_future_takes_no_ttl() -> None:
         ahead = time.time_ns() // 1_000_000 + 3_600_000
         store.delete("cards", [Delete(hb.row_key(Card, name="a"), families=(b"d",), timestamp=ahead)])
         session.add(card(), ttl=HOUR)
-        with pytest.raises(hb.ClockError, match="Writes to the row stay hidden, by a delete whose timestamp is ahead"):
+        with pytest.raises(hb.errors.ClockError, match="Writes to the row stay hidden, by a delete whose timestamp is ahead"):
             session.commit()
         session.discard()
 

@@ -181,10 +181,10 @@ def test_a_counter_far_ahead_refuses_no_fence(atomic_bed: Bed, how: str) -> None
     (claim,) = (row for row, cells in cells_of(atomic_bed.store, "unique_visits.by_email").items() if b"d:_u" in cells)
     crashed = {b"d:_u": CLAIMED + b"crashed!" + name.encode()}
     atomic_bed.store.put("unique_visits.by_email", [Put(claim.replace(b"x", free.encode()), crashed, 1_000)])
-    ahead, times = time.time_ns() // 1_000_000 + 86_400_000, hb.IndexTimes(longest_call=0.1, clock_bound=0.1, grace=0.7)
+    ahead, times = time.time_ns() // 1_000_000 + 86_400_000, hb.indexes.IndexTimes(longest_call=0.1, clock_bound=0.1, grace=0.7)
     atomic_bed.store.put("unique_visits", [Put(name.encode(), {b"d:v": (7).to_bytes(8, "big")}, ahead)])
     if how == "repair":
-        while (report := hb.repair_index(atomic_bed.store, Visited, "by_email", times=times)).pending:
+        while (report := hb.indexes.repair_index(atomic_bed.store, Visited, "by_email", times=times)).pending:
             time.sleep(0.1)  # the version of the row must be old
         assert report.freed == 1
     session.add(Visited(name="b", email=free))
@@ -307,7 +307,7 @@ def test_a_build_claims_what_rows_hold_and_lists_the_others() -> None:
         set_state(store, Member, "by_email", ABSENT)
         with hb.Session(store) as session:
             session.add_all(Member(name=name, email=email) for name, email in (("a", "x"), ("b", "y"), ("c", "x"), ("d", None)))
-        schema = hb.schema_of(Member)
+        schema = hb.schema.schema_of(Member)
         set_state(store, Member, "by_email", "building")
         planner = VersionedRowPlanner(schema, [schema.indexes["by_email"]], 1000)
         rows = [row for row in store.get("members", [b"a", b"b", b"c", b"d"]) if row is not None]
@@ -362,7 +362,7 @@ def test_a_program_whose_claim_is_taken_over_cannot_write_its_wide_row(kind: str
         held = [(seat.hall, seat.number) for seat in hb.Session(store).query(Seat).allow_full_scan() if seat.guest == "rome"]
         assert len(held) == 1, (at, mine, other, held)
         assert (other == "written") == (held == [("new", "a")]), (at, mine, other, held)
-        assert hb.verify_index(store, Seat, "by_guest").unclaimed == 0
+        assert hb.indexes.verify_index(store, Seat, "by_guest").unclaimed == 0
         taken += held == [("new", "a")]
         if other is None:
             break
@@ -433,7 +433,7 @@ def test_a_fence_leaves_the_objects_of_a_wide_row_as_they_are(atomic_bed: Bed) -
 
 @hb.model(table="holders", family="d")
 class Holder:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     tag: hb.Column[str | None] = hb.column("t", default=None)
     note: hb.Column[str] = hb.column("n", default="")
     version: hb.Column[int] = hb.version()
@@ -474,7 +474,7 @@ def test_values_are_claimed_and_released_in_the_order_of_the_calls(begin: dict[i
         session.commit()
         found = hb.Session(store).query(Holder).use_index("primary").allow_full_scan().all()
         assert {one.number: one.tag for one in found} == rows
-        assert hb.verify_index(store, Holder, "by_tag").sound
+        assert hb.indexes.verify_index(store, Holder, "by_tag").sound
 
 
 def test_a_chain_of_values_may_be_longer_than_a_write_waits_for_others() -> None:

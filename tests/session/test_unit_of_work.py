@@ -26,7 +26,7 @@ from tests.support.models import Hit, Logged, Order, Person, Sample, day, order
 
 def call(kind: str, number: int) -> Pending:
     """A pending call on one order."""
-    schema, obj = hb.schema_of(Order), order(number)
+    schema, obj = hb.schema.schema_of(Order), order(number)
     row = hb.row_key(Order, customer=1, at=obj.at, number=number)
     writes: dict[str, Any] = {
         "add": put_object(schema, obj),
@@ -66,13 +66,13 @@ def test_rounds_keep_the_order_of_every_row_and_touch_it_once(kinds: list[tuple[
 def test_models_have_rounds_of_their_own() -> None:
     sample = Sample(station="s", label="l", level=1)
     rounds = split_batches(
-        [call("add", 1), Pending(hb.schema_of(Sample), sample, [put_object(hb.schema_of(Sample), sample)]), call("add", 2)]
+        [call("add", 1), Pending(hb.schema.schema_of(Sample), sample, [put_object(hb.schema.schema_of(Sample), sample)]), call("add", 2)]
     )
     assert [(r.schema.table, len(r.writes)) for r in rounds] == [("orders", 2), ("samples", 1)]
 
 
 def _logged(kind: str) -> Pending:
-    schema = hb.schema_of(Logged)
+    schema = hb.schema.schema_of(Logged)
     obj = Logged(serial=1, page="/")
     rows = KeyMapper(schema).rows((1,))
     return Pending(schema, obj, [put_object(schema, obj)] if kind == "add" else [DeleteRow(obj, row) for row in rows])
@@ -289,7 +289,7 @@ def test_writes_at_given_times_or_of_versions_are_sent_again(model: type[Any], m
         session = hb.Session(probe := FaultyStore(inner))
         session.add(made())
         session.commit()
-        rows = [at for at, call in enumerate(probe.calls) if call.writes and call.table == hb.schema_of(model).table]
+        rows = [at for at, call in enumerate(probe.calls) if call.writes and call.table == hb.schema.schema_of(model).table]
     assert rows
     for at in rows:
         with fresh(model) as inner:
@@ -310,7 +310,7 @@ def test_a_row_that_the_store_refuses_is_not_in_doubt() -> None:
         session.add(Life(name="a", text="mine"))
         store.delete_table("uow_lives")
         store.create_table("uow_lives", [Family(b"e")])
-        with pytest.raises(hb.FamilyNotFound):
+        with pytest.raises(hb.errors.FamilyNotFound):
             session.commit()
         store.add_family("uow_lives", Family(b"d"))
         assert [outcome.action for outcome in session.commit()] == ["put"]
@@ -344,7 +344,7 @@ def test_what_an_add_replaced_fails_with_it() -> None:
         session.add_all([order(1, "a"), order(1, "b"), order(2)])
         with pytest.raises(hb.PartialWrite) as caught:
             session.commit()
-        assert [type(outcome.error) for outcome in caught.value.failures] == [hb.ClockError, hb.ClockError]
+        assert [type(outcome.error) for outcome in caught.value.failures] == [hb.errors.ClockError, hb.errors.ClockError]
         assert [outcome.action for outcome in caught.value.applied] == ["put"]
 
 
@@ -393,7 +393,7 @@ def test_rows_that_cannot_be_written_do_not_stop_the_others() -> None:
         session.update(Person(name="bob"), city="Oslo")
         with pytest.raises(hb.PartialWrite) as caught:
             session.commit()
-        assert [type(outcome.error) for outcome in caught.value.failures] == [hb.KeyTooLong]
+        assert [type(outcome.error) for outcome in caught.value.failures] == [hb.errors.KeyTooLong]
         assert session.get(Person, name="bob") == Person(name="bob", city="Oslo")
         assert session.get(Person, name="ann") == Person(name="ann", street="s" * 20_000)
 
@@ -473,4 +473,4 @@ def test_the_bucket_of_a_random_salt_is_kept_when_a_commit_is_tried_again() -> N
 
 
 def test_a_round_knows_whether_it_wrote() -> None:
-    assert not Batch(hb.schema_of(Order), [], []).wrote
+    assert not Batch(hb.schema.schema_of(Order), [], []).wrote

@@ -20,7 +20,7 @@ PARIS = ZoneInfo("Europe/Paris")
 @hb.model(table="clocked")
 class Clocked:
     at: hb.Key[datetime] = hb.key()
-    back: hb.Column[datetime] = hb.column("b", hb.ReverseStamp)
+    back: hb.Column[datetime] = hb.column("b", hb.codecs.ReverseStamp)
     seen: hb.Column[datetime] = hb.column("s", hb.Datetime("s"))
 
     by_seen = hb.index("seen")
@@ -35,7 +35,7 @@ def test_bounds_within_a_change_of_the_clock(bed: Bed, wall: datetime) -> None:
     session.commit()
     asked = session.query(Clocked).allow_full_scan()
 
-    def found(*predicates: hb.Predicate) -> list[datetime]:
+    def found(*predicates: hb.types.Predicate) -> list[datetime]:
         return sorted(obj.at for obj in asked.where(*predicates))
 
     low, high = sorted(walls, key=lambda at: at.astimezone(UTC))
@@ -52,10 +52,10 @@ def test_bounds_within_a_change_of_the_clock(bed: Bed, wall: datetime) -> None:
 
 @hb.model(table="numbered", exists=hb.flag("e"))
 class Numbered:
-    key: hb.Key[int] = hb.key(hb.UInt8)
-    group: hb.Key[int | None] = hb.key(hb.UInt8)
-    number: hb.Column[int] = hb.column("n", hb.UInt8)
-    other: hb.Column[int | None] = hb.column("o", hb.UInt8, default=None)
+    key: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    group: hb.Key[int | None] = hb.key(hb.codecs.UInt8)
+    number: hb.Column[int] = hb.column("n", hb.codecs.UInt8)
+    other: hb.Column[int | None] = hb.column("o", hb.codecs.UInt8, default=None)
 
 
 @pytest.mark.parametrize("name", ["key", "group", "number", "other"])
@@ -67,7 +67,7 @@ def test_bounds_that_no_value_reaches(bed: Bed, name: str) -> None:
     of: Any = getattr(Numbered, name)
     asked = session.query(Numbered).allow_full_scan()
 
-    def found(predicate: hb.Predicate) -> list[int]:
+    def found(predicate: hb.types.Predicate) -> list[int]:
         return [obj.key for obj in asked.where(predicate)]
 
     def having(test: Callable[[Any], bool]) -> list[int]:
@@ -94,9 +94,9 @@ class Stage(Enum):
 
 @hb.model(table="staged")
 class Staged:
-    back: hb.Key[Stage] = hb.key(hb.EnumOf(Stage, hb.ReverseStampInt))
-    java: hb.Column[Stage] = hb.column("j", hb.EnumOf(Stage, hb.JavaLong))
-    same: hb.Column[Stage | None] = hb.column("s", hb.EnumOf(Stage, hb.ReverseStampInt), default=None)
+    back: hb.Key[Stage] = hb.key(hb.EnumOf(Stage, hb.codecs.ReverseStampInt))
+    java: hb.Column[Stage] = hb.column("j", hb.EnumOf(Stage, hb.codecs.JavaLong))
+    same: hb.Column[Stage | None] = hb.column("s", hb.EnumOf(Stage, hb.codecs.ReverseStampInt), default=None)
 
 
 def test_members_compare_by_their_values(bed: Bed) -> None:
@@ -113,10 +113,10 @@ def test_members_compare_by_their_values(bed: Bed) -> None:
 
 @hb.model(table="perhaps")
 class Perhaps:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     at: hb.Column[datetime | None] = hb.column("a", default=None)
-    stamp: hb.Column[datetime | None] = hb.column("s", hb.ReverseStamp, nullable=True, default=None)
-    stage: hb.Column[Stage | None] = hb.column("t", hb.EnumOf(Stage, hb.ReverseStampInt), nullable=True, default=None)
+    stamp: hb.Column[datetime | None] = hb.column("s", hb.codecs.ReverseStamp, nullable=True, default=None)
+    stage: hb.Column[Stage | None] = hb.column("t", hb.EnumOf(Stage, hb.codecs.ReverseStampInt), nullable=True, default=None)
 
     by_at = hb.index("at")
     newest = hb.index(hb.desc("at"))
@@ -146,14 +146,14 @@ def test_none_comes_before_every_value(bed: Bed, path: str, name: str) -> None:
             assert [obj.number for obj in asked.reversed()] == [3, 2, 1, 0]
             continue
         for refused in (asked, asked.reversed()):
-            with pytest.raises(hb.OrderNotAvailable, match="None sorts before every value") as caught:
+            with pytest.raises(hb.errors.OrderNotAvailable, match="None sorts before every value") as caught:
                 refused.all()
             assert caught.value.details["nullable"] == [name]
 
 
 @hb.model(table="tagged")
 class Tagged:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n")
     tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]))
 
@@ -162,7 +162,7 @@ class Tagged:
 
 @hb.model(table="tagged_alone")
 class TaggedAlone:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n")
     tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]))
 
@@ -205,8 +205,8 @@ def remarks(default: str | None) -> Any:
 
     @hb.model(table="remarked")
     class Remarked:
-        number: hb.Key[int] = hb.key(hb.UInt8)
-        name: hb.Column[int] = hb.column("n", hb.UInt8)
+        number: hb.Key[int] = hb.key(hb.codecs.UInt8)
+        name: hb.Column[int] = hb.column("n", hb.codecs.UInt8)
         note: hb.Column[str | None] = hb.column("o", default=default)
 
     return Remarked
@@ -219,7 +219,7 @@ def test_a_changed_default_is_read_where_none_was_stored_as_no_cell(atomic_bed: 
     session.insert(before(number=1, name=0, note=None))
     session.add(before(number=2, name=0, note=None))
     session.commit()
-    schema = hb.schema_of(before)
+    schema = hb.schema.schema_of(before)
     name = schema.by_name["name"]
     atomic_bed.store.put(schema.table, [Put(hb.row_key(before, number=3), {name.column: name.encode_cell(0)})])
     assert not hb.diff(atomic_bed.store, after).differences

@@ -214,7 +214,7 @@ def test_the_copy_of_a_refused_update_counts_as_read_before(model: Any, refused:
         session.add(Account(name="a", owner="ann") if model is Account else Ticket(name="a", state="open"))
         session.commit()
         read = session.get(model, name="a")
-        version = hb.schema_of(model).version_field.name  # type: ignore[union-attr]
+        version = hb.schema.schema_of(model).version_field.name  # type: ignore[union-attr]
         mine = session.update(read, **{field: "mine"})
         assert getattr(mine, version) == getattr(read, version) + 1
         other.update(other.get(model, name="a"), **{field: "theirs"})
@@ -492,7 +492,7 @@ def test_conditions_that_cannot_be_asked() -> None:
         held = Account(name="a", owner="b")
         with pytest.raises(hb.SessionError, match="condition"):
             session.update(held, owner="c", condition="owner")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        with pytest.raises(hb.UnknownField):
+        with pytest.raises(hb.errors.UnknownField):
             session.update(held, owner="c", condition=Ticket.state == "b")
         with pytest.raises(hb.SessionError, match="version"):
             session.update(held, version=1)
@@ -675,7 +675,7 @@ def test_a_retry_leaves_nothing_pending_that_failed_for_good() -> None:
             assert at > 3
 
 
-@pytest.mark.parametrize("error", [hb.KeyTooLong, hb.SchemaMismatch, hb.IndexUnavailable, hb.StoreUnavailable])
+@pytest.mark.parametrize("error", [hb.errors.KeyTooLong, hb.SchemaMismatch, hb.errors.IndexUnavailable, hb.StoreUnavailable])
 def test_a_retry_whose_commit_is_refused_can_be_made_again(error: type[hb.HbmodelError], monkeypatch: pytest.MonkeyPatch) -> None:
     with fresh(Account) as store:
         session = hb.Session(store)
@@ -691,7 +691,7 @@ def test_a_retry_whose_commit_is_refused_can_be_made_again(error: type[hb.Hbmode
                 session.retry(count_on)
         assert repr(session).endswith("0 pending)")
         assert session.retry(count_on) == 1
-        with pytest.raises(hb.SessionClosed):
+        with pytest.raises(hb.errors.SessionClosed):
             session.retry(hb.Session.close)
 
 
@@ -787,7 +787,7 @@ class Doubtful(RecordingStore):
     """A gateway, which may repeat a call by itself."""
 
     @property
-    def capabilities(self) -> hb.Capabilities:
+    def capabilities(self) -> hb.store.Capabilities:
         return attrs.evolve(super().capabilities, final_refusals=False)
 
 
@@ -860,7 +860,7 @@ def test_rows_that_were_there_before_have_no_version_until_they_are_written(atom
     store = atomic_bed.store
     atomic_bed.use(Plain)  # the registry
     if "old_tickets" not in store.tables():
-        store.create_table("old_tickets", [hb.Family(b"d")])
+        store.create_table("old_tickets", [hb.store.Family(b"d")])
 
     @hb.model(table="old_tickets", family="d")
     class Old:

@@ -39,11 +39,11 @@ def declare(table: str, wide: bool, **options: Any) -> Any:
         "owner": hb.key(hb.Text, **(column if constant else {})),
         "at": hb.key(hb.Datetime("s"), desc=desc, **place),
         "name": hb.key(hb.Text, **column),
-        "value": hb.column("" if raw and wide else "v", hb.Int8),
+        "value": hb.column("" if raw and wide else "v", hb.codecs.Int8),
     }
     types: dict[str, Any] = {"owner": hb.Key[str], "at": hb.Key[datetime], "name": hb.Key[str], "value": hb.Column[int]}
     if not raw:
-        fields["size"] = hb.column("s", hb.Int16, default=None)
+        fields["size"] = hb.column("s", hb.codecs.Int16, default=None)
         types["size"] = hb.Column[int | None]
     if counted:
         fields["views"] = hb.counter("n")
@@ -113,7 +113,7 @@ class Twins:
         self.bed, self.random, self.sizes = bed, random.Random(f"{bed.kind} {seed}"), sizes  # each store has calls of its own
         self.raw = bool(SHAPES[shape].get("raw"))
         self.indexed, self.tagged = (bool(SHAPES[shape].get(name)) for name in ("indexed", "tagged"))
-        self.fields = set(hb.schema_of(self.wide).by_name)
+        self.fields = set(hb.schema.schema_of(self.wide).by_name)
         bed.use(self.wide, self.tall)
         self.session = hb.Session(bed.store, atomic_rows=bed.atomic, sizes=SIZES)
 
@@ -277,8 +277,8 @@ def test_wide_and_tall_answer_alike(bed: Bed, shape: str, long: bool) -> None:
                 twins.insert()
             twins.check()
         if twins.indexed or twins.tagged:
-            for index in hb.schema_of(twins.wide).indexes:
-                report = hb.verify_index(bed.store, twins.wide, index)
+            for index in hb.schema.schema_of(twins.wide).indexes:
+                report = hb.indexes.verify_index(bed.store, twins.wide, index)
                 assert (report.missing, report.refused, report.rows) == (0, 0, len(twins.session.query(twins.wide).allow_full_scan().all()))
 
 
@@ -303,8 +303,8 @@ def test_a_delete_leaves_the_cells_of_the_neighbours_as_they_were(bed: Bed) -> N
         before = cells(bed, model)
         session.delete_key(model, owner="ann", at=TIMES[0], name="x")
         session.commit()
-        prefix = hb.schema_of(model).wide.form.cut(place(model, "x"))[1]
-        longer = hb.schema_of(model).wide.form.cut(place(model, "x\x00y"))[1]
+        prefix = hb.schema.schema_of(model).wide.form.cut(place(model, "x"))[1]
+        longer = hb.schema.schema_of(model).wide.form.cut(place(model, "x\x00y"))[1]
         assert not longer.startswith(prefix)
         left = {column: cell for column, cell in before.items() if not column.startswith(b"d:" + prefix)}
         assert len(left) < len(before)
@@ -315,13 +315,13 @@ def test_a_delete_leaves_the_cells_of_the_neighbours_as_they_were(bed: Bed) -> N
 
 def place(model: Any, name: str) -> bytes:
     """The place key of an object."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     return schema.layout.pack(("ann", TIMES[0], name))
 
 
 def cells(bed: Bed, model: Any) -> dict[bytes, Any]:
     """Every cell of the only row."""
-    (row,) = bed.store.get(hb.schema_of(model).table, [b"ann"])
+    (row,) = bed.store.get(hb.schema.schema_of(model).table, [b"ann"])
     assert row is not None
     return {column: (cell.value, cell.timestamp) for column, cell in row.columns.items()}
 
@@ -343,21 +343,21 @@ def test_an_index_is_built_and_repaired(bed: Bed) -> None:
     session.add_all(bare(owner=owner, at=at, name=name, value=2) for owner in OWNERS for at in TIMES for name in NAMES)
     session.commit()
     hb.create_tables(bed.store, indexed)
-    times = hb.IndexTimes(lease=0.05, longest_call=0.02, clock_bound=0.02, grace=0.2)
-    assert hb.build_index(bed.store, indexed, "by_value", times=times).readable
+    times = hb.indexes.IndexTimes(lease=0.05, longest_call=0.02, clock_bound=0.02, grace=0.2)
+    assert hb.indexes.build_index(bed.store, indexed, "by_value", times=times).readable
     found = hb.Session(bed.store, sizes=SIZES).query(indexed).where(indexed.value == 2).use_index("by_value").all()
     assert len(found) == len(OWNERS) * len(TIMES) * len(NAMES)
     (batches,) = bed.store.scan(indexed.by_value.table, [Scan(limit=1)])
     bed.store.delete(indexed.by_value.table, [Delete(row.row) for batch in batches for row in batch])
-    assert hb.repair_index(bed.store, indexed, "by_value", times=times).put == 1
+    assert hb.indexes.repair_index(bed.store, indexed, "by_value", times=times).put == 1
 
 
 def test_split_keys_are_those_of_rows() -> None:
     model = declare("wide_splits", True, salt=hb.HashSalt(3, by=("owner",)), kind=b"p")
-    assert hb.split_keys(model, hb.ByBucket()) == [b"\x01", b"\x02"]
+    assert hb.tables.split_keys(model, hb.ByBucket()) == [b"\x01", b"\x02"]
     objects = [model(owner=f"o{n}\x00", at=TIMES[0], name="x", value=2) for n in range(9)]
     keys = sorted({hb.row_key(model, owner=obj.owner, at=obj.at, name=obj.name) for obj in objects})
-    assert set(hb.split_keys(model, hb.FromSample(objects, 3))) <= set(keys)
+    assert set(hb.tables.split_keys(model, hb.tables.FromSample(objects, 3))) <= set(keys)
 
 
 def test_a_constant_row_cannot_be_split() -> None:
@@ -368,6 +368,6 @@ def test_a_constant_row_cannot_be_split() -> None:
 
     with hb.connect("memory:") as store:
         hb.create_tables(store, Word)
-        for call in (lambda: hb.split_keys(Word, hb.ByBucket()), lambda: hb.check_regions(store, Word)):
+        for call in (lambda: hb.tables.split_keys(Word, hb.ByBucket()), lambda: hb.tables.check_regions(store, Word)):
             with pytest.raises(hb.DeclarationError, match="All objects are in one row, which is in one region"):
                 call()

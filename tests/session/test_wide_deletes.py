@@ -18,7 +18,7 @@ STORES = ("memory", "limited", "embedded", *HBASE)
 class Plain:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(in_qualifier=True)
-    size: hb.Column[int] = hb.column("s", hb.UInt8)
+    size: hb.Column[int] = hb.column("s", hb.codecs.UInt8)
     note: hb.Column[str | None] = hb.column("n", default=None)
 
 
@@ -26,7 +26,7 @@ class Plain:
 class Indexed:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(in_qualifier=True)
-    size: hb.Column[int] = hb.column("s", hb.UInt8)
+    size: hb.Column[int] = hb.column("s", hb.codecs.UInt8)
     note: hb.Column[str | None] = hb.column("n", default=None)
 
     by_size = hb.index("size")
@@ -58,7 +58,7 @@ def without(cells: Cells, gone: Cells) -> Cells:
 @pytest.mark.parametrize("bed", STORES, indirect=True)
 def test_a_delete_leaves_its_neighbours_and_hides_what_comes_late(bed: Bed, model: Any) -> None:
     session = bed.use(model)
-    table = hb.schema_of(model).table
+    table = hb.schema.schema_of(model).table
     session.add_all(model(owner=owner, name=name, size=3, note="old") for owner in ("ann", "an", "ann\x00") for name in NAMES)
     session.commit()
     # An older version of the model put a column that is no more; other programs have cells in the row.
@@ -87,7 +87,7 @@ def test_a_delete_leaves_its_neighbours_and_hides_what_comes_late(bed: Bed, mode
 @pytest.mark.parametrize("bed", STORES, indirect=True)
 def test_an_object_that_expires_deletes_what_is_under_it_alone(bed: Bed, model: Any) -> None:
     session = bed.use(model)
-    table = hb.schema_of(model).table
+    table = hb.schema.schema_of(model).table
     session.add_all(model(owner="ann", name=name, size=3, note="old") for name in NAMES)
     session.commit()
     before = raw(bed.store, table)

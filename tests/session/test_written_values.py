@@ -23,8 +23,8 @@ QUICK = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_
 RUNS = itertools.count()
 """Rows of different examples have different keys."""
 
-KEYS = (*ROUNDING_CODECS, *ROUNDING_CODECS, hb.Timestamp, hb.Int8)
-COLUMNS = (*ROUNDING_CODECS, *ROUNDING_CODECS, hb.Timestamp, hb.Text, STRUCTURED)
+KEYS = (*ROUNDING_CODECS, *ROUNDING_CODECS, hb.codecs.Timestamp, hb.codecs.Int8)
+COLUMNS = (*ROUNDING_CODECS, *ROUNDING_CODECS, hb.codecs.Timestamp, hb.Text, STRUCTURED)
 
 
 class FineTime(datetime):
@@ -39,14 +39,14 @@ class FineDuration(timedelta):
 
 def values_of(obj: Any) -> dict[str, Any]:
     """All that the constructor takes, and the version."""
-    of = hb.schema_of(type(obj)).version_field
+    of = hb.schema.schema_of(type(obj)).version_field
     return {**hb.asdict(obj), **({} if of is None else {of.name: getattr(obj, of.name)})}
 
 
 def check_read(session: hb.Session, obj: Any) -> None:
     """An object that a write returned is the one that is read."""
     model = type(obj)
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     read = session.get(model, **{name: getattr(obj, name) for name in schema.layout.names})
     found, expected = values_of(obj), values_of(read)
     for name in schema.maps_by_name:
@@ -80,7 +80,7 @@ class Writes:
         return {name: getattr(obj, name) for name in self.schema.layout.names}
 
     def row(self, obj: Any) -> bytes:
-        return hb.schema_of(self.of.model).layout.pack(tuple(self.key(obj).values()))
+        return hb.schema.schema_of(self.of.model).layout.pack(tuple(self.key(obj).values()))
 
     def some(self) -> Any:
         """An object of a row that is there, as a write returned it or as it was given."""
@@ -168,7 +168,7 @@ class Writes:
         event(kind.__name__)
         try:
             kind()
-        except (KeyTooLong, RowKeyError, hb.ComputedFieldError):
+        except (KeyTooLong, RowKeyError, hb.errors.ComputedFieldError):
             self.session.discard()
         except hb.CapabilityError as error:
             if "never empty" not in str(error) and "one cell" not in str(error):
@@ -208,7 +208,7 @@ class Indexed:
     run: hb.Key[int] = hb.key(hb.UInt32)
     at: hb.Key[datetime] = hb.key(SECONDS, desc=True)
     seen: hb.Column[datetime | None] = hb.column("s", SECONDS, default=NOON + timedelta(microseconds=5))
-    lasted: hb.Column[timedelta] = hb.column("l", hb.Duration(round=True), default=timedelta(0))
+    lasted: hb.Column[timedelta] = hb.column("l", hb.codecs.Duration(round=True), default=timedelta(0))
     notes: hb.Map[datetime, datetime] = hb.map_column("n", SECONDS, SECONDS)
     version: hb.Column[int] = hb.version()
 
@@ -222,7 +222,7 @@ class Wide:
 
     run: hb.Key[int] = hb.key(hb.UInt32)
     at: hb.Key[datetime] = hb.key(SECONDS, row_span=timedelta(seconds=4))
-    seen: hb.Column[datetime | None] = hb.column("s", hb.ReverseStamp("s", round=True), default=None)
+    seen: hb.Column[datetime | None] = hb.column("s", hb.codecs.ReverseStamp("s", round=True), default=None)
     size: hb.Column[int] = hb.column("z", hb.Int32)
 
 

@@ -123,7 +123,7 @@ def _counted(store: hb.Store, directory: Path) -> dict[str, Any]:
     """What holds once nobody writes any more."""
     time.sleep(TIMES.longest_call)  # the last call of a dropper that was killed may still land
     patiently(lambda: _whole(store))
-    built = hb.build_index(store, Item, "by_note", times=TIMES, claim_life=3)
+    built = hb.indexes.build_index(store, Item, "by_note", times=TIMES, claim_life=3)
     time.sleep(TIMES.grace + 1)
     found: dict[str, Any] = {"state": built.state, "lost": {}, "shared": []}
     found |= dict.fromkeys(("rows", "acknowledged", "refused", "missing", "orphans", "stale"), 0)
@@ -153,20 +153,20 @@ def _count(store: hb.Store, directory: Path, model: Any, found: dict[str, Any]) 
         notes = Counter(note for _, note in rows.values() if note is not None)
         found["shared"] += [note for note, owners in notes.items() if owners > 1]
     for index in ("by_tag", "by_note"):
-        report = hb.verify_index(store, model, index, times=TIMES)
+        report = hb.indexes.verify_index(store, model, index, times=TIMES)
         found["missing"] += report.missing + report.refused + report.unclaimed
         found["orphans"] += report.stale + report.pending + report.unheld
-        hb.repair_index(store, model, index, times=TIMES)
-        report = hb.verify_index(store, model, index, times=TIMES)
+        hb.indexes.repair_index(store, model, index, times=TIMES)
+        report = hb.indexes.verify_index(store, model, index, times=TIMES)
         found["stale"] += report.stale + report.unheld + report.unverified
 
 
 def _whole(store: hb.Store) -> None:
     """A build that a dropper left half-way is ended first."""
     try:
-        hb.build_index(store, Item, "by_note", times=TIMES, claim_life=3)
-    except hb.IndexUnavailable:
-        hb.drop_index(store, Item, "by_note", times=TIMES)
+        hb.indexes.build_index(store, Item, "by_note", times=TIMES, claim_life=3)
+    except hb.errors.IndexUnavailable:
+        hb.indexes.drop_index(store, Item, "by_note", times=TIMES)
         raise hb.StoreUnavailable("Once more.") from None
 
 

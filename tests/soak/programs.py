@@ -14,7 +14,7 @@ from typing import Any
 import hbmodel as hb
 from tests.soak.journal import Journal, Row
 
-TIMES = hb.IndexTimes(lease=2, longest_call=8, clock_bound=1, grace=25)
+TIMES = hb.indexes.IndexTimes(lease=2, longest_call=8, clock_bound=1, grace=25)
 OPTIONS = {"lease": 2.0, "longest_call": 8.0, "clock_bound": 1.0, "grace": 25.0}
 OWN = 40
 """Rows of each writer."""
@@ -72,7 +72,7 @@ def patiently(action: Callable[[], object]) -> None:
     while True:
         try:
             action()
-        except (hb.StoreError, hb.PartialWrite, hb.ClockError):
+        except (hb.StoreError, hb.PartialWrite, hb.errors.ClockError):
             time.sleep(0.1)
         else:
             return
@@ -131,7 +131,7 @@ def read_tags(url: str, directory: Path, seed: int, model: Any) -> None:
             tag = random.choice([f"t{random.randrange(6)}", f"fixed{fixed}"])
             try:
                 items = session.query(model).where(model.tag == tag).use_index("by_tag").all()
-            except (hb.StoreError, hb.ClockError):
+            except (hb.StoreError, hb.errors.ClockError):
                 time.sleep(0.1)
                 continue
             numbers = [item.number for item in items]
@@ -152,11 +152,11 @@ def read_notes(url: str, directory: Path, seed: int, model: Any) -> None:
             note = random.choice([f"fixed{fixed}", f"fixed{fixed}", *NOTES[model][1:4]])
             try:
                 items = session.query(model).where(model.note == note).use_index("by_note").all()
-            except hb.IndexUnavailable:
+            except hb.errors.IndexUnavailable:
                 found.write(json.dumps({"unavailable": note}) + "\n")
                 time.sleep(0.05)
                 continue
-            except (hb.StoreError, hb.ClockError):
+            except (hb.StoreError, hb.errors.ClockError):
                 time.sleep(0.1)
                 continue
             numbers = [item.number for item in items]
@@ -173,10 +173,10 @@ def repair(url: str, directory: Path, seed: int) -> None:
         while True:
             for model, index in product(MODELS, ("by_tag", "by_note")):
                 try:
-                    report = hb.repair_index(store, model, index, times=TIMES)
-                except (hb.IndexUnavailable, hb.CapabilityError):  # the gateway may not do what versions need
+                    report = hb.indexes.repair_index(store, model, index, times=TIMES)
+                except (hb.errors.IndexUnavailable, hb.CapabilityError):  # the gateway may not do what versions need
                     continue
-                except (hb.StoreError, hb.ClockError):
+                except (hb.StoreError, hb.errors.ClockError):
                     time.sleep(0.2)
                     continue
                 if report.missing and index == "by_tag":
@@ -184,8 +184,8 @@ def repair(url: str, directory: Path, seed: int) -> None:
                         found.write(json.dumps({"missing": list(report.samples)}) + "\n")
             for model in MODELS:
                 try:
-                    hb.purge_rows(store, model, times=TIMES)
-                except (hb.StoreError, hb.ClockError, hb.CapabilityError):
+                    hb.indexes.purge_rows(store, model, times=TIMES)
+                except (hb.StoreError, hb.errors.ClockError, hb.CapabilityError):
                     time.sleep(0.2)
 
 
@@ -194,12 +194,12 @@ def rebuild(url: str, directory: Path, seed: int) -> None:
     with hb.connect(url) as store:
         while True:
             try:
-                hb.build_index(store, Item, "by_note", times=TIMES, batch_size=20, claim_life=3)
+                hb.indexes.build_index(store, Item, "by_note", times=TIMES, batch_size=20, claim_life=3)
                 time.sleep(1)
-                hb.drop_index(store, Item, "by_note", times=TIMES)
-            except hb.IndexUnavailable:
-                patiently(lambda: hb.drop_index(store, Item, "by_note", times=TIMES))
-            except (hb.StoreError, hb.ClockError):
+                hb.indexes.drop_index(store, Item, "by_note", times=TIMES)
+            except hb.errors.IndexUnavailable:
+                patiently(lambda: hb.indexes.drop_index(store, Item, "by_note", times=TIMES))
+            except (hb.StoreError, hb.errors.ClockError):
                 time.sleep(0.2)
 
 

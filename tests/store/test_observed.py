@@ -39,7 +39,7 @@ class Indexed:
     by_place = hb.index("place")
 
 
-def told_of(calls: list[hb.Call], *tables: str) -> list[tuple[str, str, int]]:
+def told_of(calls: list[hb.store.Call], *tables: str) -> list[tuple[str, str, int]]:
     """Operation, table and rows of the calls about some tables."""
     return [(call.operation, call.table, call.rows) for call in calls if call.table in tables]
 
@@ -50,7 +50,7 @@ def watched(number: int, text: str = "secret text") -> Watched:
 
 def test_each_call_of_a_session_is_told(bed: Bed) -> None:
     bed.use(Watched).close()
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     with hb.Session(bed.store, on_call=calls.append) as session:
         session.add_all(watched(number) for number in range(5))
     assert told_of(calls, "watched") == [("put", "watched", 5)]
@@ -78,7 +78,7 @@ def test_a_scan_is_told_by_its_batches(bed: Bed) -> None:
     session = bed.use(Watched)
     session.add_all(watched(number) for number in range(7))
     session.commit()
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     store = ObservedStore(bed.store, calls.append)
     [batches] = store.scan("watched", [Scan(batch_size=3)])
     assert calls == []
@@ -102,7 +102,7 @@ def test_a_scan_is_told_by_its_batches(bed: Bed) -> None:
 
 def test_a_commit_with_indexes_is_told_phase_by_phase(bed: Bed) -> None:
     bed.use(Indexed).close()
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     session = hb.Session(bed.store, on_call=calls.append)
     session.add_all(Indexed(number=number, text=f"t{number}") for number in range(3))
     session.commit()
@@ -113,7 +113,7 @@ def test_a_commit_with_indexes_is_told_phase_by_phase(bed: Bed) -> None:
 
 
 def test_a_put_that_is_abandoned_is_told_with_an_unknown_outcome() -> None:
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     with hb.connect("memory:") as store:
         ObservedStore(Beginning(store), calls.append).begin_put("t", [Put(b"one", {b"d:a": b"123"}, 5)]).abandon()
     [call] = calls
@@ -125,7 +125,7 @@ def test_a_put_that_is_abandoned_is_told_with_an_unknown_outcome() -> None:
 @pytest.mark.hbase
 def test_puts_that_overlap_are_each_told_once(local_hbase: Any) -> None:
     table = f"overlapping_{uuid4().hex[:8]}"
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     with hb.connect(local_hbase.thrift2_url) as direct, Proxy(local_hbase.thrift2_url) as proxy:
         direct.create_table(table, [Family(b"d")])
         with hb.connect(proxy.url, on_call=calls.append) as store:
@@ -134,19 +134,19 @@ def test_puts_that_overlap_are_each_told_once(local_hbase: Any) -> None:
             begun = store.begin_put(table, [Put(b"one", {b"d:a": b"123"}, 5)])
             assert calls == []
             begun.end()
-            with pytest.raises(hb.FamilyNotFound):
+            with pytest.raises(hb.errors.FamilyNotFound):
                 store.begin_put(table, [Put(b"one", {b"e:a": b""}, 5)]).end()
-            with pytest.raises(hb.InvalidRequest):
+            with pytest.raises(hb.errors.InvalidRequest):
                 store.begin_put(table, [Put(b"", {b"d:a": b""}, 5)])
             store.begin_put(table, [Put(b"two", {b"d:a": b""}, 5)]).abandon()
         direct.delete_table(table)
     assert [(call.operation, call.rows, call.bytes, call.retries) for call in calls] == [
         ("put", 1, 9, 1), ("put", 1, 6, 0), ("put", 1, 3, 0), ("put", 1, 6, 0),
     ]  # fmt: skip
-    assert [type(call.error) for call in calls] == [type(None), hb.FamilyNotFound, hb.InvalidRequest, hb.UnknownOutcome]
+    assert [type(call.error) for call in calls] == [type(None), hb.errors.FamilyNotFound, hb.errors.InvalidRequest, hb.UnknownOutcome]
 
 
-def test_a_store_that_cannot_begin_a_put_makes_it_when_it_ends(data: tuple[ObservedStore, list[hb.Call]]) -> None:
+def test_a_store_that_cannot_begin_a_put_makes_it_when_it_ends(data: tuple[ObservedStore, list[hb.store.Call]]) -> None:
     store, calls = data
     store.begin_put("t", [Put(b"none", {b"d:a": b"1"}, 5)]).abandon()
     begun = store.begin_put("t", [Put(b"one", {b"d:a": b"1"}, 5)])
@@ -157,15 +157,15 @@ def test_a_store_that_cannot_begin_a_put_makes_it_when_it_ends(data: tuple[Obser
 
 
 @pytest.fixture
-def data() -> Iterator[tuple[ObservedStore, list[hb.Call]]]:
-    calls: list[hb.Call] = []
+def data() -> Iterator[tuple[ObservedStore, list[hb.store.Call]]]:
+    calls: list[hb.store.Call] = []
     with hb.connect("memory:", on_call=calls.append) as store:
         store.create_table("t", [Family(b"d")])
         assert isinstance(store, ObservedStore)
         yield store, calls
 
 
-def test_bytes_are_those_of_keys_and_values_on_their_way(data: tuple[ObservedStore, list[hb.Call]]) -> None:
+def test_bytes_are_those_of_keys_and_values_on_their_way(data: tuple[ObservedStore, list[hb.store.Call]]) -> None:
     store, calls = data
     put = Put(b"row", {b"d:a": b"12345", b"d:b": b""}, 1)
     steps: list[tuple[str, int, int, Callable[[], object]]] = [
@@ -199,7 +199,7 @@ def test_bytes_are_those_of_keys_and_values_on_their_way(data: tuple[ObservedSto
         calls.clear()
 
 
-def test_what_is_beside_rows_is_handed_on_untold(data: tuple[ObservedStore, list[hb.Call]]) -> None:
+def test_what_is_beside_rows_is_handed_on_untold(data: tuple[ObservedStore, list[hb.store.Call]]) -> None:
     store, calls = data
     assert store.tables() == ["t"]
     assert [family.name for family in store.families("t")] == [b"d"]
@@ -210,11 +210,11 @@ def test_what_is_beside_rows_is_handed_on_untold(data: tuple[ObservedStore, list
     assert not hasattr(store, "no_such_thing")
     assert calls == []
     store.close()
-    with pytest.raises(hb.StoreClosed):
+    with pytest.raises(hb.errors.StoreClosed):
         store.tables()
 
 
-def test_errors_are_told_and_raised(data: tuple[ObservedStore, list[hb.Call]]) -> None:
+def test_errors_are_told_and_raised(data: tuple[ObservedStore, list[hb.store.Call]]) -> None:
     store, calls = data
     steps: list[Callable[[], object]] = [
         lambda: store.get("none", [b"k"]),
@@ -223,16 +223,16 @@ def test_errors_are_told_and_raised(data: tuple[ObservedStore, list[hb.Call]]) -
         lambda: store.increment("none", b"k", b"d:a", 1),
     ]
     for step in steps:
-        with pytest.raises(hb.TableNotFound) as caught:
+        with pytest.raises(hb.errors.TableNotFound) as caught:
             step()
         [call] = calls
         assert call.error is caught.value
         calls.clear()
 
 
-@pytest.mark.parametrize("error", [RuntimeError("mine"), hb.StoreClosed("mine")])
+@pytest.mark.parametrize("error", [RuntimeError("mine"), hb.errors.StoreClosed("mine")])
 def test_an_exception_of_the_function_is_logged_and_goes_no_further(caplog: pytest.LogCaptureFixture, error: Exception) -> None:
-    def fail(call: hb.Call) -> None:
+    def fail(call: hb.store.Call) -> None:
         raise error
 
     with hb.connect("memory:") as store:
@@ -263,7 +263,7 @@ def test_a_call_lasts_until_the_answer() -> None:
             time.sleep(0.05)
             return super().get(*arguments)
 
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     with hb.connect("memory:") as store:
         store.create_table("t", [Family(b"d")])
         ObservedStore(Slow(store), calls.append).get("t", [b"k"])
@@ -309,8 +309,8 @@ def retried(request: pytest.FixtureRequest, local_hbase: Any) -> Iterator[Retrie
 
 
 def test_retries_are_counted_where_they_happen(retried: Retried) -> None:
-    calls: list[hb.Call] = []
-    outer: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
+    outer: list[hb.store.Call] = []
     store = ObservedStore(ObservedStore(retried.store, calls.append), outer.append)
     retried.proxy.on_call(retried.get, "pass", "cut", "lose", "pass")
     for _ in range(3):
@@ -328,7 +328,7 @@ def test_retries_are_counted_where_they_happen(retried: Retried) -> None:
 
 
 def test_a_call_given_up_tells_its_retries(retried: Retried) -> None:
-    calls: list[hb.Call] = []
+    calls: list[hb.store.Call] = []
     with hb.connect(retried.proxy.url + "?attempts=3", on_call=calls.append) as store:
         retried.proxy.on_call(retried.get, *["lose"] * 3)
         with pytest.raises(hb.StoreUnavailable) as caught:

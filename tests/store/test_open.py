@@ -55,7 +55,7 @@ def test_nothing_is_opened_before_the_arguments_are_good(tmp_path: Path) -> None
 def test_leaving_the_block_closes_the_store() -> None:
     with hb.connect("memory:") as store:
         pass
-    with pytest.raises(hb.StoreClosed):
+    with pytest.raises(hb.errors.StoreClosed):
         store.tables()
     store.close()
 
@@ -73,7 +73,7 @@ def test_leaving_the_block_closes_the_store() -> None:
     ],
 )
 def test_other_schemes_are_not_understood(url: str, scheme: str | None) -> None:
-    with pytest.raises(hb.StoreURLError, match="begins with 'embedded:', 'memory:'") as caught:
+    with pytest.raises(hb.errors.StoreURLError, match="begins with 'embedded:', 'memory:'") as caught:
         hb.connect(url)
     assert caught.value.scheme == scheme
     assert "for a local file, put 'embedded:' before its path" in caught.value.message
@@ -92,14 +92,14 @@ def test_other_schemes_are_not_understood(url: str, scheme: str | None) -> None:
     ],
 )
 def test_urls_that_say_too_much_or_too_little(url: Any, message: str) -> None:
-    with pytest.raises(hb.StoreURLError, match=message):
+    with pytest.raises(hb.errors.StoreURLError, match=message):
         hb.connect(url)
 
 
 @pytest.mark.parametrize("scheme", ["hbase", "hbase+thrift2"])
 @pytest.mark.parametrize("rest", [":host:9090", "://host:port", "://host:9090/path", "://host?colour=red", "://host#here"])
 def test_gateway_urls_that_cannot_be_read(scheme: str, rest: str) -> None:
-    with pytest.raises(hb.StoreURLError):
+    with pytest.raises(hb.errors.StoreURLError):
         hb.connect(scheme + rest)
 
 

@@ -64,7 +64,7 @@ def test_with_deleted_cells_kept_deleted_objects_are_there_as_of_before(keeping:
 
     @hb.model(table=table, family="d")
     class Kept:
-        number: hb.Key[int] = hb.key(hb.UInt8)
+        number: hb.Key[int] = hb.key(hb.codecs.UInt8)
         text: hb.Column[str] = hb.column("a", versions=10)
 
     hb.create_tables(store, Kept)
@@ -83,7 +83,7 @@ def test_with_deleted_cells_kept_deleted_objects_are_there_as_of_before(keeping:
 
 @hb.model(table="versions_few", family="d")
 class Few:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     name: hb.Column[str] = hb.column("n")
     text: hb.Column[str] = hb.column("a", versions=2)
     note: hb.Column[str] = hb.column("o", default="none")

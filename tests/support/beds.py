@@ -65,7 +65,7 @@ class Bed:
         if self.real:
             hb.create_tables(self.store, *models)
             for model in models:
-                schema = hb.schema_of(model)
+                schema = hb.schema.schema_of(model)
                 for table in (schema.table, *(index.table for index in schema.indexes.values())):
                     self.wipe(table)
         else:
@@ -110,7 +110,7 @@ def fresh(*models: type[Any], gated: bool = True, apart: bool = True) -> Recordi
 
 def set_state(store: hb.Store, model: type[Any], index: str, state: str, table: str | None = None) -> None:
     """Writes the state of an index into the registry, as whoever builds it would."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     declared = schema.indexes[index]
     value = canonical_json({"state": state, "table": table or declared.table, "spec": declared.spec})
     store.put("hbmodel", [Put(registry_row(schema), {INDEX_PREFIX + index.encode(): value})])

@@ -38,7 +38,7 @@ class Kind:
 
     @property
     def schema(self) -> Any:
-        return hb.schema_of(self.model)
+        return hb.schema.schema_of(self.model)
 
     @property
     def grouped(self) -> bool:
@@ -68,7 +68,7 @@ def kind(
     types |= {"k": hb.Key[str], "m": hb.Column[of] if required else hb.Column[of | None]}  # type: ignore[valid-type]
     if numbers:
         leading = "r" if wide else "p"
-        last = hb.key(hb.UInt8, desc=numbers == "up", **({"in_qualifier": True} if wide else {}))
+        last = hb.key(hb.codecs.UInt8, desc=numbers == "up", **({"in_qualifier": True} if wide else {}))
         fields, types = {leading: hb.key(), "k": last, "m": column}, {leading: hb.Key[str], "k": hb.Key[int], "m": types["m"]}
     more: dict[str, Any] = {"null": null} if null else {}
     fields["o"], types["o"] = hb.column("o", default=None, **more, **({} if family == "d" else {"family": family})), hb.Column[str | None]

@@ -49,7 +49,7 @@ class Program:
     def call(self, deed: Deed, of: Kind, key: str, n: int) -> None:
         """Makes the call and commits it."""
         made = deed.make(of, self.session, key, n)
-        if isinstance(made, hb.RowGroup):
+        if isinstance(made, hb.types.RowGroup):
             self.pending = made
         self.pending.commit()
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import hbmodel as hb
 from hbmodel.tools.cli import main
 
-TIMES = hb.IndexTimes(lease=0.005, longest_call=0.005, clock_bound=0.005, grace=1)
+TIMES = hb.indexes.IndexTimes(lease=0.005, longest_call=0.005, clock_bound=0.005, grace=1)
 
 
 @hb.model(table="damaged", family="d")
@@ -40,21 +40,21 @@ class NewItem:
 def fill(store: hb.Store) -> None:
     """Tables with rows, indexes of which one is half built, and a migration that has begun."""
     hb.create_tables(store, Item, OldItem)
-    hb.drop_index(store, Item, "by_other", times=TIMES)
+    hb.indexes.drop_index(store, Item, "by_other", times=TIMES)
     session = hb.Session(store, lease=TIMES.lease)
     session.add_all(Item(number=n, text=f"v{n % 5}" + "z" * 20, notes={"a": "b"}) for n in range(100))
     session.add_all(OldItem(number=n, text="") for n in range(10))
     session.commit()
-    hb.migrate(store, NewItem, times=TIMES).start()
+    hb.migration.migrate(store, NewItem, times=TIMES).start()
     with suppress(_Killed):
-        hb.build_index(store, Item, "by_other", times=TIMES, progress=_killed)
+        hb.indexes.build_index(store, Item, "by_other", times=TIMES, progress=_killed)
 
 
 class _Killed(BaseException):
     """The program is gone."""
 
 
-def _killed(progress: hb.IndexProgress) -> None:
+def _killed(progress: hb.indexes.IndexProgress) -> None:
     if progress.phase == "building":
         raise _Killed
 
@@ -70,7 +70,7 @@ def update(store: hb.Store) -> None:
 
 
 def migration(store: hb.Store) -> None:
-    moving = hb.migrate(store, NewItem, times=TIMES)
+    moving = hb.migration.migrate(store, NewItem, times=TIMES)
     moving.status()
     hb.Session(store).query(NewItem).allow_full_scan().all()
     moving.roll_back()
@@ -86,11 +86,11 @@ CALLS: Mapping[str, Callable[[hb.Store], object]] = {
     "by index": lambda store: hb.Session(store).query(Item).where(Item.text == "v1").all(),
     "add": add,
     "update": update,
-    "status": lambda store: hb.index_status(store, Item, times=TIMES),
-    "build": lambda store: hb.build_index(store, Item, "by_other", times=TIMES),
-    "verify": lambda store: hb.verify_index(store, Item, "by_text", times=TIMES),
-    "repair": lambda store: hb.repair_index(store, Item, "by_text", times=TIMES),
-    "drop index": lambda store: hb.drop_index(store, Item, "by_other", times=TIMES),
+    "status": lambda store: hb.indexes.index_status(store, Item, times=TIMES),
+    "build": lambda store: hb.indexes.build_index(store, Item, "by_other", times=TIMES),
+    "verify": lambda store: hb.indexes.verify_index(store, Item, "by_text", times=TIMES),
+    "repair": lambda store: hb.indexes.repair_index(store, Item, "by_text", times=TIMES),
+    "drop index": lambda store: hb.indexes.drop_index(store, Item, "by_other", times=TIMES),
     "migration": migration,
     "drop": lambda store: hb.drop_tables(store, Item),
 }

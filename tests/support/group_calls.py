@@ -17,14 +17,14 @@ def _grouped(of: Kind) -> bool:
     return of.grouped
 
 
-Change = Callable[[Kind, hb.RowGroup, str, int, Any, Any], None]
+Change = Callable[[Kind, hb.types.RowGroup, str, int, Any, Any], None]
 """Changes two objects through a group, given the key, the number of the run, and the objects or None."""
 
 
-def _within(change: Change) -> Callable[[Kind, hb.Session, str, int], hb.RowGroup]:
+def _within(change: Change) -> Callable[[Kind, hb.Session, str, int], hb.types.RowGroup]:
     """A group that reads both objects, and leaves the commit to the program."""
 
-    def make(of: Kind, session: hb.Session, key: str, n: int) -> hb.RowGroup:
+    def make(of: Kind, session: hb.Session, key: str, n: int) -> hb.types.RowGroup:
         group = session.group(of.model, r="r" + key)
         change(of, group, key, n, group.get(of.model, k="k"), group.get(of.model, k="z"))
         return group
@@ -36,7 +36,7 @@ def _again(change: Change) -> Callable[[Kind, hb.Session, str, int], None]:
     """A group that is repeated upon a conflict."""
 
     def make(of: Kind, session: hb.Session, key: str, n: int) -> None:
-        def once(group: hb.RowGroup) -> None:
+        def once(group: hb.types.RowGroup) -> None:
             change(of, group, key, n, group.get(of.model, k="k"), group.query(of.model).where(of.model.k == "z").first())
 
         session.group(of.model, r="r" + key).retry(once)
@@ -44,7 +44,7 @@ def _again(change: Change) -> Callable[[Kind, hb.Session, str, int], None]:
     return make
 
 
-def _move(of: Kind, group: hb.RowGroup, key: str, n: int, one: Any, other: Any) -> None:
+def _move(of: Kind, group: hb.types.RowGroup, key: str, n: int, one: Any, other: Any) -> None:
     if one is not None and other is not None:
         group.update(one, m=one.m - AMOUNT)
         group.update(other, m=other.m + AMOUNT)
@@ -56,7 +56,7 @@ def _moved(of: Kind, state: State, n: int) -> Then:
     return {"k": state["k"]._replace(m=state["k"].m - AMOUNT), "z": state["z"]._replace(m=state["z"].m + AMOUNT)}
 
 
-def _turn(of: Kind, group: hb.RowGroup, key: str, n: int, one: Any, other: Any) -> None:
+def _turn(of: Kind, group: hb.types.RowGroup, key: str, n: int, one: Any, other: Any) -> None:
     """Changes both, whether they are there or not."""
     if one is None:
         group.add(object_of(of, key, n, "g"))
@@ -76,7 +76,7 @@ def _turned(of: Kind, state: State, n: int) -> Then:
     return {"k": one, "z": Row(n + AMOUNT, "g").merged({"y": n} if of.mapped else {})}
 
 
-def _join(of: Kind, group: hb.RowGroup, key: str, n: int, one: Any, other: Any) -> None:
+def _join(of: Kind, group: hb.types.RowGroup, key: str, n: int, one: Any, other: Any) -> None:
     """Takes the first one into the other."""
     if one is not None and other is not None:
         group.delete(one)

@@ -20,7 +20,7 @@ def day(number: int) -> datetime:
 class Order:
     """Salted by part of the key, newest first, with one salted and one covering index."""
 
-    customer: hb.Key[int] = hb.key(hb.UInt16)
+    customer: hb.Key[int] = hb.key(hb.codecs.UInt16)
     at: hb.Key[datetime] = hb.key(desc=True)
     number: hb.Key[int] = hb.key(hb.UInt32)
     state: hb.Column[str] = hb.column("s")
@@ -102,12 +102,12 @@ class Person:
     by_place = hb.index("city", "street")
 
 
-@hb.model(table="legacy", family="f", external=True, salt=hb.TextSalt(("a-", "b-", "c-")))
+@hb.model(table="legacy", family="f", external=True, salt=hb.salts.TextSalt(("a-", "b-", "c-")))
 class Legacy:
     """A table that other programs write: salted by text, absent columns instead of empty cells."""
 
     code: hb.Key[str] = hb.key(hb.Text(4))
-    when: hb.Key[int] = hb.key(hb.JavaLong)
+    when: hb.Key[int] = hb.key(hb.codecs.JavaLong)
     title: hb.Column[str] = hb.column("title")
     tag: hb.Column[str | None] = hb.column("tag", default=None, null="delete")
 
@@ -134,7 +134,9 @@ class Token:
     extra: hb.Column[str | None] = hb.column("e", default=None)
 
 
-def declare_thing(table: str, salt: hb.Salt | None, index_salt: hb.Salt | None, *, immutable: bool = False, nullable: bool = True) -> Any:
+def declare_thing(
+    table: str, salt: hb.salts.Salt | None, index_salt: hb.salts.Salt | None, *, immutable: bool = False, nullable: bool = True
+) -> Any:
     """A model for random operations: text that needs escaping, None and descending fields in keys and indexes.
 
     Args:
@@ -149,10 +151,10 @@ def declare_thing(table: str, salt: hb.Salt | None, index_salt: hb.Salt | None, 
     @hb.model(table=table, family="d", salt=salt, immutable=immutable)
     class Thing:
         owner: hb.Key[str] = hb.key()
-        rank: hb.Key[rank_type] = hb.key(hb.Int8, desc=True)  # type: ignore[valid-type]
+        rank: hb.Key[rank_type] = hb.key(hb.codecs.Int8, desc=True)  # type: ignore[valid-type]
         serial: hb.Key[bytes] = hb.key()
         tag: hb.Column[str | None] = hb.column("t", default=None)
-        size: hb.Column[int | None] = hb.column("s", hb.Int8, default=None)
+        size: hb.Column[int | None] = hb.column("s", hb.codecs.Int8, default=None)
         title: hb.Column[str] = hb.column("n")
         blob: hb.Column[bytes | None] = hb.column("b", default=None)
 

@@ -10,8 +10,8 @@ import sys
 
 import hbmodel as hb
 
-WORDS = hb.dictionary("killed_words", hb.UInt32)
-NUMBERS = hb.IdSequence("killed_numbers", block=7)
+WORDS = hb.ids.dictionary("killed_words", hb.UInt32)
+NUMBERS = hb.ids.IdSequence("killed_numbers", block=7)
 COUNT = 400
 
 
@@ -21,7 +21,7 @@ def main() -> None:
     with hb.connect(url) as store:
         numbers = NUMBERS.on(store)
         while True:
-            names = hb.Names(store)  # which has no id in memory
+            names = hb.ids.Names(store)  # which has no id in memory
             for _ in range(20):
                 name = f"word{draw.randrange(COUNT)}"
                 print(name, names.claim(WORDS, name), flush=True)

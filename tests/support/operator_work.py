@@ -87,25 +87,25 @@ class Work:
 
 def _build(store: hb.Store, of: Kind) -> None:
     for _ in range(3):  # one that meets a unique value under both keys of a moving object is to be called again
-        if hb.build_index(store, of.model, "by_m").readable:
+        if hb.indexes.build_index(store, of.model, "by_m").readable:
             return
     raise AssertionError("the index cannot be read")
 
 
 def _drop(store: hb.Store, of: Kind) -> None:
-    hb.drop_index(store, of.model, "by_m")
+    hb.indexes.drop_index(store, of.model, "by_m")
 
 
 def _repair(store: hb.Store, of: Kind) -> None:
-    hb.repair_index(store, of.model, "by_m")
+    hb.indexes.repair_index(store, of.model, "by_m")
 
 
 def _purge(store: hb.Store, of: Kind) -> None:
-    hb.purge_rows(store, of.model)
+    hb.indexes.purge_rows(store, of.model)
 
 
 def _move(store: hb.Store, of: Kind) -> None:
-    moving = hb.migrate(store, of.model)
+    moving = hb.migration.migrate(store, of.model)
     moving.start()
     report = moving.verify()
     assert report.sound, report
@@ -113,7 +113,7 @@ def _move(store: hb.Store, of: Kind) -> None:
 
 
 def _move_back(store: hb.Store, of: Kind) -> None:
-    moving = hb.migrate(store, of.model)
+    moving = hb.migration.migrate(store, of.model)
     moving.start()
     moving.roll_back()
 
@@ -222,7 +222,7 @@ class Place:
             judge = Stage(self.work.after, self.store, hb.SessionFactory(self.store))
             result = judge._judged(begin, state, deeds, key, base, (errors[0], errors[1]))
             if result.wrong is None and self.work.after.indexed:
-                report = hb.verify_index(self.store, self.work.after.model, "by_m")
+                report = hb.indexes.verify_index(self.store, self.work.after.model, "by_m")
                 if report.missing:
                     return evolve(result, wrong=str(report))
         return result

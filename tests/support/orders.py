@@ -31,7 +31,7 @@ def numbers(items: Sequence[Any]) -> list[int]:
 
 def entry_of(obj: Order, index: str) -> bytes:
     """Row key of the entry of an order in an index."""
-    (entry,) = put_object(hb.schema_of(Order), obj).entries[index]
+    (entry,) = put_object(hb.schema.schema_of(Order), obj).entries[index]
     return entry
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import hbmodel as hb
 
 
-def read_part(url: str, part: hb.QueryPartition[Any]) -> tuple[int, list[Any], int]:
+def read_part(url: str, part: hb.types.QueryPartition[Any]) -> tuple[int, list[Any], int]:
     """The process, the items of a part, and how many it counts."""
     with hb.connect(url) as store:
         query = hb.Session(store).read_partition(part)

@@ -11,7 +11,7 @@ from tests.support.lease_clock import LeaseClock
 OPTIONS: dict[str, Any] = {"lease": 60, "longest_call": 0.001, "clock_bound": 0.5, "grace": 30}
 """The times of a session. Its lease ends in a pause, and at no other time: the clock that measures it stands still otherwise."""
 
-TIMES = hb.IndexTimes(**{**OPTIONS, "lease": 0.001})
+TIMES = hb.indexes.IndexTimes(**{**OPTIONS, "lease": 0.001})
 """The times of a build or a drop: as its lease is over by then, the session has as good as waited for it."""
 
 
@@ -29,7 +29,7 @@ class Pause:
     def __init__(self, at: int, then: Callable[[], object]) -> None:
         self.at, self.then, self.calls = at, then, 0
 
-    def __call__(self, call: hb.Call) -> None:
+    def __call__(self, call: hb.store.Call) -> None:
         """Counts a call."""
         self.calls += 1
         if self.calls == self.at:

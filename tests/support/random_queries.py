@@ -30,7 +30,7 @@ Values = Mapping[str, Any]
 Oracle = Callable[[Values], bool]
 
 STRUCTURED = hb.Json(list[int])
-COLUMN_CODECS = (*KEY_CODECS, STRUCTURED, hb.Text, hb.Bytes, hb.Text, hb.Int8)
+COLUMN_CODECS = (*KEY_CODECS, STRUCTURED, hb.Text, hb.Bytes, hb.Text, hb.codecs.Int8)
 
 ORDERED_CODECS = tuple(codec for codec in KEY_CODECS if codec.order and codec.raw_order)
 """Codecs whose order bytes keep wherever they stand."""
@@ -70,7 +70,7 @@ class RandomModel:
     @property
     def schema(self) -> TableSchema:
         """Of the model."""
-        return hb.schema_of(self.model)
+        return hb.schema.schema_of(self.model)
 
     def expression(self, name: str) -> Any:
         """The field as it stands on the class."""
@@ -98,13 +98,13 @@ def _one_of(codecs: Sequence[hb.Codec[Any]]) -> st.SearchStrategy[hb.Codec[Any]]
 
 
 @cache
-def _salts(names: tuple[str, ...], random: bool) -> st.SearchStrategy[hb.Salt | None]:
+def _salts(names: tuple[str, ...], random: bool) -> st.SearchStrategy[hb.salts.Salt | None]:
     by = st.sampled_from([(), (names[0],), names, (names[-1],)])
     kinds: list[st.SearchStrategy[Any]] = [
         st.none(),
         st.builds(hb.HashSalt, st.sampled_from([2, 3, 256]), by=by),
-        st.builds(hb.TextSalt, st.just(("b-", "a-", "\xff\xff".encode("latin-1"))), by=by),
-        st.builds(hb.DigestSalt, st.just(1), by=by),
+        st.builds(hb.salts.TextSalt, st.just(("b-", "a-", "\xff\xff".encode("latin-1"))), by=by),
+        st.builds(hb.salts.DigestSalt, st.just(1), by=by),
     ]
     return st.one_of(*kinds, st.builds(hb.RandomSalt, st.just(3))) if random else st.one_of(*kinds)
 
@@ -179,7 +179,7 @@ def models(
     for name in draw(st.lists(st.sampled_from(sorted(COMPUTED)), unique=True)):
         function, hint = COMPUTED[name]
         of = draw(st.lists(st.sampled_from([name for name in values if name != "n"]), min_size=1, max_size=2, unique=True))
-        codec = hb.Json(hint) if name == "q" else hb.Int8
+        codec = hb.Json(hint) if name == "q" else hb.codecs.Int8
         body[name] = hb.computed(function, of=of, codec=codec if draw(BOOLEANS) and name != "q" else None, nullable=name == "p")
         computed[name] = COMPUTED_POOLS[name]
         (several if name == "q" else indexable).append(name)
@@ -359,7 +359,7 @@ def elements(draw: st.DrawFn, of: RandomModel, name: str) -> tuple[Predicate, Or
 @cache
 def beyond(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
     """Bounds that a codec need not be able to store: below and above its values, and between them."""
-    if isinstance(codec, hb.Reversed | hb.DigestPrefixed):
+    if isinstance(codec, hb.codecs.Reversed | hb.codecs.DigestPrefixed):
         return beyond(codec.codec)
     if type(codec).floor is hb.Codec.floor or codec.python_type is float:
         return codec_values(codec)

@@ -62,7 +62,7 @@ class Scenario:
 
 def key_of(obj: Any) -> tuple[Any, ...]:
     """The key of an object."""
-    return tuple(getattr(obj, name) for name in hb.schema_of(type(obj)).layout.names)
+    return tuple(getattr(obj, name) for name in hb.schema.schema_of(type(obj)).layout.names)
 
 
 def objects(store: hb.Store, model: type[Any]) -> dict[Any, Any]:
@@ -81,7 +81,7 @@ def check_queries(store: hb.Store, model: type[Any], extra: Iterable[Any] = ()) 
     session = hb.Session(store)
     rows = list(objects(store, model).values())
     assert session.get_many(model, [key_of(obj) for obj in rows]) == rows
-    for index in hb.schema_of(model).indexes.values():
+    for index in hb.schema.schema_of(model).indexes.values():
         in_order = sorted(rows, key=lambda obj: _place(index, obj))
         through = session.query(model).use_index(index.name).allow_full_scan()
         assert through.all() == in_order
@@ -105,7 +105,7 @@ def _place(index: Index, obj: Any) -> Any:
 
 def check_exact(store: hb.Store, model: type[Any]) -> None:
     """Index tables must hold just what a rebuild from the primary table would put there, beside marks of covering indexes."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     live = _live_rows(store, schema)
     for index in schema.indexes.values():
         expected = {

@@ -8,19 +8,19 @@ from multiprocessing.synchronize import Barrier
 import hbmodel as hb
 from tests.support.faulty import RecordingStore
 
-TIMES = hb.IndexTimes(lease=1, longest_call=1, clock_bound=1, grace=10)
+TIMES = hb.indexes.IndexTimes(lease=1, longest_call=1, clock_bound=1, grace=10)
 
 
 @hb.model(table="spawned", family="d")
 class Plain:
     number: hb.Key[int] = hb.key(hb.UInt32)
-    group: hb.Column[int] = hb.column("g", hb.UInt8)
+    group: hb.Column[int] = hb.column("g", hb.codecs.UInt8)
 
 
 @hb.model(table="spawned", family="d")
 class Grouped:
     number: hb.Key[int] = hb.key(hb.UInt32)
-    group: hb.Column[int] = hb.column("g", hb.UInt8)
+    group: hb.Column[int] = hb.column("g", hb.codecs.UInt8)
 
     by_group = hb.index("group")
 
@@ -33,6 +33,6 @@ def begin_together(barrier: Barrier) -> None:
 def build(url: str) -> tuple[int, bool, int, int]:
     """Builds together with other processes; returns this one's id, whether the index is readable, all rows, and the entries it put."""
     with RecordingStore(hb.connect(url)) as store:
-        built = hb.build_index(store, Grouped, "by_group", times=TIMES, batch_size=10, rows_per_second=100)
+        built = hb.indexes.build_index(store, Grouped, "by_group", times=TIMES, batch_size=10, rows_per_second=100)
         entries = sum(len(call.items) for call in store.calls if str(call) == "put spawned.by_group")
     return os.getpid(), built.readable, built.rows, entries

@@ -15,8 +15,8 @@ from tests.support.strategies import declared_order
 PLAIN = declare_thing("plain", None, None)
 HASHED = declare_thing("hashed", hb.HashSalt(4), hb.HashSalt(3))
 PARTLY = declare_thing("partly", hb.HashSalt(5, by=("owner",)), hb.HashSalt(2, by=("size",)))
-TEXTUAL = declare_thing("textual", hb.TextSalt(("a-", "b-", "c-")), hb.TextSalt(("\0", "\1"), by=("size",)))
-DIGESTED = declare_thing("digested", hb.DigestSalt(1, by=("owner", "serial")), hb.DigestSalt(1))
+TEXTUAL = declare_thing("textual", hb.salts.TextSalt(("a-", "b-", "c-")), hb.salts.TextSalt(("\0", "\1"), by=("size",)))
+DIGESTED = declare_thing("digested", hb.salts.DigestSalt(1, by=("owner", "serial")), hb.salts.DigestSalt(1))
 DRAWN = declare_thing("drawn", hb.RandomSalt(3), hb.HashSalt(2), immutable=True)
 MUTABLE = (PLAIN, HASHED, PARTLY, TEXTUAL, DIGESTED)
 
@@ -65,7 +65,7 @@ class Condition:
     """A predicate for any `Thing` model, and what it means."""
 
     text: str
-    predicate: Callable[[Any], hb.Predicate]
+    predicate: Callable[[Any], hb.types.Predicate]
     holds: Test
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ def _comparison(name: str, operator: str, value: Any) -> Condition:
 
 
 def _either(parts: Sequence[Condition]) -> Condition:
-    def predicate(model: Any) -> hb.Predicate:
+    def predicate(model: Any) -> hb.types.Predicate:
         made = parts[0].predicate(model)
         for part in parts[1:]:
             made |= part.predicate(model)

@@ -28,7 +28,7 @@ SEVERAL = ("update both", "set both", "update m and x")
 """Updates of several cells: one call for each of them on a limited store, so that others may come in between."""
 
 
-UNSURE = (hb.ConflictError, hb.UnknownOutcome, hb.UniqueViolation, hb.RowMoved, hb.ClockError)
+UNSURE = (hb.ConflictError, hb.UnknownOutcome, hb.UniqueViolation, hb.errors.RowMoved, hb.errors.ClockError)
 """Errors after which a call may have been carried out or not."""
 
 

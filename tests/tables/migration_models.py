@@ -7,14 +7,14 @@ import time
 
 import hbmodel as hb
 
-TIMES = hb.IndexTimes(lease=0.3, longest_call=0.2, grace=20, clock_bound=2)
+TIMES = hb.indexes.IndexTimes(lease=0.3, longest_call=0.2, grace=20, clock_bound=2)
 
 
 @hb.model(table="visits_by_user", family="d", immutable=True)
 class Visit:
     """As it was: by user."""
 
-    user: hb.Key[int] = hb.key(hb.UInt16)
+    user: hb.Key[int] = hb.key(hb.codecs.UInt16)
     number: hb.Key[int] = hb.key(hb.UInt32)
     page: hb.Column[str] = hb.column("p")
     note: hb.Column[str | None] = hb.column("n", default=None)
@@ -27,7 +27,7 @@ class Moved:
     """As it will be: by number, the newest first, over three buckets."""
 
     number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
-    user: hb.Key[int] = hb.key(hb.UInt16)
+    user: hb.Key[int] = hb.key(hb.codecs.UInt16)
     page: hb.Column[str] = hb.column("p")
     note: hb.Column[str | None] = hb.column("n", default=None)
 
@@ -48,7 +48,7 @@ def main(url: str, work: str = "move", first: str = "0") -> None:
     """Moves all objects slowly, or adds objects one by one and prints the number of each that is acknowledged."""
     with hb.connect(url) as store:
         if work == "move":
-            hb.migrate(store, Moved, times=TIMES, rows_per_second=200, batch_size=20, claim_life=0.5).start()
+            hb.migration.migrate(store, Moved, times=TIMES, rows_per_second=200, batch_size=20, claim_life=0.5).start()
             return
         session, number = session_of(store), int(first)
         while True:

@@ -13,7 +13,7 @@ from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.store import Delete, Put
 from tests.support.beds import Bed, cells_of, rows_of
 
-TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
 """Small enough for tests."""
 
 
@@ -53,8 +53,8 @@ def test_programs_that_share_a_table_agree_whether_entries_are_verified(atomic_b
                 change(store, other)
     # Dropped and built again, the index is as its new model declares.
     changed = declared(False)
-    hb.drop_index(store, changed, "by_topic", times=TIMES)
-    assert hb.build_index(store, changed, "by_topic", times=TIMES).readable
+    hb.indexes.drop_index(store, changed, "by_topic", times=TIMES)
+    assert hb.indexes.build_index(store, changed, "by_topic", times=TIMES).readable
     with open_session(store) as session:
         session.update(changed(name="ann", topic="a", note=""), topic="b")
     assert [one.name for one in open_session(store).query(changed).where(changed.topic == "b")] == ["ann"]
@@ -69,7 +69,7 @@ def open_session(store: hb.Store) -> hb.Session:
 
 def entry_of(model: Any, **values: Any) -> bytes:
     """The key of an entry."""
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     (entry,) = KeyMapper(schema).entries(schema.indexes["by_topic"], values, hb.row_key(model, name=values["name"]))
     return entry
 
@@ -88,7 +88,7 @@ def test_a_build_puts_verified_entries(atomic_bed: Bed, versioned: bool) -> None
     session.add_all(before(name=f"{n:02}", topic="ab"[n % 2], note=f"n{n}") for n in range(20))
     session.commit()
     hb.create_tables(atomic_bed.store, after)
-    assert hb.build_index(atomic_bed.store, after, "by_topic", times=TIMES).readable
+    assert hb.indexes.build_index(atomic_bed.store, after, "by_topic", times=TIMES).readable
     assert statuses(atomic_bed.store, f"{table}.by_topic") == [b"\x01"] * 20
     session = open_session(atomic_bed.store)
     query = session.query(after).where(after.topic == "a")
@@ -102,7 +102,7 @@ def test_a_build_puts_verified_entries(atomic_bed: Bed, versioned: bool) -> None
         session.update(found[1], topic="b")
     session.commit()
     assert len(query.all()) == 8 + (not versioned)
-    assert hb.verify_index(atomic_bed.store, after, "by_topic", times=TIMES).sound
+    assert hb.indexes.verify_index(atomic_bed.store, after, "by_topic", times=TIMES).sound
 
 
 def scans_and_gets(bed: Bed) -> list[str]:
@@ -126,11 +126,11 @@ def test_repair_verifies_what_writers_left_and_deletes_marks(atomic_bed: Bed, ve
     for entry in (entry_of(model, name=name, topic="t") for name in "ab"):
         store.put(index, [Put(entry, {b"d:_s": b"\x00" + b"loser..."}, entries[entry] + 1)])
     time.sleep(0.9)
-    found = hb.verify_index(store, model, "by_topic", times=TIMES)
+    found = hb.indexes.verify_index(store, model, "by_topic", times=TIMES)
     assert (found.unverified, found.bare, found.entries, found.stale, found.missing, found.drift) == (2, 1, 3, 0, 0, 0.0)
     assert "unverified 2, bare marks 1" in str(found)
     assert statuses(store, index).count(b"\x01") == 1
-    mended = hb.repair_index(store, model, "by_topic", times=TIMES)
+    mended = hb.indexes.repair_index(store, model, "by_topic", times=TIMES)
     assert (mended.verified, mended.deleted, mended.put) == (2, 1, 0)
     assert statuses(store, index) == [b"\x01"] * 3
     assert len(cells_of(store, index)) == 3
@@ -138,7 +138,7 @@ def test_repair_verifies_what_writers_left_and_deletes_marks(atomic_bed: Bed, ve
     session = open_session(store)
     assert [(one.name, one.note) for one in session.query(model).where(model.topic == "t")] == [("a", "a"), ("b", "b"), ("c", "c")]
     assert scans_and_gets(atomic_bed) == [f"scan {index}"]
-    again = hb.repair_index(store, model, "by_topic", times=TIMES)
+    again = hb.indexes.repair_index(store, model, "by_topic", times=TIMES)
     assert (again.unverified, again.bare, again.verified, again.deleted) == (0, 0, 0, 0)
 
 
@@ -153,8 +153,8 @@ def test_a_lost_entry_is_put_unverified_and_verified_when_it_is_old(atomic_bed: 
     entry = entry_of(model, name="a", topic="t")
     store.delete("cov_lost.by_topic", [Delete(entry, timestamp=rows_of(store, "cov_lost.by_topic")[entry])])
     time.sleep(0.01)
-    assert hb.repair_index(store, model, "by_topic", times=TIMES).put == 1
+    assert hb.indexes.repair_index(store, model, "by_topic", times=TIMES).put == 1
     assert statuses(store, "cov_lost.by_topic") == [b"\x00"]
     time.sleep(0.9)
-    assert hb.repair_index(store, model, "by_topic", times=TIMES).verified == 1
+    assert hb.indexes.repair_index(store, model, "by_topic", times=TIMES).verified == 1
     assert statuses(store, "cov_lost.by_topic") == [b"\x01"]

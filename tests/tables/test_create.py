@@ -87,7 +87,7 @@ def test_what_the_registry_holds(store: hb.Store) -> None:
     (row,) = store.get("hbmodel", [b"actions\x00d"])
     assert row is not None
     cells = {column: json.loads(cell.value) for column, cell in row.columns.items()}
-    schema = hb.schema_of(Action)
+    schema = hb.schema.schema_of(Action)
     assert cells == {
         b"m:layout": json.loads(json.dumps(schema.layout_spec)),
         b"m:rows": {"state": "indexed"},
@@ -115,7 +115,7 @@ def test_a_table_that_is_there_is_taken_as_it_is(store: hb.Store) -> None:
 
 def test_a_table_that_lacks_a_family_is_told(store: hb.Store) -> None:
     store.create_table("actions", [Family(b"d")])
-    with pytest.raises(hb.FamilyNotFound, match="The live table lacks a column family of the model") as caught:
+    with pytest.raises(hb.errors.FamilyNotFound, match="The live table lacks a column family of the model") as caught:
         hb.create_tables(store, Action)
     assert (caught.value.table, caught.value.family) == ("actions", "x")
 
@@ -143,7 +143,7 @@ def test_no_model_is_created_when_another_does_not_fit(store: hb.Store) -> None:
     with pytest.raises(hb.SchemaMismatch):
         hb.create_tables(store, Action, Turned)
     store.create_table("actions", [Family(b"d")])
-    with pytest.raises(hb.FamilyNotFound):
+    with pytest.raises(hb.errors.FamilyNotFound):
         hb.create_tables(store, Action, registry="other")
     assert store.tables() == ["actions", "hbmodel", "words"]
 
@@ -159,7 +159,7 @@ def test_an_index_on_rows_that_are_there_must_be_built_first(store: hb.Store) ->
     hb.create_tables(store, Word)
     hb.create_tables(store, Indexed)
     assert "words.by_note" not in store.tables()
-    with pytest.raises(hb.IndexUnavailable):
+    with pytest.raises(hb.errors.IndexUnavailable):
         hb.Session(store).query(Indexed).where(Indexed.note == "x").all()
 
 
@@ -201,16 +201,16 @@ def test_the_flag_is_a_cell_too() -> None:
 @pytest.mark.parametrize(
     ("hint", "codec", "inner", "last"),
     [
-        (int, hb.UInt8, 1, 1),
+        (int, hb.codecs.UInt8, 1, 1),
         (str, hb.Text, 2, 0),
         (bytes, hb.Bytes, 2, 0),
         (str, hb.Text(5), 5, 5),
-        (str, hb.Delimited("::"), 2, 0),
-        (str, hb.JavaUTF, 2, 2),
-        (str, hb.DigestPrefixed(hb.Text, 3), 5, 3),
-        (Decimal, hb.DecimalNumber, 1, 1),
+        (str, hb.codecs.Delimited("::"), 2, 0),
+        (str, hb.codecs.JavaUTF, 2, 2),
+        (str, hb.codecs.DigestPrefixed(hb.Text, 3), 5, 3),
+        (Decimal, hb.codecs.DecimalNumber, 1, 1),
         (Kind, hb.EnumOf(Kind), 3, 1),
-        (IPv4Address | IPv6Address, hb.IPAddress, 5, 5),
+        (IPv4Address | IPv6Address, hb.codecs.IPAddress, 5, 5),
         (int | None, hb.UInt32, 1, 1),
     ],
 )

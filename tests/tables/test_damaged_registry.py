@@ -105,10 +105,10 @@ def test_damage_of_what_a_build_has_done_is_mended_as_the_error_says(column: byt
         (row,) = {row for row, _ in cells(store) if row.startswith(b"\x01damaged\x00d\x00damaged.by_other")}
         damage(store, (row, column), b"[]")
         with pytest.raises(hb.StoreError, match="cannot say how far the work on a table has come") as caught:
-            hb.build_index(store, Item, "by_other", times=TIMES)
+            hb.indexes.build_index(store, Item, "by_other", times=TIMES)
         assert caught.value.key == row
         store.delete(caught.value.registry, [Delete(caught.value.key)])
-        assert hb.build_index(store, Item, "by_other", times=TIMES).readable
+        assert hb.indexes.build_index(store, Item, "by_other", times=TIMES).readable
 
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None)

@@ -58,10 +58,10 @@ def forget(store: hb.Store) -> None:
         if table.startswith(TABLE):
             store.delete_table(table)
     if "hbmodel" in tables:
-        store.delete("hbmodel", [Delete(registry_row(hb.schema_of(declare(family=family)))) for family in ("d", "u")])
+        store.delete("hbmodel", [Delete(registry_row(hb.schema.schema_of(declare(family=family)))) for family in ("d", "u")])
 
 
-def told(diff: hb.Diff) -> list[tuple[str, str, str]]:
+def told(diff: hb.tables.Diff) -> list[tuple[str, str, str]]:
     """Table, thing and effect of each difference."""
     return [(difference.table, difference.what, difference.effect) for difference in diff]
 
@@ -117,11 +117,11 @@ def test_a_missing_family_is_told_and_added(empty: Bed) -> None:
     with hb.Session(empty.store) as session:
         session.add(declare()(name="a", tag="x"))
     wider = declare(extra=True, more="u", families=[hb.family("u", ttl=HOUR, compression="GZ")])
-    with pytest.raises(hb.FamilyNotFound, match=r"hb\.alter"):
+    with pytest.raises(hb.errors.FamilyNotFound, match=r"hb\.alter"):
         hb.create_tables(empty.store, wider)
     found = hb.diff(empty.store, wider)
     assert told(found) == [(TABLE, "family u", "safe"), (TABLE, "column u:m", "safe")]
-    assert found.differences[0].declared == hb.Family(b"u", ttl=3600, compression="GZ")
+    assert found.differences[0].declared == hb.store.Family(b"u", ttl=3600, compression="GZ")
     assert hb.alter(empty.store, wider).applied == found
     assert not hb.diff(empty.store, wider)
     assert [(family.name, family.ttl) for family in empty.store.families(TABLE)] == [(b"d", None), (b"t", None), (b"u", 3600)]
@@ -144,7 +144,7 @@ def test_a_table_that_was_made_by_hand_is_registered() -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, declare())
         hb.drop_tables(store, declare())
-        store.create_table(TABLE, [hb.Family(b"d"), hb.Family(b"t")])
+        store.create_table(TABLE, [hb.store.Family(b"d"), hb.store.Family(b"t")])
         found = hb.diff(store, model)
         assert told(found) == [(TABLE, "index by_tag", "safe"), (TABLE, "registry entry of family d", "safe")]
         assert "until it is built" in str(found)
@@ -160,7 +160,7 @@ def test_a_new_index_is_registered_as_absent(empty: Bed) -> None:
     assert told(found) == [(TABLE, "index by_tag", "safe")]
     assert "queries cannot use it until it is built" in str(hb.alter(empty.store, model))
     assert f"{TABLE}.by_tag" not in empty.store.tables()
-    with pytest.raises(hb.IndexUnavailable):
+    with pytest.raises(hb.errors.IndexUnavailable):
         hb.Session(empty.store).query(model).where(model.tag == "x").all()
     other = declare(indexes={"by_tag": hb.index("tag", covers=("text",))})
     found = hb.diff(empty.store, other)
@@ -247,7 +247,7 @@ def test_the_life_of_index_entries_changes_with_that_of_rows(empty: Bed, before:
 
 def test_a_external_table_keeps_a_life_that_the_model_does_not_name() -> None:
     with hb.connect("memory:") as store:
-        store.create_table(TABLE, [hb.Family(b"d", ttl=60), hb.Family(b"t")])
+        store.create_table(TABLE, [hb.store.Family(b"d", ttl=60), hb.store.Family(b"t")])
         external = declare(external=True)
         assert told(hb.diff(store, external)) == [("hbmodel", "registry table", "safe"), (TABLE, "registry entry of family d", "safe")]
         hb.create_tables(store, external)
@@ -360,7 +360,7 @@ def test_the_table_of_a_live_index_is_the_registered_one() -> None:
     model = declare(indexes=BY_TAG)
     with hb.connect("memory:") as store:
         hb.create_tables(store, model)
-        store.create_table(f"{TABLE}.by_tag.2", [hb.Family(b"d", ttl=60)])
+        store.create_table(f"{TABLE}.by_tag.2", [hb.store.Family(b"d", ttl=60)])
         set_state(store, model, "by_tag", READABLE, f"{TABLE}.by_tag.2")
         assert told(hb.diff(store, model)) == [(f"{TABLE}.by_tag.2", "family d ttl", "safe")]
         hb.alter(store, model)
@@ -441,7 +441,7 @@ some_families = st.builds(
 
 @settings(max_examples=examples(60), deadline=None)
 @given(some_families, some_families)
-def test_after_altering_nothing_differs_and_what_was_not_declared_stays(before: hb.Family, after: hb.Family) -> None:
+def test_after_altering_nothing_differs_and_what_was_not_declared_stays(before: hb.store.Family, after: hb.store.Family) -> None:
     with RecordingStore(hb.connect("memory:")) as store:
         hb.create_tables(store, declare(family=before))
         kept = store.families(TABLE)[0]
@@ -466,14 +466,14 @@ def test_after_altering_nothing_differs_and_what_was_not_declared_stays(before: 
 @pytest.mark.parametrize("bed", ABLE, indirect=True)
 def test_splits_are_compared_where_asked_and_left(empty: Bed) -> None:
     model = declare()
-    hb.create_tables(empty.store, model, splits=hb.AtKeys([b"k"]))
+    hb.create_tables(empty.store, model, splits=hb.tables.AtKeys([b"k"]))
     assert not hb.diff(empty.store, model)
-    assert not hb.diff(empty.store, model, splits=hb.AtKeys([b"k"]))
-    found = hb.diff(empty.store, model, splits=hb.AtKeys([b"c", b"k"]))
+    assert not hb.diff(empty.store, model, splits=hb.tables.AtKeys([b"k"]))
+    found = hb.diff(empty.store, model, splits=hb.tables.AtKeys([b"c", b"k"]))
     assert told(found) == [(TABLE, "split keys", "left")]
     assert (found.differences[0].declared, found.differences[0].live) == ([b"c", b"k"], [b"k"])
     assert "2 regions -> 3 regions" in str(found)
-    assert hb.alter(empty.store, model, splits=hb.AtKeys([b"c", b"k"])).left == found
+    assert hb.alter(empty.store, model, splits=hb.tables.AtKeys([b"c", b"k"])).left == found
     assert len(empty.store.regions(TABLE)) == 2
 
 
@@ -488,7 +488,7 @@ def test_creating_says_what_was_there_and_how_it_differs(empty: Bed, caplog: pyt
     assert made.differences == []
     model = declare(indexes=BY_TAG, family=hb.family("d", max_versions=2, ttl=HOUR), families=[hb.family("t", ttl=HOUR)])
     with caplog.at_level(logging.WARNING, "hbmodel"):
-        again = hb.create_tables(empty.store, model, splits=hb.AtKeys([b"k"]))
+        again = hb.create_tables(empty.store, model, splits=hb.tables.AtKeys([b"k"]))
     assert again.created == []
     assert again.existing == ["hbmodel", f"{TABLE}.by_tag", TABLE]
     by_table = {outcome.table: [d.what for d in outcome.differences] for outcome in again}
@@ -527,8 +527,8 @@ def test_no_value_of_a_row_is_told(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_family_that_somebody_else_adds_meanwhile_gets_the_options_all_the_same() -> None:
     class Raced(RecordingStore):
-        def add_family(self, table: str, family: hb.Family) -> None:
-            self.inner.add_family(table, hb.Family(family.name))
+        def add_family(self, table: str, family: hb.store.Family) -> None:
+            self.inner.add_family(table, hb.store.Family(family.name))
             super().add_family(table, family)
 
     with Raced(hb.connect("memory:")) as store:
@@ -544,9 +544,9 @@ def test_an_index_that_is_not_live_has_no_table_to_compare() -> None:
         hb.create_tables(store, declare())
         hb.create_tables(store, declare(indexes=BY_TAG))
         assert not hb.diff(store, declare()), "what is absent is missed by nobody"
-        store.create_table(f"{TABLE}.by_tag", [hb.Family(b"x", ttl=5)])
+        store.create_table(f"{TABLE}.by_tag", [hb.store.Family(b"x", ttl=5)])
         assert told(hb.diff(store, declare(indexes=BY_TAG))) == [(TABLE, "index by_tag", "left")]
-        assert told(hb.Diff(hb.create_tables(store, declare(indexes=BY_TAG)).differences)) == [(TABLE, "index by_tag", "left")]
+        assert told(hb.tables.Diff(hb.create_tables(store, declare(indexes=BY_TAG)).differences)) == [(TABLE, "index by_tag", "left")]
 
 
 def test_a_registry_entry_outlives_its_table_and_still_counts() -> None:

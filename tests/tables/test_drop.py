@@ -49,7 +49,7 @@ def test_nothing_is_left_and_the_tables_can_be_made_anew(bed: Bed) -> None:
     fill(bed.store)
     assert sorted(hb.drop_tables(bed.store, Dropped)) == TABLES
     assert not set(TABLES) & set(bed.store.tables())
-    assert Registry(bed.store).read(hb.schema_of(Dropped)) is None
+    assert Registry(bed.store).read(hb.schema.schema_of(Dropped)) is None
     assert hb.drop_tables(bed.store, Dropped) == []
     fill(bed.store)
     assert found_by_tag(bed.store) == 3
@@ -59,7 +59,7 @@ def test_nothing_is_left_and_the_tables_can_be_made_anew(bed: Bed) -> None:
 def test_without_a_registry_there_is_nothing_to_forget() -> None:
     with hb.connect("memory:") as store:
         assert hb.drop_tables(store, Dropped) == []
-        store.create_table("dropped", [hb.Family(b"d")])
+        store.create_table("dropped", [hb.store.Family(b"d")])
         assert hb.drop_tables(store, Dropped) == ["dropped"]
 
 
@@ -67,7 +67,7 @@ def test_an_index_is_dropped_where_it_lives() -> None:
     with hb.connect("memory:") as store:
         fill(store)
         store.delete_table("dropped.by_tag")
-        store.create_table("dropped.by_tag.2", [hb.Family(b"d")])
+        store.create_table("dropped.by_tag.2", [hb.store.Family(b"d")])
         set_state(store, Dropped, "by_tag", READABLE, "dropped.by_tag.2")
         hb.drop_tables(store, Dropped)
         assert store.tables() == ["hbmodel"]
@@ -81,7 +81,7 @@ def test_a_table_of_other_programs_stays(registered: bool) -> None:
         city: hb.Column[str] = hb.column("c")
 
     with hb.connect("memory:") as store:
-        store.create_table("theirs", [hb.Family(b"info"), hb.Family(b"own")])
+        store.create_table("theirs", [hb.store.Family(b"info"), hb.store.Family(b"own")])
         if registered:
             hb.create_tables(store, Theirs, Dropped)
         with hb.Session(store) as session:
@@ -89,7 +89,7 @@ def test_a_table_of_other_programs_stays(registered: bool) -> None:
         assert hb.drop_tables(store, Theirs) == []
         assert hb.Session(store).get(Theirs, name="a") == Theirs(name="a", city="b")
         if registered:
-            assert list(rows_of(store, "hbmodel")) == [registry_row(hb.schema_of(Dropped))]
+            assert list(rows_of(store, "hbmodel")) == [registry_row(hb.schema.schema_of(Dropped))]
 
 
 def test_models_of_one_table_are_dropped_together() -> None:
@@ -187,7 +187,7 @@ def test_after_a_crash_it_can_be_repeated_or_the_tables_used_anew(at: int, mode:
         if then == "repeat":
             hb.drop_tables(inner, Dropped)
             assert inner.tables() == ["hbmodel"]
-            assert Registry(inner).read(hb.schema_of(Dropped)) is None
+            assert Registry(inner).read(hb.schema.schema_of(Dropped)) is None
             return
         untouched = "dropped" in inner.tables()
         hb.create_tables(inner, Dropped)

@@ -19,7 +19,7 @@ from tests.support.beds import HBASE, Bed, fresh, paired
 from tests.support.faulty import RecordingStore
 from tests.tables.test_indexes import Killed, Two, declare, versioned
 
-TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
 SESSION: dict[str, Any] = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 2, "grace": 10}
 
 
@@ -52,7 +52,7 @@ def test_alter_drops_what_is_not_declared_only_when_asked(bed: Bed) -> None:
     assert "drop=True" in str(left)
     session = open_session(bed.store)
     session.add(two.before(name="b", topic="t"))
-    with pytest.raises(hb.IndexUnavailable, match=r"hb\.alter\(\.\.\., drop=True\)"):
+    with pytest.raises(hb.errors.IndexUnavailable, match=r"hb\.alter\(\.\.\., drop=True\)"):
         session.commit()
     began = time.monotonic()
     altered = hb.alter(bed.store, two.before, drop=True, times=TIMES)
@@ -64,16 +64,16 @@ def test_alter_drops_what_is_not_declared_only_when_asked(bed: Bed) -> None:
     assert hb.alter(bed.store, two.before, drop=True, times=TIMES).dropped == ()
     assert [name for name in bed.store.tables() if name.startswith(table)] == [table]
     hb.create_tables(bed.store, two.after)
-    assert hb.build_index(bed.store, two.after, "by_topic", times=TIMES).readable
+    assert hb.indexes.build_index(bed.store, two.after, "by_topic", times=TIMES).readable
     assert f"{table}.by_topic.2" in bed.store.tables()
-    assert hb.verify_index(bed.store, two.after, "by_topic", times=TIMES).entries == 2
+    assert hb.indexes.verify_index(bed.store, two.after, "by_topic", times=TIMES).entries == 2
 
 
 @pytest.mark.lengthy
 def test_writes_wait_for_the_lease_of_readers_and_not_for_the_tables() -> None:
     """However many indexes there are: the tables go when the longest call is over, which the model's writes need not wait for."""
     two = declare()
-    times = hb.IndexTimes(lease=0.3, longest_call=1.5, clock_bound=0.2, grace=4)
+    times = hb.indexes.IndexTimes(lease=0.3, longest_call=1.5, clock_bound=0.2, grace=4)
     refused: list[float] = []
     with fresh(two.after, gated=False) as store:
         options: Any = {"lease": 0.3, "longest_call": 1.5, "clock_bound": 0.2, "grace": 4}
@@ -90,7 +90,7 @@ def test_writes_wait_for_the_lease_of_readers_and_not_for_the_tables() -> None:
                 asked = time.monotonic()
                 try:
                     session.commit()
-                except hb.IndexUnavailable:
+                except hb.errors.IndexUnavailable:
                     refused.append(asked)
                     session.discard()
                 n += 1
@@ -140,7 +140,7 @@ def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable
                 session.add(model(name=name, topic=topic))
             try:
                 session.commit()
-            except hb.IndexUnavailable:
+            except hb.errors.IndexUnavailable:
                 assert model is two.before
                 session.discard()
                 return
@@ -158,7 +158,7 @@ def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable
         def one() -> None:
             try:
                 found = [item.name for item in query]
-            except hb.IndexUnavailable:
+            except hb.errors.IndexUnavailable:
                 time.sleep(0.01)
                 return
             assert found == [f"still{n}" for n in range(5)]
@@ -171,7 +171,7 @@ def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable
         thread.start()
     try:
         time.sleep(0.3)
-        patient = hb.IndexTimes(
+        patient = hb.indexes.IndexTimes(
             lease=0.15, longest_call=1.0, clock_bound=2, grace=12
         )  # threads of a busy machine stand still for longer than TIMES allows
         assert len(hb.alter(bed.store, two.before, drop=True, times=patient).dropped) == 2
@@ -185,8 +185,8 @@ def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable
     whole = {name: topic for mine in expected for name, topic in mine.items()} | {f"still{n}": "still" for n in range(5)}
     items = open_session(bed.store).query(two.before).allow_full_scan()
     assert {item.name: item.topic for item in items} == whole
-    assert hb.build_index(bed.store, two.after, "by_topic", times=TIMES).missing == 0
-    report = hb.verify_index(bed.store, two.after, "by_topic", times=TIMES)
+    assert hb.indexes.build_index(bed.store, two.after, "by_topic", times=TIMES).missing == 0
+    report = hb.indexes.verify_index(bed.store, two.after, "by_topic", times=TIMES)
     assert (report.rows, report.missing) == (len(whole), 0)
 
 
@@ -198,7 +198,7 @@ def test_a_call_that_was_killed_is_finished_by_the_next(stop_in: str) -> None:
         writer.add(two.after(name="a", topic="t"))
         writer.commit()
 
-        def dying(progress: hb.IndexProgress) -> None:
+        def dying(progress: hb.indexes.IndexProgress) -> None:
             found = Registry(store).read(two.schema)
             assert found is not None
             if found.indexes["by_topic"].state == stop_in:
@@ -232,5 +232,5 @@ def test_a_build_that_ends_while_it_is_dropped() -> None:
 
 
 def _until_dropped(store: hb.Store, two: Two) -> None:
-    with suppress(hb.IndexUnavailable):
-        hb.build_index(store, two.after, "by_topic", times=TIMES)
+    with suppress(hb.errors.IndexUnavailable):
+        hb.indexes.build_index(store, two.after, "by_topic", times=TIMES)

@@ -21,7 +21,7 @@ def declare(*indexes: str, in_qualifier: bool = False, version: bool = False, un
     """A model with some of two indexes."""
     types: dict[str, Any] = {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int], "note": hb.Column[str | None]}
     body: dict[str, Any] = {
-        "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("r", hb.UInt8),
+        "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("r", hb.codecs.UInt8),
         "note": hb.column("n", default=None),
     }  # fmt: skip
     if version:
@@ -57,7 +57,7 @@ def check_index(store: hb.Store, model: Any, names: list[str]) -> None:
     """The index shows these objects, and no row lacks its entry."""
     found = hb.Session(store).query(model).where(model.rank.in_(range(256))).use_index("by_rank").all()
     assert sorted(thing.name for thing in found) == names
-    report = hb.verify_index(store, model, "by_rank")
+    report = hb.indexes.verify_index(store, model, "by_rank")
     assert (report.missing, report.unclaimed or 0) == (0, 0)
 
 
@@ -72,8 +72,8 @@ def test_an_index_beside_others_is_built_at_once(store: hb.Store, kind: str) -> 
         session.commit()
         assert session.get(new, group="g", name=f"{number}") is not None  # so that it knows the new model, without the index
     hb.create_tables(store, new)
-    seen: list[hb.IndexProgress] = []
-    assert hb.build_index(store, new, "by_rank", progress=seen.append).readable
+    seen: list[hb.indexes.IndexProgress] = []
+    assert hb.indexes.build_index(store, new, "by_rank", progress=seen.append).readable
     assert "waiting" not in {progress.phase for progress in seen}
     put, updated, moved, deleted = sessions
     put.add(new(group="g", name="new", rank=100))
@@ -85,7 +85,7 @@ def test_an_index_beside_others_is_built_at_once(store: hb.Store, kind: str) -> 
     deleted.commit()
     check_index(store, new, ["0", "1", "moved", "new"])
     put.add(old(group="g", name="x", rank=1))
-    with pytest.raises((hb.IndexUnavailable, hb.PartialWrite), match="does not declare"):
+    with pytest.raises((hb.errors.IndexUnavailable, hb.PartialWrite), match="does not declare"):
         put.commit()
     put.discard()
 
@@ -106,7 +106,7 @@ def test_the_first_index_waits_for_nobody(monkeypatch: pytest.MonkeyPatch, store
             raise AssertionError(f"{seconds} s for {whom}")
 
         monkeypatch.setattr(index_work, "waiting", lambda _: wait)
-        assert hb.build_index(store, new, "by_rank").readable
+        assert hb.indexes.build_index(store, new, "by_rank").readable
         session.add(new(group="g", name="new", rank=200))
         session.commit()
         session.delete_key(new, group="g", name="50")
@@ -125,8 +125,8 @@ def test_an_index_is_dropped_once_no_reader_is_left(store: hb.Store) -> None:
     session = hb.Session(store, lease=0.2)
     session.add(new(group="g", name="a", rank=1))
     session.commit()
-    seen: list[hb.IndexProgress] = []
-    assert hb.drop_index(store, new, "by_rank", times=hb.IndexTimes(lease=0.2), progress=seen.append) == ["gated.by_rank"]
+    seen: list[hb.indexes.IndexProgress] = []
+    assert hb.indexes.drop_index(store, new, "by_rank", times=hb.indexes.IndexTimes(lease=0.2), progress=seen.append) == ["gated.by_rank"]
     assert {(progress.phase, progress.waits_for) for progress in seen} == {("waiting", "readers")}
     assert max(progress.seconds_left or 0 for progress in seen) <= 0.201
     session.add(new(group="g", name="b", rank=2))
@@ -144,7 +144,7 @@ class Late(RecordingStore):
         if call.name.startswith("check_and_mutate") and call.table == "gated" and not self.built:
             self.built = True
             with gated(None):  # another program does it
-                assert hb.build_index(self.inner, declare("by_note", "by_rank", **KINDS["wide, versioned"]), "by_rank").readable
+                assert hb.indexes.build_index(self.inner, declare("by_note", "by_rank", **KINDS["wide, versioned"]), "by_rank").readable
         return super()._do(call, apply)
 
 
@@ -167,11 +167,13 @@ def test_writers_of_other_stores_are_waited_for() -> None:
         session.add(old(group="g", name="a", rank=1))
         session.commit()
         hb.create_tables(store, new)
-        seen: list[hb.IndexProgress] = []
-        assert hb.build_index(store, new, "by_rank", times=hb.IndexTimes(lease=0.1, longest_call=0.2), progress=seen.append).readable
+        seen: list[hb.indexes.IndexProgress] = []
+        assert hb.indexes.build_index(
+            store, new, "by_rank", times=hb.indexes.IndexTimes(lease=0.1, longest_call=0.2), progress=seen.append
+        ).readable
         assert {progress.waits_for for progress in seen if progress.phase == "waiting"} == {"writers"}
         seen.clear()
-        hb.drop_index(store, new, "by_rank", times=hb.IndexTimes(lease=0.1, longest_call=0.2), progress=seen.append)
+        hb.indexes.drop_index(store, new, "by_rank", times=hb.indexes.IndexTimes(lease=0.1, longest_call=0.2), progress=seen.append)
         assert list(dict.fromkeys(progress.waits_for for progress in seen)) == ["readers", "writers"]
 
 
@@ -204,7 +206,7 @@ def test_a_program_that_stood_still_meanwhile_keeps_the_index(tmp_path: Path) ->
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
             assert program.stdout is not None
             assert program.stdout.readline() == "ready\n"
-            assert hb.build_index(store, new, "by_rank").readable
+            assert hb.indexes.build_index(store, new, "by_rank").readable
             program.communicate("go on\n")
         assert program.returncode == 0
         check_index(store, new, ["after", "before"])

@@ -15,7 +15,7 @@ from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import cells_of
 from tests.support.faulty import Call, RecordingStore
 
-TIMES = hb.IndexTimes(lease=0.3, longest_call=0.3, clock_bound=0.3, grace=2)
+TIMES = hb.indexes.IndexTimes(lease=0.3, longest_call=0.3, clock_bound=0.3, grace=2)
 
 KINDS: dict[str, dict[str, Any]] = {
     "last write wins": {},
@@ -58,13 +58,13 @@ def open_session(store: hb.Store) -> hb.Session:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_model_gives_what_the_table_says(kind: str, limited: bool) -> None:
     model = declare(kind)
-    table = hb.schema_of(model).table
+    table = hb.schema.schema_of(model).table
     with EmbeddedStore(None) as inner:
         if kind == "external":
             inner.create_table(table, [Family(b"d")])
         hb.create_tables(inner, model)
         if kind == "external":
-            hb.build_index(inner, model, "by_topic", times=TIMES)
+            hb.indexes.build_index(inner, model, "by_topic", times=TIMES)
         with open_session(inner) as session:
             session.add_all(model(name=name, topic="t", note=1) for name in "abcd")
             session.add(model(name="w" * 9, topic="t", note=1))
@@ -100,14 +100,14 @@ def test_each_kind_of_model_gives_what_the_table_says(kind: str, limited: bool) 
         assert open_session(store).get(model, name="a") is None
         remaining = len(open_session(store).query(model).where(model.topic == "t").all())
         assert remaining == 4 + (not limited)
-        assert hb.verify_index(store, model, "by_topic", times=TIMES).sound
+        assert hb.indexes.verify_index(store, model, "by_topic", times=TIMES).sound
 
         time.sleep(TIMES.grace + 0.1)
         if kind == "versioned" and limited:
             with pytest.raises(hb.CapabilityError):
-                hb.purge_rows(store, model, times=TIMES)
+                hb.indexes.purge_rows(store, model, times=TIMES)
         else:
-            assert hb.purge_rows(store, model, times=TIMES) == (0 if kind == "external" else 1)
+            assert hb.indexes.purge_rows(store, model, times=TIMES) == (0 if kind == "external" else 1)
             assert hb.row_key(model, name="a") not in cells_of(inner, table)
 
 

@@ -25,16 +25,16 @@ WRONG: dict[str, list[Any]] = {
     "lossy": [None, "no", 1],
 }
 TAKES: dict[str, tuple[Callable[..., Any], set[str]]] = {
-    "build": (hb.build_index, WRONG.keys() - {"sample", "drop", "lossy"}),
-    "verify": (hb.verify_index, WRONG.keys() - {"claim_life", "dry_run", "drop", "lossy"}),
-    "repair": (hb.repair_index, WRONG.keys() - {"claim_life", "sample", "drop", "lossy"}),
-    "drop": (hb.drop_index, {"progress", "times", "dry_run"}),
+    "build": (hb.indexes.build_index, WRONG.keys() - {"sample", "drop", "lossy"}),
+    "verify": (hb.indexes.verify_index, WRONG.keys() - {"claim_life", "dry_run", "drop", "lossy"}),
+    "repair": (hb.indexes.repair_index, WRONG.keys() - {"claim_life", "sample", "drop", "lossy"}),
+    "drop": (hb.indexes.drop_index, {"progress", "times", "dry_run"}),
     "purge": (
-        lambda store, model, _, **options: hb.purge_rows(store, model, **options),
+        lambda store, model, _, **options: hb.indexes.purge_rows(store, model, **options),
         {"rows_per_second", "batch_size", "times", "dry_run"},
     ),
     "alter": (lambda store, model, _, **options: hb.alter(store, model, **options), {"drop", "lossy", "progress", "times"}),
-    "status": (lambda store, model, _, **options: hb.index_status(store, model, **options), {"sample", "times"}),
+    "status": (lambda store, model, _, **options: hb.indexes.index_status(store, model, **options), {"sample", "times"}),
 }
 
 
@@ -58,21 +58,21 @@ def test_a_sample_of_no_rows_is_one_of_a_status_alone() -> None:
     two = declare()
     with fresh() as store:
         hb.create_tables(store, two.after)
-        assert len(hb.index_status(store, two.after, sample=0, times=TIMES)) == 2
+        assert len(hb.indexes.index_status(store, two.after, sample=0, times=TIMES)) == 2
         with pytest.raises(hb.DeclarationError, match="A sample must be a positive number of rows"):
-            hb.verify_index(store, two.after, "by_topic", sample=0, times=TIMES)
+            hb.indexes.verify_index(store, two.after, "by_topic", sample=0, times=TIMES)
 
 
 @pytest.mark.parametrize("option", ["lease", "longest_call", "grace", "clock_bound"])
 @pytest.mark.parametrize("value", [-1, "x", None, float("nan"), float("inf"), True])
 def test_times_are_seconds(option: str, value: Any) -> None:
     with pytest.raises(hb.SessionError, match="Times must be numbers of seconds, at least 0"):
-        hb.IndexTimes(**{option: value})
+        hb.indexes.IndexTimes(**{option: value})
 
 
 def test_a_grace_time_that_is_too_short_is_refused_before_anything_waits() -> None:
     with pytest.raises(hb.SessionError, match="grace time"):
-        hb.IndexTimes(grace=1)
+        hb.indexes.IndexTimes(grace=1)
 
 
 @pytest.mark.parametrize("index", [None, 3, [], "", "by_nothing"])
@@ -80,8 +80,8 @@ def test_an_index_that_is_none_is_unknown(index: Any) -> None:
     two = declare()
     with fresh() as store:
         hb.create_tables(store, two.after)
-        for call in (hb.build_index, hb.verify_index, hb.repair_index, hb.drop_index):
-            with pytest.raises(hb.UnknownIndex):
+        for call in (hb.indexes.build_index, hb.indexes.verify_index, hb.indexes.repair_index, hb.indexes.drop_index):
+            with pytest.raises(hb.errors.UnknownIndex):
                 call(store, two.after, index, times=TIMES)
 
 
@@ -89,6 +89,6 @@ def test_an_index_of_another_model_is_not_dropped_by_its_name() -> None:
     two, other = declare(), declare()
     with fresh() as store:
         hb.create_tables(store, two.after, other.after)
-        with pytest.raises(hb.UnknownIndex):
-            hb.drop_index(store, two.after, other.after.by_topic, times=TIMES)
+        with pytest.raises(hb.errors.UnknownIndex):
+            hb.indexes.drop_index(store, two.after, other.after.by_topic, times=TIMES)
         assert two.schema.indexes["by_topic"].table in store.tables()

@@ -21,7 +21,7 @@ from tests.support.faulty import Call, RecordingStore
 from tests.support.waiting import PATIENCE
 from tests.tables.test_indexes import Two, declare, versioned
 
-TIMES = hb.IndexTimes(lease=0.15, longest_call=0.3, clock_bound=0.2, grace=2)
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.3, clock_bound=0.2, grace=2)
 """A busy machine may suspend a thread, or a call, for this long."""
 
 
@@ -123,7 +123,7 @@ def test_queries_are_right_or_refused_while_an_index_is_built_and_dropped(bed: B
             query = self._session.query(model).where(model.topic == f"fixed{topic}").use_index("by_topic")
             try:
                 found = [item.name for item in query]
-            except hb.IndexUnavailable:
+            except hb.errors.IndexUnavailable:
                 answers.append("unavailable")
                 time.sleep(0.005)
                 return
@@ -135,20 +135,20 @@ def test_queries_are_right_or_refused_while_an_index_is_built_and_dropped(bed: B
     with running(*(Reader(own) for own in range(2)), *writers) as errors:
         for _ in range(2):
             before = answers.count("right")
-            assert hb.build_index(bed.store, model, "by_topic", times=TIMES, batch_size=10).readable
+            assert hb.indexes.build_index(bed.store, model, "by_topic", times=TIMES, batch_size=10).readable
             deadline = time.monotonic() + PATIENCE
             while answers.count("right") < before + 10 and not errors and time.monotonic() < deadline:
                 time.sleep(0.01)
             before = answers.count("unavailable")
-            assert hb.drop_index(bed.store, model, "by_topic", times=TIMES)
+            assert hb.indexes.drop_index(bed.store, model, "by_topic", times=TIMES)
             assert answers.count("unavailable") > before
-        assert hb.build_index(bed.store, model, "by_topic", times=TIMES, batch_size=10).readable
+        assert hb.indexes.build_index(bed.store, model, "by_topic", times=TIMES, batch_size=10).readable
     assert not errors, errors
     assert not wrong
     assert answers.count("right") >= 20
     written = {name: topic for writer in writers for name, topic in writer.rows.items()}
     check_indexed(bed, two, written)
-    report = hb.verify_index(bed.store, model, "by_topic", times=TIMES)
+    report = hb.indexes.verify_index(bed.store, model, "by_topic", times=TIMES)
     assert report.sound, str(report)
     assert report.rows == 50 + len(written)
 
@@ -169,7 +169,7 @@ def test_several_repairs_and_purges_at_once_leave_what_writers_need(bed: Bed, de
     model, schema = two.after, two.schema
     hb.create_tables(bed.store, model)
     writers = [Writer(bed.store, model, own) for own in range(2)]
-    mended: list[hb.IndexReport] = []
+    mended: list[hb.indexes.IndexReport] = []
     purged: list[int] = []
 
     def orphan(number: int) -> Put:
@@ -179,8 +179,8 @@ def test_several_repairs_and_purges_at_once_leave_what_writers_need(bed: Bed, de
         return Put(entry, {b"d:_v": b"\x01" + bytes(8), b"d:n": b""}, Registry(bed.store).server_time() - 60_000)
 
     def mend() -> None:
-        mended.append(hb.repair_index(bed.store, model, "by_topic", times=TIMES, batch_size=5))
-        purged.append(hb.purge_rows(bed.store, model, times=TIMES, batch_size=5))
+        mended.append(hb.indexes.repair_index(bed.store, model, "by_topic", times=TIMES, batch_size=5))
+        purged.append(hb.indexes.purge_rows(bed.store, model, times=TIMES, batch_size=5))
 
     session = open_session(bed.store)
     for change in (session.add, session.delete):
@@ -200,7 +200,7 @@ def test_several_repairs_and_purges_at_once_leave_what_writers_need(bed: Bed, de
     check_indexed(bed, two, written)
     time.sleep(TIMES.grace + 0.1)
     mend()
-    report = hb.verify_index(bed.store, model, "by_topic", times=TIMES)
+    report = hb.indexes.verify_index(bed.store, model, "by_topic", times=TIMES)
     assert report.sound, str(report)
     assert (report.rows, report.stale, report.pending, report.bare) == (len(written), 0, 0, 0)
     assert report.entries == len(written)

@@ -31,7 +31,7 @@ def store() -> Iterator[hb.Store]:
 def two(store: hb.Store) -> Two:
     """A table with rows whose model has an index by now."""
     made = declare()
-    hb.create_tables(store, made.before, splits=hb.AtKeys([hb.row_key(made.before, name=f"{n:02}") for n in (5, 10, 15)]))
+    hb.create_tables(store, made.before, splits=hb.tables.AtKeys([hb.row_key(made.before, name=f"{n:02}") for n in (5, 10, 15)]))
     open_session(store).bulk_add([made.before(name=f"{n:02}", topic=f"t{n % 3}") for n in range(20)])
     hb.create_tables(store, made.after)
     return made
@@ -51,7 +51,7 @@ class Killed(BaseException):
 
 
 def killed_in(phase: str) -> Any:
-    def report(progress: hb.IndexProgress) -> None:
+    def report(progress: hb.indexes.IndexProgress) -> None:
         if progress.phase == phase:
             raise Killed
 
@@ -90,7 +90,7 @@ def test_a_repair_that_is_slow_puts_again_and_counts_what_it_put(store: hb.Store
     time.sleep(0.01)
     through = SlowToPut(store)
     through.slow = slow
-    repaired = hb.repair_index(through, two.after, "by_topic", times=TIMES)
+    repaired = hb.indexes.repair_index(through, two.after, "by_topic", times=TIMES)
     assert (repaired.missing, repaired.put) == (1, 1)
     assert through.slow == 0
     assert all_found(store, two)
@@ -119,16 +119,16 @@ def test_a_model_that_declares_the_index_otherwise_touches_nothing(store: hb.Sto
     session.commit()
     time.sleep(TIMES.grace + 0.1)
     calls: list[Any] = [
-        partial(hb.verify_index, store, other, "by_number", times=TIMES),
-        partial(hb.repair_index, store, other, "by_number", times=TIMES),
-        partial(hb.build_index, store, other, "by_number", dry_run=True, times=TIMES),
-        partial(hb.purge_rows, store, other, times=TIMES),
+        partial(hb.indexes.verify_index, store, other, "by_number", times=TIMES),
+        partial(hb.indexes.repair_index, store, other, "by_number", times=TIMES),
+        partial(hb.indexes.build_index, store, other, "by_number", dry_run=True, times=TIMES),
+        partial(hb.indexes.purge_rows, store, other, times=TIMES),
     ]
     for call in calls:
         with pytest.raises(hb.SchemaMismatch):
             call()
     assert session.query(one).where(one.a < 100).use_index("by_number").count() == 9
-    assert hb.drop_index(store, other, "by_number", times=TIMES) == ["otherwise.by_number"]
+    assert hb.indexes.drop_index(store, other, "by_number", times=TIMES) == ["otherwise.by_number"]
 
 
 # --- builds that are killed -------------------------------------------------------------------------------------------
@@ -143,8 +143,8 @@ def killed_before_markers_are_written(monkeypatch: pytest.MonkeyPatch, store: hb
     with monkeypatch.context() as patched:
         patched.setattr(IndexStates, "_written", written)
         with pytest.raises(Killed):
-            hb.build_index(store, model, index, times=TIMES)
-    found = Registry(store).read(hb.schema_of(model))
+            hb.indexes.build_index(store, model, index, times=TIMES)
+    found = Registry(store).read(hb.schema.schema_of(model))
     assert found is not None
     assert found.rows == "marking"
 
@@ -164,7 +164,7 @@ def test_tables_dropped_and_created_during_a_build_are_indexed_from_the_start(
 @pytest.mark.lengthy
 def test_an_index_dropped_behind_a_killed_build_is_built_whole(monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two) -> None:
     killed_before_the_work_is_forgotten(monkeypatch, store, two)
-    hb.drop_index(store, two.after, "by_topic", times=TIMES)
+    hb.indexes.drop_index(store, two.after, "by_topic", times=TIMES)
     assert work_left(store, two) == []
 
     def create(*_: Any) -> bool:
@@ -201,7 +201,7 @@ def test_a_table_that_a_killed_build_has_created_is_dropped(monkeypatch: pytest.
             build(store, two.after)
     name = f"{two.schema.table}.by_topic"
     assert name in store.tables()
-    assert hb.drop_index(store, two.after, "by_topic", times=TIMES) == [name]
+    assert hb.indexes.drop_index(store, two.after, "by_topic", times=TIMES) == [name]
     assert name not in store.tables()
     assert build(store, two.after).readable
     assert all_found(store, two)
@@ -221,7 +221,7 @@ def test_builders_who_begin_again_do_not_hide_refused_rows(store: hb.Store, two:
             results = list(pool.map(partial(build, store, two.after, batch_size=3), ["by_topic"] * 4))
         assert not any(result.readable for result in results)
     session.delete_key(two.before, name="long")
-    with pytest.raises(hb.IndexUnavailable):
+    with pytest.raises(hb.errors.IndexUnavailable):
         session.commit()
     session = open_session(store)
     session.delete_key(two.after, name="long")
@@ -232,7 +232,7 @@ def test_builders_who_begin_again_do_not_hide_refused_rows(store: hb.Store, two:
 
 def test_a_build_begun_again_in_the_millisecond_of_its_end_is_done() -> None:
     now = [1_700_000_000_000]
-    times = hb.IndexTimes(lease=0, longest_call=0, clock_bound=1e10, grace=1e11)
+    times = hb.indexes.IndexTimes(lease=0, longest_call=0, clock_bound=1e10, grace=1e11)
     with EmbeddedStore(None, lambda: now[0]) as store:
         two = declare()
         hb.create_tables(store, two.before)
@@ -241,11 +241,11 @@ def test_a_build_begun_again_in_the_millisecond_of_its_end_is_done() -> None:
         session.commit()
         hb.create_tables(store, two.after)
 
-        def later(_: hb.IndexProgress) -> None:
+        def later(_: hb.indexes.IndexProgress) -> None:
             now[0] += 1
 
-        assert hb.build_index(store, two.after, "by_topic", times=times, progress=later).refused == 1
-        again = hb.build_index(store, two.after, "by_topic", times=times)
+        assert hb.indexes.build_index(store, two.after, "by_topic", times=times, progress=later).refused == 1
+        again = hb.indexes.build_index(store, two.after, "by_topic", times=times)
         assert (again.state, again.refused) == ("building", 1)
 
 
@@ -268,7 +268,7 @@ def test_a_query_that_is_begun_late_is_read_as_the_table_is_then(store: hb.Store
 def test_a_builder_adopts_nothing_once_another_has_adopted_the_rows(store: hb.Store, two: Two) -> None:
     begun, done = threading.Event(), threading.Event()
 
-    def stop(progress: hb.IndexProgress) -> None:
+    def stop(progress: hb.indexes.IndexProgress) -> None:
         if progress.phase == "building":
             begun.set()
             done.wait(60)
@@ -282,25 +282,25 @@ def test_a_builder_adopts_nothing_once_another_has_adopted_the_rows(store: hb.St
             session.delete_key(two.after, name="03")
             session.commit()
             time.sleep(TIMES.grace + 0.1)
-            assert hb.purge_rows(store, two.after, times=TIMES) == 1
+            assert hb.indexes.purge_rows(store, two.after, times=TIMES) == 1
             late = Put(b"03", {b"d:t": b"late"}, time.time_ns() // 1_000_000)  # of an update that has overtaken the delete
             store.put(two.schema.table, [late])
         finally:
             done.set()
         assert second.result().adopted == 0
     assert session.get(two.after, name="03") is None
-    assert hb.verify_index(store, two.after, "by_note", times=TIMES).sound
+    assert hb.indexes.verify_index(store, two.after, "by_note", times=TIMES).sound
 
 
 @pytest.mark.lengthy
 def test_an_index_that_is_dropped_during_its_build_ends_the_build(store: hb.Store, two: Two) -> None:
     dropped: list[str] = []
 
-    def drop(progress: hb.IndexProgress) -> None:
+    def drop(progress: hb.indexes.IndexProgress) -> None:
         if progress.phase == "building" and not dropped:
-            dropped.extend(hb.drop_index(store, two.after, "by_topic", times=TIMES))
+            dropped.extend(hb.indexes.drop_index(store, two.after, "by_topic", times=TIMES))
 
-    with pytest.raises(hb.IndexUnavailable, match="Another program dropped the index in the meantime: build it with") as caught:
+    with pytest.raises(hb.errors.IndexUnavailable, match="Another program dropped the index in the meantime: build it with") as caught:
         build(store, two.after, progress=drop)
     assert caught.value.index == "by_topic"
     assert len(dropped) == 1
@@ -325,9 +325,9 @@ def test_an_entry_that_no_row_can_have_is_stale(store: hb.Store, two: Two) -> No
     build(store, two.after)
     table = two.schema.indexes["by_topic"].table
     store.put(table, [Put(b"\xff", {b"d:_v": b"x"}, 1_600_000_000_000)])
-    assert hb.verify_index(store, two.after, "by_topic", times=TIMES).stale == 1
-    assert hb.repair_index(store, two.after, "by_topic", times=TIMES).deleted == 1
-    report = hb.verify_index(store, two.after, "by_topic", times=TIMES)
+    assert hb.indexes.verify_index(store, two.after, "by_topic", times=TIMES).stale == 1
+    assert hb.indexes.repair_index(store, two.after, "by_topic", times=TIMES).deleted == 1
+    report = hb.indexes.verify_index(store, two.after, "by_topic", times=TIMES)
     assert (report.sound, report.entries) == (True, 20)
 
 
@@ -351,7 +351,7 @@ def test_an_insert_that_outlasts_its_lease_is_made_as_the_table_is_then(monkeypa
         def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
             found = super().get(table, rows, columns)
             if table == "inserted-late":
-                hb.build_index(store, page, "by_size", times=TIMES)
+                hb.indexes.build_index(store, page, "by_size", times=TIMES)
             return found
 
     hb.create_tables(store, declared(False))

@@ -20,14 +20,14 @@ from tests.support.beds import HBASE, Bed, fresh
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 
-TIMES = hb.IndexTimes(lease=0.005, longest_call=0.005, clock_bound=0.005, grace=1)
-SLOW = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
+TIMES = hb.indexes.IndexTimes(lease=0.005, longest_call=0.005, clock_bound=0.005, grace=1)
+SLOW = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
 
 NAMES = ("ix", "iy", "iz")
 ENTRIES: Mapping[str, tuple[str, ...]] = {"x": ("x",), "y": ("y",), "xy": ("x", "y")}
 
 
-def model(table: str = "named", **indexes: hb.Index | Any) -> Any:
+def model(table: str = "named", **indexes: hb.schema.Index | Any) -> Any:
     names = {
         "__annotations__": {"n": hb.Key[int], "x": hb.Column[str], "y": hb.Column[str]},
         "n": hb.key(),
@@ -38,12 +38,12 @@ def model(table: str = "named", **indexes: hb.Index | Any) -> Any:
 
 
 def states(store: hb.Store, table: str = "named") -> Mapping[str, IndexState]:
-    found = Registry(store).read(hb.schema_of(model(table)))
+    found = Registry(store).read(hb.schema.schema_of(model(table)))
     assert found is not None
     return found.indexes
 
 
-def check(store: hb.Store, declared: Any, index: str, times: hb.IndexTimes = TIMES) -> None:
+def check(store: hb.Store, declared: Any, index: str, times: hb.indexes.IndexTimes = TIMES) -> None:
     """Every row is found through an index, and writes keep it."""
     with hb.Session(store, lease=times.lease, longest_call=times.longest_call, clock_bound=times.clock_bound) as session:
         number = session.query(declared).allow_full_scan().count()
@@ -69,11 +69,11 @@ def test_the_names_of_a_dropped_index_are_free(bed: Bed, said: bool) -> None:
     check(bed.store, renamed, "iz", times)
     with pytest.raises(hb.SchemaMismatch, match="belongs to an index that is called iz now"):
         hb.create_tables(bed.store, others)  # programs of the first model would write into it
-    assert hb.drop_index(bed.store, renamed, "iz", times=times) == [f"{table}.ix"]
-    assert hb.drop_index(bed.store, renamed, "iz", times=times) == []
+    assert hb.indexes.drop_index(bed.store, renamed, "iz", times=times) == [f"{table}.ix"]
+    assert hb.indexes.drop_index(bed.store, renamed, "iz", times=times) == []
     for name in ("ix", "iz"):
         hb.create_tables(bed.store, others)
-        assert hb.build_index(bed.store, others, name, times=times).readable
+        assert hb.indexes.build_index(bed.store, others, name, times=times).readable
     for name in ("ix", "iz"):
         check(bed.store, others, name, times)
     assert {state.name: (state.state, state.was) for state in states(bed.store, table).values()} == {
@@ -86,13 +86,13 @@ def test_the_names_of_a_dropped_index_are_free(bed: Bed, said: bool) -> None:
 def test_a_drop_by_the_name_alone_means_the_index_that_has_it_now() -> None:
     with fresh(model(ix=hb.index("x"))) as store:
         hb.create_tables(store, model(iz=hb.index("x", renamed_from="ix")))
-        hb.drop_index(store, model(), "iz", times=TIMES)
+        hb.indexes.drop_index(store, model(), "iz", times=TIMES)
         again = model(ix=hb.index("x"), iz=hb.index("y"))
         hb.create_tables(store, again)
         for name in ("ix", "iz"):
-            hb.build_index(store, again, name, times=TIMES)
+            hb.indexes.build_index(store, again, name, times=TIMES)
         (table,) = (state.table for state in states(store).values() if state.name == "iz")
-        assert hb.drop_index(store, model(), "iz", times=TIMES) == [table]
+        assert hb.indexes.drop_index(store, model(), "iz", times=TIMES) == [table]
         check(store, model(ix=hb.index("x")), "ix")
 
 
@@ -103,7 +103,7 @@ def test_an_index_that_is_built_by_either_of_two_programs_is_one() -> None:
         with fresh(model()) as store:
             for declared in (old, new):
                 hb.create_tables(store, declared)
-            hb.build_index(store, first, name, times=TIMES)
+            hb.indexes.build_index(store, first, name, times=TIMES)
             for declared, called in ((old, "ix"), (new, "iz")):
                 hb.alter(store, declared)
                 check(store, declared, called)
@@ -150,28 +150,28 @@ def killed(*_: object) -> None:
 
 def run(store: hb.Store, step: Step) -> None:
     declared, name = step.declared, step.name
-    with suppress(hb.SchemaMismatch, hb.IndexUnavailable, hb.UnknownIndex):
+    with suppress(hb.SchemaMismatch, hb.errors.IndexUnavailable, hb.errors.UnknownIndex):
         if step.what in {"create", "build", "killed build"}:
             hb.create_tables(store, declared)
         if step.what == "alter":
             hb.alter(store, declared, times=TIMES)
         elif step.what == "build":
             for index in step.indexes:
-                assert hb.build_index(store, declared, index, times=TIMES).readable
+                assert hb.indexes.build_index(store, declared, index, times=TIMES).readable
                 check_if_writable(store, declared, index)
         elif step.what == "drop":
-            hb.drop_index(store, declared, name, times=TIMES)
+            hb.indexes.drop_index(store, declared, name, times=TIMES)
             assert all(state.state == ABSENT for state in states(store).values() if state.name == name)
         elif step.what == "killed build" and step.indexes:
             with suppress(Killed):
-                hb.build_index(store, declared, next(iter(step.indexes)), times=TIMES, progress=killed)
+                hb.indexes.build_index(store, declared, next(iter(step.indexes)), times=TIMES, progress=killed)
         elif step.what in {"killed drop", "half a drop"}:
             wait = killed if step.what == "killed drop" else lambda seconds, *_: time.sleep(seconds)
-            IndexStates(store, Registry(store), hb.schema_of(declared), name, TIMES.drain, wait).leave()
+            IndexStates(store, Registry(store), hb.schema.schema_of(declared), name, TIMES.drain, wait).leave()
 
 
 def check_if_writable(store: hb.Store, declared: Any, index: str) -> None:
-    if not hb.Session(store)._bind(hb.schema_of(declared)).unknown:
+    if not hb.Session(store)._bind(hb.schema.schema_of(declared)).unknown:
         check(store, declared, index)
 
 
@@ -199,13 +199,13 @@ def test_any_order_leaves_all_names_free(done: list[Step]) -> None:
                 run(store, step)
             hold(store)
         for name in NAMES:
-            with suppress(hb.UnknownIndex):
-                hb.drop_index(store, model(), name, times=TIMES)
+            with suppress(hb.errors.UnknownIndex):
+                hb.indexes.drop_index(store, model(), name, times=TIMES)
         assert sorted(store.tables()) == ["hbmodel", "named"]
         last = model(ix=hb.index("x"), iy=hb.index("y"), iz=hb.index("x", "y"))
         hb.create_tables(store, last)
         for name in NAMES:
-            assert hb.build_index(store, last, name, times=TIMES).readable
+            assert hb.indexes.build_index(store, last, name, times=TIMES).readable
         for name in NAMES:
             check(store, last, name)
         assert not hb.diff(store, last)

@@ -17,7 +17,7 @@ from tests.support.spawned_builder import TIMES, Grouped, Plain, begin_together,
 def test_processes_of_a_pool_share_a_build(tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'store.db'}"
     with hb.connect(url) as store:
-        hb.create_tables(store, Plain, splits=hb.AtKeys([hb.row_key(Plain, number=n) for n in range(50, 400, 50)]))
+        hb.create_tables(store, Plain, splits=hb.tables.AtKeys([hb.row_key(Plain, number=n) for n in range(50, 400, 50)]))
         with hb.Session(store) as session:
             session.bulk_add([Plain(number=n, group=n % 7) for n in range(400)])
         hb.create_tables(store, Grouped)
@@ -31,6 +31,6 @@ def test_processes_of_a_pool_share_a_build(tmp_path: Path) -> None:
         entries = [put for *_, put in built]
         assert sum(entries) >= 400  # a range whose claim was lost is built twice
         assert min(entries) > 0, "one process did all the work"
-        assert hb.verify_index(store, Grouped, "by_group", times=TIMES).entries == 400
+        assert hb.indexes.verify_index(store, Grouped, "by_group", times=TIMES).entries == 400
         session = hb.Session(store)
         assert session.query(Grouped).where(Grouped.group == 3).use_index("by_group").count() == 57

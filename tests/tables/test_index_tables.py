@@ -98,7 +98,7 @@ def test_the_name_may_have_a_namespace_or_a_dot(table: str) -> None:
 
 
 def test_no_index_has_the_table_of_a_dictionary() -> None:
-    places = hb.dictionary("places", hb.UInt32)
+    places = hb.ids.dictionary("places", hb.UInt32)
     names = {"__annotations__": {"name": hb.Key[str], "text": hb.Column[str]}, "name": hb.key(places), "text": hb.column("t")}
     together = hb.model(table="places", family="d")(type("Place", (), {**names, "ids": hb.index("text")}))
     with hb.connect("memory:") as store:
@@ -171,11 +171,11 @@ def test_a_build_leaves_another_table_alone_too() -> None:
             session.add(before(name="a", text="x"))
         hb.create_tables(store, after)
         store.rival = lambda table: of_other_programs(store.inner, table)
-        assert hb.build_index(store, after, "by_text", times=TIMES).readable
+        assert hb.indexes.build_index(store, after, "by_text", times=TIMES).readable
         assert store.tables() == ["hbmodel", "t", "t.by_text", "t.by_text.2"]
         assert hb.Session(store).query(after).where(after.text == "x").count() == 1
-        assert hb.drop_index(store, after, "by_text", times=TIMES) == ["t.by_text.2"]
-        assert hb.build_index(store, after, "by_text", times=TIMES).readable
+        assert hb.indexes.drop_index(store, after, "by_text", times=TIMES) == ["t.by_text.2"]
+        assert hb.indexes.build_index(store, after, "by_text", times=TIMES).readable
         assert sorted(hb.drop_tables(store, after)) == ["t", "t.by_text.3"]
         assert rows(store, "t.by_text") == [b"theirs"]
 
@@ -192,9 +192,9 @@ def test_an_index_that_is_not_built_has_no_table(there: bool) -> None:
             session.add(other(name="a", text="precious"))
         hb.create_tables(store, after)
         assert not hb.diff(store, other)
-        assert hb.drop_index(store, after, "by_text", times=TIMES) == []
-        assert hb.build_index(store, after, "by_text", times=TIMES).readable
-        assert hb.drop_index(store, after, "by_text", times=TIMES) == ["t.by_text.2"]
+        assert hb.indexes.drop_index(store, after, "by_text", times=TIMES) == []
+        assert hb.indexes.build_index(store, after, "by_text", times=TIMES).readable
+        assert hb.indexes.drop_index(store, after, "by_text", times=TIMES) == ["t.by_text.2"]
         assert hb.drop_tables(store, after) == ["t"]
         assert hb.Session(store).get(other, name="a") is not None
         assert hb.drop_tables(store, other) == ["t.by_text"]
@@ -204,10 +204,10 @@ def test_a_table_that_was_begun_and_became_something_else_is_not_deleted() -> No
     """A build is killed before it creates the table that it has named; another program takes the name."""
     before, after = declare("t"), declare("t", by_text=hb.index("text"))
     for finish in (
-        lambda store: hb.drop_index(store, after, "by_text", times=TIMES),
+        lambda store: hb.indexes.drop_index(store, after, "by_text", times=TIMES),
         lambda store: hb.drop_tables(store, after),
-        lambda store: hb.build_index(store, declare("t", by_text=hb.index("text", "name")), "by_text", times=TIMES),
-        lambda store: hb.build_index(store, after, "by_text", times=TIMES),
+        lambda store: hb.indexes.build_index(store, declare("t", by_text=hb.index("text", "name")), "by_text", times=TIMES),
+        lambda store: hb.indexes.build_index(store, after, "by_text", times=TIMES),
     ):
         with hb.connect("memory:") as store:
             hb.create_tables(store, before)
@@ -215,7 +215,7 @@ def test_a_table_that_was_begun_and_became_something_else_is_not_deleted() -> No
             calls = FaultyStore(store)
             calls.create_table = _killed  # type: ignore[method-assign]
             with pytest.raises(Crash):
-                hb.build_index(calls, after, "by_text", times=TIMES)
+                hb.indexes.build_index(calls, after, "by_text", times=TIMES)
             of_other_programs(store, "t.by_text")
             finish(store)
             assert rows(store, "t.by_text") == [b"theirs"]

@@ -28,7 +28,7 @@ from tests.support.beds import HBASE, Bed, cells_of, fresh
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 
-TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
 PATIENT = evolve(TIMES, grace=600)  # for what must still be young, however slow the machine is
 SESSION: dict[str, Any] = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 0.05, "grace": 0.7}
 
@@ -46,7 +46,7 @@ class Two:
 
     @property
     def schema(self) -> TableSchema:
-        return hb.schema_of(self.after)
+        return hb.schema.schema_of(self.after)
 
 
 def declare(**options: Any) -> Two:
@@ -103,12 +103,12 @@ def test_an_index_is_added_to_a_table_with_rows(bed: Bed, two: Two) -> None:
     session.delete_key(two.before, name="001")
     session.commit()
     hb.create_tables(bed.store, two.after)
-    with pytest.raises(hb.IndexUnavailable):
+    with pytest.raises(hb.errors.IndexUnavailable):
         found_through(bed.store, two, "t0")
-    planned = hb.build_index(bed.store, two.after, "by_topic", dry_run=True, times=TIMES)
+    planned = hb.indexes.build_index(bed.store, two.after, "by_topic", dry_run=True, times=TIMES)
     assert (planned.rows, planned.entries, planned.adopted, planned.state) == (100, 100, 100, "absent")
-    seen: list[hb.IndexProgress] = []
-    built = hb.build_index(bed.store, two.after, "by_topic", times=TIMES, progress=seen.append)
+    seen: list[hb.indexes.IndexProgress] = []
+    built = hb.indexes.build_index(bed.store, two.after, "by_topic", times=TIMES, progress=seen.append)
     assert built.readable
     assert (built.rows, built.entries, built.adopted, built.missing, built.refused) == (100, 100, 100, 0, 0)
     waits = [] if bed.store.capabilities.gated_writes else ["waiting"]
@@ -116,12 +116,12 @@ def test_an_index_is_added_to_a_table_with_rows(bed: Bed, two: Two) -> None:
     for topic in range(7):
         expected = [f"{n:03}" for n in range(100) if n % 7 == topic and n != 1] + (["ends"] if topic == 1 else [])
         assert found_through(bed.store, two, f"t{topic}") == expected
-    report = hb.verify_index(bed.store, two.after, "by_topic", times=TIMES)
+    report = hb.indexes.verify_index(bed.store, two.after, "by_topic", times=TIMES)
     assert report.sound
     assert (report.rows, report.entries, report.stale, report.pending, report.expiring) == (100, 100, 0, 0, 0)
-    second = hb.build_index(bed.store, two.after, two.after.by_note, times=TIMES)
+    second = hb.indexes.build_index(bed.store, two.after, two.after.by_note, times=TIMES)
     assert (second.rows, second.entries, second.adopted) == (100, 100, 0)
-    again = hb.build_index(bed.store, two.after, "by_topic", times=TIMES)
+    again = hb.indexes.build_index(bed.store, two.after, "by_topic", times=TIMES)
     assert again.readable
     assert all(row.row[:1] != b"\x01" for row in _registry_rows(bed.store) if two.schema.table.encode() in row.row)
 
@@ -137,7 +137,7 @@ def test_a_row_that_expires_is_adopted_until_then(bed: Bed, two: Two) -> None:
     session.add(two.before(name="c", topic="t"), ttl=life)
     session.commit()
     end, last = (cells_of(store, table)[row][b"d:_t"][:8] for row in (b"a", b"c"))
-    built = hb.build_index(store, two.after, "by_topic", times=TIMES)
+    built = hb.indexes.build_index(store, two.after, "by_topic", times=TIMES)
     assert (built.readable, built.entries, built.adopted) == (True, 3, 3)
     row = cells_of(store, table)[b"a"]
     assert row[b"d:_l"] == b"\x01" + end
@@ -181,7 +181,7 @@ def test_an_index_is_added_to_tables_of_every_kind(options: dict[str, Any]) -> N
         for name, topic in expected.items():
             assert found_through(store, two, topic) == [name]
             assert found_through(store, two, f"t{int(name)}") == []
-        assert hb.verify_index(store, two.after, "by_topic", times=TIMES).sound
+        assert hb.indexes.verify_index(store, two.after, "by_topic", times=TIMES).sound
         session = open_session(store)
         session.delete_key(two.after, name="07")
         session.add(two.after(name="99", topic="last"))
@@ -198,12 +198,12 @@ def _registry_rows(store: hb.Store) -> list[Row]:
     return [row for batch in batches for row in batch]
 
 
-def build(store: hb.Store, model: type[Any], index: str = "by_topic", **options: Any) -> hb.IndexBuild:
-    return hb.build_index(store, model, index, times=TIMES, **options)
+def build(store: hb.Store, model: type[Any], index: str = "by_topic", **options: Any) -> hb.indexes.IndexBuild:
+    return hb.indexes.build_index(store, model, index, times=TIMES, **options)
 
 
-def check_sound(store: hb.Store, model: type[Any], index: str = "by_topic") -> hb.IndexReport:
-    report = hb.verify_index(store, model, index, times=TIMES)
+def check_sound(store: hb.Store, model: type[Any], index: str = "by_topic") -> hb.indexes.IndexReport:
+    report = hb.indexes.verify_index(store, model, index, times=TIMES)
     assert report.sound, str(report)
     return report
 
@@ -278,7 +278,7 @@ def test_a_build_that_is_killed_goes_on_where_it_was(two: Two, bed: Bed) -> None
     hb.create_tables(bed.store, two.after)
     reads = 0
 
-    def dying(progress: hb.IndexProgress) -> None:
+    def dying(progress: hb.indexes.IndexProgress) -> None:
         nonlocal reads
         if progress.phase == "building" and progress.rows >= reads + 20:
             reads = progress.rows
@@ -310,7 +310,7 @@ def _puts(bed: Bed) -> list[tuple[str, Any]]:
 def test_several_builders_share_the_work() -> None:
     two = declare()
     with fresh() as store:
-        hb.create_tables(store, two.before, splits=hb.AtKeys([hb.row_key(two.before, name=f"{n:03}") for n in range(10, 300, 10)]))
+        hb.create_tables(store, two.before, splits=hb.tables.AtKeys([hb.row_key(two.before, name=f"{n:03}") for n in range(10, 300, 10)]))
         open_session(store).bulk_add([two.before(name=f"{n:03}", topic=f"t{n % 9}") for n in range(300)])
         hb.create_tables(store, two.after)
         with ThreadPoolExecutor(4) as pool:
@@ -333,7 +333,7 @@ def test_rows_that_cannot_be_indexed_keep_the_index_unreadable(bed: Bed, two: Tw
     assert built.samples[0][0] == b"b".hex()
     assert "32,767 bytes" in built.samples[0][1]
     assert "refused" in str(built)
-    with pytest.raises(hb.IndexUnavailable):
+    with pytest.raises(hb.errors.IndexUnavailable):
         found_through(bed.store, two, "t")
     session = open_session(bed.store)
     session.delete_key(two.after, name="b")
@@ -355,17 +355,17 @@ def test_an_index_is_dropped_and_built_again(bed: Bed, two: Two) -> None:
     session = open_session(bed.store)
     query = session.query(two.after).where(two.after.topic == "t").use_index("by_topic")
     assert query.count() == 3
-    assert hb.drop_index(bed.store, two.after, "by_topic", times=TIMES) == [f"{two.schema.table}.by_topic"]
-    assert hb.drop_index(bed.store, two.after, "by_topic", times=TIMES) == []
+    assert hb.indexes.drop_index(bed.store, two.after, "by_topic", times=TIMES) == [f"{two.schema.table}.by_topic"]
+    assert hb.indexes.drop_index(bed.store, two.after, "by_topic", times=TIMES) == []
     assert f"{two.schema.table}.by_topic" not in bed.store.tables()
-    with pytest.raises(hb.IndexUnavailable):
+    with pytest.raises(hb.errors.IndexUnavailable):
         query.count()
     session.add(two.after(name="d", topic="t"))
     session.commit()
-    with pytest.raises(hb.IndexUnavailable, match="The index is not built"):
-        hb.verify_index(bed.store, two.after, "by_topic", times=TIMES)
-    with pytest.raises(hb.UnknownIndex, match="The table has no such index"):
-        hb.drop_index(bed.store, two.after, "by_nothing", times=TIMES)
+    with pytest.raises(hb.errors.IndexUnavailable, match="The index is not built"):
+        hb.indexes.verify_index(bed.store, two.after, "by_topic", times=TIMES)
+    with pytest.raises(hb.errors.UnknownIndex, match="The table has no such index"):
+        hb.indexes.drop_index(bed.store, two.after, "by_nothing", times=TIMES)
     built = build(bed.store, two.after)
     assert (built.rows, built.adopted) == (4, 0)
     assert f"{two.schema.table}.by_topic.2" in bed.store.tables()
@@ -385,7 +385,7 @@ def test_an_index_that_is_being_dropped_is_not_built_before_that_is_done(bed: Be
     writer.add(two.after(name="w", topic="t"))
     writer.commit()
 
-    def dying(stop_in: str, progress: hb.IndexProgress) -> None:
+    def dying(stop_in: str, progress: hb.indexes.IndexProgress) -> None:
         state = Registry(bed.store).read(two.schema)
         assert state is not None
         if state.indexes["by_topic"].state == stop_in:
@@ -393,10 +393,10 @@ def test_an_index_that_is_being_dropped_is_not_built_before_that_is_done(bed: Be
 
     for stop_in in ("write-only",) if bed.store.capabilities.gated_writes else ("write-only", "absent"):
         with pytest.raises(Killed):
-            hb.drop_index(bed.store, two.after, "by_topic", times=TIMES, progress=partial(dying, stop_in))
-        with pytest.raises(hb.IndexUnavailable, match="The index is being dropped"):
+            hb.indexes.drop_index(bed.store, two.after, "by_topic", times=TIMES, progress=partial(dying, stop_in))
+        with pytest.raises(hb.errors.IndexUnavailable, match="The index is being dropped"):
             build(bed.store, two.after)
-    assert hb.drop_index(bed.store, two.after, "by_topic", times=TIMES) == [f"{two.schema.table}.by_topic"]
+    assert hb.indexes.drop_index(bed.store, two.after, "by_topic", times=TIMES) == [f"{two.schema.table}.by_topic"]
     assert build(bed.store, two.after).readable
 
 
@@ -405,7 +405,7 @@ def test_dropped_tables_leave_nothing_of_a_build(bed: Bed, two: Two) -> None:
         session.bulk_add([two.before(name=f"{n:03}", topic="t") for n in range(50)])
     hb.create_tables(bed.store, two.after)
 
-    def dying(progress: hb.IndexProgress) -> None:
+    def dying(progress: hb.indexes.IndexProgress) -> None:
         if progress.rows:
             raise Killed
 
@@ -426,9 +426,9 @@ def test_an_index_that_the_model_has_lost_is_dropped_by_its_name(bed: Bed, two: 
     build(bed.store, two.after)
     session = open_session(bed.store)
     session.add(two.before(name="b", topic="t"))
-    with pytest.raises(hb.IndexUnavailable, match="drop_index"):
+    with pytest.raises(hb.errors.IndexUnavailable, match="drop_index"):
         session.commit()
-    hb.drop_index(bed.store, two.before, "by_topic", times=TIMES)
+    hb.indexes.drop_index(bed.store, two.before, "by_topic", times=TIMES)
     session.commit()
     assert [item.name for item in session.query(two.before).allow_full_scan()] == ["a", "b"]
 
@@ -463,15 +463,15 @@ def test_what_crashes_left_is_found_and_repaired(bed: Bed, two: Two) -> None:
     table = f"{two.schema.table}.by_topic"
     bed.store.delete(table, [Delete(entry_of(two, "c", "t"))])
     time.sleep(0.01)
-    report = hb.verify_index(bed.store, two.after, "by_topic", times=TIMES)
+    report = hb.indexes.verify_index(bed.store, two.after, "by_topic", times=TIMES)
     assert not report.sound
     assert (report.rows, report.entries, report.missing, report.stale, report.pending, report.expiring) == (5, 7, 1, 1, 1, 1)
     assert ("missing", b"c".hex()) in [tuple(sample) for sample in report.samples]
     assert ("stale", old.hex()) in [tuple(sample) for sample in report.samples]
-    dry = hb.repair_index(bed.store, two.after, "by_topic", dry_run=True, times=TIMES)
+    dry = hb.indexes.repair_index(bed.store, two.after, "by_topic", dry_run=True, times=TIMES)
     assert (dry.missing, dry.stale, dry.put, dry.deleted) == (1, 1, 0, 0)
     time.sleep(0.01)
-    done = hb.repair_index(bed.store, two.after, "by_topic", times=TIMES)
+    done = hb.indexes.repair_index(bed.store, two.after, "by_topic", times=TIMES)
     assert (done.put, done.deleted) == (1, 1)
     left = cells_of(bed.store, table).keys()
     assert old not in left
@@ -480,8 +480,8 @@ def test_what_crashes_left_is_found_and_repaired(bed: Bed, two: Two) -> None:
     assert found_through(bed.store, two, "other") == []
     orphan(bed, two, "c", "other", 0)
     time.sleep(1)
-    assert hb.repair_index(bed.store, two.after, "by_topic", times=TIMES).deleted == 1
-    assert hb.repair_index(bed.store, two.after, "by_topic", times=TIMES).deleted == 0
+    assert hb.indexes.repair_index(bed.store, two.after, "by_topic", times=TIMES).deleted == 1
+    assert hb.indexes.repair_index(bed.store, two.after, "by_topic", times=TIMES).deleted == 0
     assert check_sound(bed.store, two.after).stale == 0
 
 
@@ -496,13 +496,13 @@ def test_markers_are_purged_when_they_are_old(bed: Bed, two: Two) -> None:
     session.delete_key(two.after, name="a")
     session.delete_key(two.after, name="b")
     session.commit()
-    assert hb.purge_rows(bed.store, two.after, times=PATIENT) == 0
+    assert hb.indexes.purge_rows(bed.store, two.after, times=PATIENT) == 0
     time.sleep(0.8)
     session.add(two.after(name="b", topic="again"))
     session.commit()
-    assert hb.purge_rows(bed.store, two.after, times=TIMES, dry_run=True) == 1
+    assert hb.indexes.purge_rows(bed.store, two.after, times=TIMES, dry_run=True) == 1
     assert b"a" in cells_of(bed.store, two.schema.table)
-    assert hb.purge_rows(bed.store, two.after, times=TIMES) == 1
+    assert hb.indexes.purge_rows(bed.store, two.after, times=TIMES) == 1
     assert sorted(cells_of(bed.store, two.schema.table)) == [b"b", b"c"]
     assert found_through(bed.store, two, "again") == ["b"]
 
@@ -517,7 +517,7 @@ def test_the_status_shows_what_the_registry_says_and_a_sample() -> None:
         session.commit()
         hb.create_tables(store, two.after)
         build(store, two.after)
-        by_note, by_topic = hb.index_status(store, two.after, sample=50, times=TIMES)
+        by_note, by_topic = hb.indexes.index_status(store, two.after, sample=50, times=TIMES)
         assert (by_note.index, by_note.state, by_note.rows) == ("by_note", "absent", 0)
         assert by_topic.state == "readable"
         assert 20 <= by_topic.rows <= 80
@@ -644,11 +644,11 @@ def test_an_index_is_added_to_a_versioned_table(bed: Bed) -> None:
     assert found_through(bed.store, two, "new") == ["a"]
     stray = orphan(bed, two, "c", "other", 5)
     time.sleep(0.8)
-    repaired = hb.repair_index(bed.store, two.after, "by_topic", times=TIMES)
+    repaired = hb.indexes.repair_index(bed.store, two.after, "by_topic", times=TIMES)
     assert (repaired.stale, repaired.deleted) == (1, 1 + repaired.bare)
     assert stray not in cells_of(bed.store, f"{two.schema.table}.by_topic")
     check_sound(bed.store, two.after)
-    assert hb.purge_rows(bed.store, two.after, times=TIMES) == 2
+    assert hb.indexes.purge_rows(bed.store, two.after, times=TIMES) == 2
     assert sorted(cells_of(bed.store, two.schema.table)) == [b"a", b"c"]
     session.insert(two.after(name="b", topic="t"))
     assert found_through(bed.store, two, "t") == ["b", "c"]
@@ -662,7 +662,7 @@ def test_claims_of_unique_values_are_no_entries() -> None:
         session.commit()
         report = check_sound(store, two.after, "by_note")
         assert (report.entries, report.stale, report.pending) == (3, 0, 0)
-        assert hb.repair_index(store, two.after, "by_note", times=TIMES).deleted == 0
+        assert hb.indexes.repair_index(store, two.after, "by_note", times=TIMES).deleted == 0
         session.add(two.after(name="d", topic="t", note="na"))
         with pytest.raises(hb.UniqueViolation):
             session.commit()
@@ -685,7 +685,7 @@ def test_a_unique_index_is_built_once_no_two_rows_share_a_value(bed: Bed) -> Non
     assert "rows whose value another row holds: 2" in str(built)
     assert built.as_json["duplicated"][0][0] in {"'n0'", "'n1'"}
     session = open_session(bed.store)
-    with pytest.raises(hb.IndexUnavailable):
+    with pytest.raises(hb.errors.IndexUnavailable):
         session.query(two.after).where(two.after.note == "n0").use_index("by_note").all()
     for note in ("n0", "n5"):  # kept for new writes
         session.add(two.after(name="new", topic="t", note=note))
@@ -710,7 +710,7 @@ def test_a_unique_index_is_built_once_no_two_rows_share_a_value(bed: Bed) -> Non
 def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
     """Every value ends with one row and its claim, whoever wrote it, and however the writers met the builders."""
     two = versioned()
-    times = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
+    times = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
     hb.create_tables(bed.store, two.before)
     with hb.Session(bed.store, lease=0.15, longest_call=0.1, clock_bound=2, grace=10) as session:
         session.add_all(two.before(name=f"{n:03}", topic="t", note=f"n{n}") for n in range(120))
@@ -738,15 +738,15 @@ def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
         thread.start()
     try:
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda _: hb.build_index(bed.store, two.after, "by_note", batch_size=10, times=times), range(2)))
+            list(pool.map(lambda _: hb.indexes.build_index(bed.store, two.after, "by_note", batch_size=10, times=times), range(2)))
     finally:
         ended.set()
         for thread in threads:
             thread.join()
     assert not errors
-    found: list[hb.IndexBuild] = []
+    found: list[hb.indexes.IndexBuild] = []
     while not (
-        built := hb.build_index(bed.store, two.after, "by_note", times=times)
+        built := hb.indexes.build_index(bed.store, two.after, "by_note", times=times)
     ).readable:  # writers of before the build may have shared values
         found.append(built)
         session = hb.Session(bed.store, lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
@@ -754,7 +754,7 @@ def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
             session.delete_key(two.after, name=bytes.fromhex(row).decode())
         session.commit()
         assert len(found) < 20
-    assert hb.verify_index(bed.store, two.after, "by_note", times=times).sound
+    assert hb.indexes.verify_index(bed.store, two.after, "by_note", times=times).sound
     items = hb.Session(bed.store, lease=0.15, longest_call=0.1, clock_bound=2, grace=10).query(two.after).allow_full_scan().all()
     held = [item.note for item in items if item.note is not None]
     assert len(held) == len(set(held))
@@ -783,16 +783,16 @@ def test_claims_are_checked_and_repaired(bed: Bed) -> None:
     now = Registry(bed.store).server_time()
     bed.store.put(table, [Put(stray, {b"d:_u": CLAIMED + b"crashed!" + b"a"}, now - 5_000)])
     time.sleep(0.8)
-    report = hb.verify_index(bed.store, two.after, "by_note", times=TIMES)
+    report = hb.indexes.verify_index(bed.store, two.after, "by_note", times=TIMES)
     assert (report.unclaimed, report.unheld, report.released, report.missing) == (1, 1, 1, 0)
     assert not report.sound
     assert {what for what, _ in report.samples} == {"unclaimed", "unheld"}
-    assert hb.repair_index(bed.store, two.after, "by_note", dry_run=True, times=TIMES).claimed == 0
-    done = hb.repair_index(bed.store, two.after, "by_note", times=TIMES)
+    assert hb.indexes.repair_index(bed.store, two.after, "by_note", dry_run=True, times=TIMES).claimed == 0
+    done = hb.indexes.repair_index(bed.store, two.after, "by_note", times=TIMES)
     assert (done.claimed, done.freed) == (1, 1)
     after = check_sound(bed.store, two.after, "by_note")
     assert (after.unclaimed, after.unheld, after.released) == (0, 0, 2)
-    [status] = [each for each in hb.index_status(bed.store, two.after, times=TIMES) if each.index == "by_note"]
+    [status] = [each for each in hb.indexes.index_status(bed.store, two.after, times=TIMES) if each.index == "by_note"]
     assert status.released
     session.add(two.after(name="d", topic="t", note="na"))
     with pytest.raises(hb.UniqueViolation):
@@ -819,7 +819,7 @@ def test_a_builder_that_joins_in_the_check_tells_what_was_built() -> None:
         open_session(store).bulk_add([two.before(name=f"{n:03}", topic="t") for n in range(50)])
         hb.create_tables(store, two.after)
 
-        def dying(progress: hb.IndexProgress) -> None:
+        def dying(progress: hb.indexes.IndexProgress) -> None:
             if progress.phase == "verifying":
                 raise Killed
 
@@ -851,7 +851,7 @@ def test_a_table_that_was_begun_for_another_declaration_goes(registered: bool) -
             hb.create_tables(store, again)
         assert build(store, again).readable
         assert [name for name in store.tables() if name.startswith(table)] == [table, f"{table}.by_topic.2"]
-        assert hb.verify_index(store, again, "by_topic", times=TIMES).entries == 20
+        assert hb.indexes.verify_index(store, again, "by_topic", times=TIMES).entries == 20
 
 
 def declare_again(table: str) -> type[Any]:
@@ -876,8 +876,8 @@ def test_a_build_does_not_look_at_the_registry_for_every_batch() -> None:
         open_session(store).bulk_add([two.before(name=f"{n:03}", topic="t") for n in range(200)])
         hb.create_tables(store, two.after)
         store.calls.clear()
-        times = hb.IndexTimes(lease=1, longest_call=0.1, clock_bound=0.05, grace=2)
-        assert hb.build_index(store, two.after, "by_topic", times=times, batch_size=2).readable
+        times = hb.indexes.IndexTimes(lease=1, longest_call=0.1, clock_bound=0.05, grace=2)
+        assert hb.indexes.build_index(store, two.after, "by_topic", times=times, batch_size=2).readable
         reads = [call for call in store.calls if call.name == "get" and call.table == "hbmodel"]
         assert len(reads) < 300  # before that one more for each of 200 batches
 
@@ -887,7 +887,7 @@ def test_a_registry_that_is_no_name(name: Any) -> None:
     two = declare()
     calls = (
         hb.create_tables, hb.diff, hb.alter, hb.drop_tables,
-        partial(hb.build_index, index="by_topic"), partial(hb.index_status, sample=0),
+        partial(hb.indexes.build_index, index="by_topic"), partial(hb.indexes.index_status, sample=0),
     )  # fmt: skip
     with fresh() as store:
         for call in calls:

@@ -77,7 +77,7 @@ def test_differences_are_told_by_what_differs(name: str) -> None:
         f"{what}: declared {declared}, live {live}" for what, live, declared in expected if not (with_key and what.startswith("index"))
     ]
     assert "restore the declaration that `live` shows, give a changed column another qualifier, or" in caught.value.message
-    assert "with hb.migrate()" in caught.value.message
+    assert "with hb.migration.migrate()" in caught.value.message
     for what, live, declared in expected:
         assert any(line.startswith(f"! told: {what}: {live} -> {declared} (") for line in found)
 

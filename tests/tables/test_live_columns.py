@@ -17,7 +17,7 @@ from tests.support.beds import HBASE, Bed, cells_of, fresh
 EVERYWHERE = pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
 
 
-def told(found: hb.Diff) -> dict[str, str]:
+def told(found: hb.tables.Diff) -> dict[str, str]:
     """What is said of each column or member."""
     return {each.what: str(each) for each in found if each.kind in {"column", "member"}}
 
@@ -161,7 +161,7 @@ def test_found_is_what_is_held_and_not_declared(old: set[str], new: set[str], ro
 def requiring(*names: str, **options: Any) -> Any:
     """A model that requires these columns, the numbers among them with a codec whose values are never empty."""
     hints = {name: hb.Column[int] if name in "bd" else hb.Column[str] for name in names}
-    body: dict[str, Any] = {name: hb.column(name, hb.UInt8 if name in "bd" else hb.Text) for name in names}
+    body: dict[str, Any] = {name: hb.column(name, hb.codecs.UInt8 if name in "bd" else hb.Text) for name in names}
     body |= {"key": hb.key(), **options.pop("body", {}), "__annotations__": {"key": hb.Key[str], **hints, **options.pop("hints", {})}}
     return hb.model(table="required", **options)(type("Requiring", (), body))
 

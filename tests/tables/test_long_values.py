@@ -87,11 +87,11 @@ def run(store: hb.Store, kind: str, wide: bool, correction: str) -> None:
     with hb.Session(store, lease=TIMES.lease) as session:
         session.add_all(before(room="r", seat=n, text=text, texts=[text]) for n, text in ((1, "a"), (2, LONG), (3, "b")))
     hb.create_tables(store, model)
-    assert hb.build_index(store, model, "ix", times=TIMES, dry_run=True).refused == 1
-    built = hb.build_index(store, model, "ix", times=TIMES)
+    assert hb.indexes.build_index(store, model, "ix", times=TIMES, dry_run=True).refused == 1
+    built = hb.indexes.build_index(store, model, "ix", times=TIMES)
     assert (built.readable, built.refused) == (False, 1)
     assert "must not be longer" in str(built.samples)
-    for check in (hb.verify_index, hb.repair_index):
+    for check in (hb.indexes.verify_index, hb.indexes.repair_index):
         report = check(store, model, "ix", times=TIMES)
         assert (report.refused, report.rows) == (1, 3)
     session = hb.Session(store, lease=TIMES.lease)
@@ -99,14 +99,14 @@ def run(store: hb.Store, kind: str, wide: bool, correction: str) -> None:
         lambda: session.add(model(room="r", seat=4, text=LONG, texts=[LONG])),
         lambda: session.update_key(model, room="r", seat=3, text=LONG, texts=[LONG]),
     ):
-        with pytest.raises(hb.KeyTooLong):
+        with pytest.raises(hb.errors.KeyTooLong):
             committed(session, refused)
         session.discard()
     assert session.get(model, room="r", seat=2).text == LONG
     CORRECTIONS[correction](session, model)
     session.commit()
-    assert hb.build_index(store, model, "ix", times=TIMES).readable
-    assert hb.verify_index(store, model, "ix", times=TIMES).sound
+    assert hb.indexes.build_index(store, model, "ix", times=TIMES).readable
+    assert hb.indexes.verify_index(store, model, "ix", times=TIMES).sound
     left = {obj.seat: obj.text for obj in hb.Session(store).query(model).where(model.room == "r")}
     assert left[1] == "a"
     assert left.get(2) in {"short", "s2", None}
@@ -121,7 +121,7 @@ def test_the_row_takes_part_in_nothing_but_its_correction(wide: bool) -> None:
         with hb.Session(store, lease=TIMES.lease) as session:
             session.add_all(before(room="r", seat=n, text=text) for n, text in ((1, "a"), (2, LONG)))
         hb.create_tables(store, model)
-        assert hb.build_index(store, model, "ix", times=TIMES).refused == 1
+        assert hb.indexes.build_index(store, model, "ix", times=TIMES).refused == 1
         session = hb.Session(store, lease=TIMES.lease)
         if wide:
             with session.group(model, room="r") as group:
@@ -135,4 +135,4 @@ def test_the_row_takes_part_in_nothing_but_its_correction(wide: bool) -> None:
         session.update_key(model, room="r", seat=1, text="c")
         with pytest.raises(hb.UniqueViolation):
             session.commit()
-        assert hb.build_index(store, model, "ix", times=TIMES).readable
+        assert hb.indexes.build_index(store, model, "ix", times=TIMES).readable

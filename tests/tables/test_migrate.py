@@ -30,9 +30,9 @@ from tests.support.page_walks import Step, check_walk, steps
 from tests.support.waiting import PATIENCE
 from tests.tables.migration_models import TIMES, Moved, Visit, session_of, visit
 
-QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
-migration = partial(hb.migrate, times=QUICK)
-NEW = hb.schema_of(Moved)
+QUICK = hb.indexes.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
+migration = partial(hb.migration.migrate, times=QUICK)
+NEW = hb.schema.schema_of(Moved)
 assert NEW.replaces is not None
 OLD = NEW.replaces
 
@@ -92,7 +92,7 @@ def test_objects_move_while_programs_run_and_back_and_for_good(anywhere: hb.Stor
     session = session_of(anywhere)
     session.bulk_add(visit(number) for number in range(40))
     assert len(rows_of(anywhere, OLD.table)) == 40
-    moving = hb.migrate(anywhere, Moved, times=QUICK if isinstance(anywhere, EmbeddedStore) else TIMES)
+    moving = hb.migration.migrate(anywhere, Moved, times=QUICK if isinstance(anywhere, EmbeddedStore) else TIMES)
     assert (moving.status().phase, moving.start().copied) == ("before", True)
     session.add_all(visit(number) for number in (40, 41))
     session.commit()
@@ -118,9 +118,9 @@ def test_objects_move_while_programs_run_and_back_and_for_good(anywhere: hb.Stor
     session.commit()
     assert all_of(session) == [50, *range(41, 1, -1)]
     assert numbers(session.query(Moved).where(Moved.page == "p0").all()) == [50, *range(40, 0, -5)]
-    assert hb.verify_index(anywhere, Moved, "by_page", times=TIMES).sound
+    assert hb.indexes.verify_index(anywhere, Moved, "by_page", times=TIMES).sound
     assert moving.cut_over().phase == DONE
-    with pytest.raises(hb.MigrationError, match="Programs use only the new table"):
+    with pytest.raises(hb.errors.MigrationError, match="Programs use only the new table"):
         moving.roll_back()
     hb.drop_tables(anywhere, Visit)
     assert len(all_of(session_of(anywhere))) == 41
@@ -167,7 +167,7 @@ def test_movers_are_killed_and_programs_write_and_nothing_is_lost_or_doubled(
         assert len(found) == len(set(found)), "an object came twice"
         assert set(found) >= {*range(500), *written}
         assert len(found) <= 500 + len(written) + 2, "what was not acknowledged is one object of each writer at most"
-        assert hb.verify_index(store, Moved, "by_page", times=TIMES).missing == 0
+        assert hb.indexes.verify_index(store, Moved, "by_page", times=TIMES).missing == 0
         assert sorted(numbers(session.query(Moved).where(Moved.page >= "p").all())) == sorted(found)
         drop_left(store)
 
@@ -265,13 +265,13 @@ def test_queries_through_an_index_of_both_tables(places: dict[int, str], page: s
 
 @hb.model(table="salted", family="d", immutable=True, salt=hb.HashSalt(2))
 class Salted:
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     page: hb.Column[str] = hb.column("p")
 
 
 @hb.model(table="salted_more", family="d", immutable=True, salt=hb.HashSalt(5), replaces=Salted)
 class SaltedMore:
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     page: hb.Column[str] = hb.column("p")
 
 
@@ -282,7 +282,7 @@ def test_a_change_of_the_salt_reads_both_tables_side_by_side() -> None:
         hb.create_tables(store, Salted)
         session = session_of(store)
         session.bulk_add(SaltedMore(number=number, page="x") for number in range(2000))
-        hb.migrate(store, SaltedMore, times=TIMES).start()
+        hb.migration.migrate(store, SaltedMore, times=TIMES).start()
         session.add(SaltedMore(number=5000, page="x"))
         session.commit()
         taken: list[int] = []
@@ -291,7 +291,7 @@ def test_a_change_of_the_salt_reads_both_tables_side_by_side() -> None:
             if len(taken) == 3:
                 break
         assert taken == [0, 1, 2]
-        read: list[hb.Call] = []
+        read: list[hb.store.Call] = []
         watching = hb.Session(store, on_call=read.append)
         assert numbers(watching.query(SaltedMore).where(SaltedMore.number >= 10).page(5).items) == [10, 11, 12, 13, 14]
         assert sum(call.rows for call in read if call.table in {"salted", "salted_more"}) < 100
@@ -318,7 +318,7 @@ def test_deletes_and_inserts_wait_until_one_table_is_in_use(store: hb.Store) -> 
             with pytest.raises(hb.CapabilityError, match="insert"):
                 session.insert(visit(2))
             with pytest.raises(hb.CapabilityError, match=r"rekey\(\) are possible once"):
-                session.rekey(visit(1), **{name: getattr(visit(2), name) for name in hb.schema_of(Visit).layout.names})
+                session.rekey(visit(1), **{name: getattr(visit(2), name) for name in hb.schema.schema_of(Visit).layout.names})
         if phase.changes:
             session.delete_key(Moved, number=2, user=2)
             session.commit()
@@ -385,7 +385,7 @@ def test_a_model_of_a_table_that_the_objects_do_not_move_to_is_refused(store: hb
     @hb.model(table="visits_elsewhere", family="d", immutable=True, replaces=Visit)
     class Elsewhere:
         number: hb.Key[int] = hb.key(hb.UInt32)
-        user: hb.Key[int] = hb.key(hb.UInt16)
+        user: hb.Key[int] = hb.key(hb.codecs.UInt16)
         page: hb.Column[str] = hb.column("p")
         note: hb.Column[str | None] = hb.column("n", default=None)
 
@@ -409,7 +409,7 @@ def test_a_program_that_knows_only_the_new_table_is_refused_meanwhile(store: hb.
     @hb.model(table=NEW.table, family="d", immutable=True, salt=hb.HashSalt(3))
     class Alone:
         number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
-        user: hb.Key[int] = hb.key(hb.UInt16)
+        user: hb.Key[int] = hb.key(hb.codecs.UInt16)
         page: hb.Column[str] = hb.column("p")
         note: hb.Column[str | None] = hb.column("n", default=None)
 
@@ -431,22 +431,22 @@ def test_a_new_table_that_is_not_empty_is_not_moved_into(store: hb.Store) -> Non
     set_phase(store, DONE)
     hb.Session(store).insert(visit(1))
     set_phase(store, BEFORE)
-    with pytest.raises(hb.MigrationError, match="holds rows"):
+    with pytest.raises(hb.errors.MigrationError, match="holds rows"):
         migration(store, Moved).start()
 
 
 def test_steps_come_in_their_order(store: hb.Store) -> None:
     moving = migration(store, Moved)
     assert moving.roll_back().phase == BEFORE
-    with pytest.raises(hb.MigrationError, match=r"Not every row has been copied: call start\(\) first"):
+    with pytest.raises(hb.errors.MigrationError, match=r"Not every row has been copied: call start\(\) first"):
         moving.cut_over()
-    with pytest.raises(hb.MigrationError, match="No objects are being moved, so there is nothing to compare"):
+    with pytest.raises(hb.errors.MigrationError, match="No objects are being moved, so there is nothing to compare"):
         moving.verify()
     moving.start()
-    with pytest.raises(hb.MigrationError, match="The migration was begun while programs run: leave out offline=True"):
+    with pytest.raises(hb.errors.MigrationError, match="The migration was begun while programs run: leave out offline=True"):
         migration(store, Moved, offline=True).start()
     set_phase(store, RETURNED)
-    with pytest.raises(hb.MigrationError, match="The migration is being rolled back"):
+    with pytest.raises(hb.errors.MigrationError, match="The migration is being rolled back"):
         moving.start()
     assert moving.roll_back().phase == BEFORE
 
@@ -457,7 +457,7 @@ def test_the_old_table_must_be_registered() -> None:
         session = hb.Session(store)
         session.insert(visit(1))  # without an old table the new one is in use
         assert all_of(session) == [1]
-        store.create_table(OLD.table, [hb.Family(b"d")])
+        store.create_table(OLD.table, [hb.store.Family(b"d")])
         with pytest.raises(hb.SchemaMismatch, match="The table that the model replaces is not registered"):
             hb.Session(store).get(Moved, number=1, user=1)
         with pytest.raises(hb.SchemaMismatch, match="The table that the model replaces is not registered"):
@@ -473,7 +473,7 @@ def test_rows_that_do_not_fit_are_named_and_stop_the_cut() -> None:
 
     @hb.model(table="narrower", family="d", immutable=True, replaces=Wider)
     class Narrower:
-        number: hb.Key[int] = hb.key(hb.UInt8)
+        number: hb.Key[int] = hb.key(hb.codecs.UInt8)
         page: hb.Column[str] = hb.column("p")
 
     with EmbeddedStore(None) as store:
@@ -484,14 +484,14 @@ def test_rows_that_do_not_fit_are_named_and_stop_the_cut() -> None:
         report = moving.start()
         assert (report.rows, report.refused, report.copied) == (2, 1, False)
         assert "0000012c" in str(report)
-        with pytest.raises(hb.MigrationError, match=r"Not every row has been copied: call start\(\) again"):
+        with pytest.raises(hb.errors.MigrationError, match=r"Not every row has been copied: call start\(\) again"):
             moving.cut_over()
         assert moving.roll_back().phase == BEFORE
         assert hb.Session(store).query(Wider).allow_full_scan().count() == 2
         store.delete("wider", [Delete(hb.row_key(Wider, number=300))])
         assert moving.start().copied
         store.put("wider", [Put(hb.row_key(Wider, number=301), {b"d:p": b"x"})])
-        with pytest.raises(hb.MigrationError, match="Some rows cannot be copied"):
+        with pytest.raises(hb.errors.MigrationError, match="Some rows cannot be copied"):
             moving.cut_over()
 
 
@@ -520,7 +520,7 @@ def test_a_row_that_expires_does_so_in_the_new_table() -> None:
 @hb.model(table="accounts", family="d")
 class Account:
     region: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     owner: hb.Column[str] = hb.column("o")
     visits: hb.Column[int] = hb.counter("v")
 
@@ -529,7 +529,7 @@ class Account:
 
 @hb.model(table="accounts_by_number", family="d", replaces=Account)
 class Numbered:
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     region: hb.Key[str] = hb.key()
     owner: hb.Column[str] = hb.column("o")
     visits: hb.Column[int] = hb.counter("v")
@@ -546,13 +546,13 @@ def test_objects_that_change_move_in_a_maintenance_window(anywhere: hb.Store) ->
         session.increment(Account(region="r1", number=4, owner=""), Account.visits, 7)
         session.delete_key(Account, region="r0", number=0)
     with pytest.raises(hb.CapabilityError, match="Objects that change can be moved only while no program writes"):
-        hb.migrate(anywhere, Numbered, times=times)
+        hb.migration.migrate(anywhere, Numbered, times=times)
     early = hb.Session(anywhere)
     with pytest.raises(hb.SchemaMismatch, match="The objects are not in the table of this model yet, and no"):
         early.get(Numbered, number=4, region="r1")
     with pytest.raises(hb.SchemaMismatch, match=r"still in the table that the model replaces: move them first, see hb\.migrate\(\)"):
         early.increment(Numbered(region="r1", number=4, owner=""), Numbered.visits)
-    moving = hb.migrate(anywhere, Numbered, times=times, offline=True)
+    moving = hb.migration.migrate(anywhere, Numbered, times=times, offline=True)
     assert moving.start().phase == CLOSED
     for model in (Account, Numbered):
         with pytest.raises(hb.SchemaMismatch):
@@ -571,7 +571,7 @@ def test_objects_that_change_move_in_a_maintenance_window(anywhere: hb.Store) ->
     session.commit()
     assert numbers(session.query(Numbered).where(Numbered.owner == "o0").all()) == [8, 12, 16]
     assert [(one.number, one.visits) for one in session.query(Numbered).where(Numbered.owner == "o9")] == [(4, 8)]
-    assert hb.verify_index(anywhere, Numbered, "by_owner", times=times).sound
+    assert hb.indexes.verify_index(anywhere, Numbered, "by_owner", times=times).sound
 
 
 # --- declarations -----------------------------------------------------------------------------------------------------
@@ -580,7 +580,7 @@ def test_objects_that_change_move_in_a_maintenance_window(anywhere: hb.Store) ->
 def test_layouts_that_cannot_be_moved_are_refused_where_they_are_declared() -> None:
     @hb.model(table="versioned_a", family="d")
     class Versioned:
-        number: hb.Key[int] = hb.key(hb.UInt16)
+        number: hb.Key[int] = hb.key(hb.codecs.UInt16)
         page: hb.Column[str] = hb.column("p")
         version: hb.Column[int] = hb.version()
 
@@ -589,14 +589,14 @@ def test_layouts_that_cannot_be_moved_are_refused_where_they_are_declared() -> N
 
             @hb.model(table=table, family="d", immutable=immutable, salt=salt, replaces=replaces)
             class More:
-                number: hb.Key[int] = hb.key(hb.UInt16)
+                number: hb.Key[int] = hb.key(hb.codecs.UInt16)
                 page: hb.Key[str] = hb.key()
                 other: hb.Column[str] = hb.column("p")
         else:
 
             @hb.model(table=table, family="d", immutable=immutable, salt=salt, replaces=replaces)
             class Same:
-                number: hb.Key[int] = hb.key(hb.UInt16)
+                number: hb.Key[int] = hb.key(hb.codecs.UInt16)
                 page: hb.Column[str] = hb.column("p")
 
     declare(Salted)
@@ -616,13 +616,13 @@ def test_layouts_that_cannot_be_moved_are_refused_where_they_are_declared() -> N
 
 @hb.model(table="without_user", family="d", immutable=True)
 class Visit_without_user:
-    number: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     other: hb.Column[str] = hb.column("p")
 
 
 def test_a_model_that_replaces_none_is_not_migrated(store: hb.Store) -> None:
     with pytest.raises(hb.DeclarationError, match="The model does not replace another"):
-        hb.migrate(store, Visit)
+        hb.migration.migrate(store, Visit)
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

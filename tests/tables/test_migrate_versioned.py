@@ -29,9 +29,9 @@ from tests.support.faulty import RecordingStore
 from tests.support.waiting import PATIENCE
 from tests.tables.versioned_migration_models import TIMES, Parcel, Sent, parcel, session_of
 
-QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
-migration = partial(hb.migrate, times=QUICK)
-NEW = hb.schema_of(Sent)
+QUICK = hb.indexes.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
+migration = partial(hb.migration.migrate, times=QUICK)
+NEW = hb.schema.schema_of(Sent)
 assert NEW.replaces is not None
 OLD = NEW.replaces
 
@@ -78,7 +78,7 @@ def test_objects_move_while_programs_write_and_back_and_for_good(anywhere: hb.St
     session.add_all(parcel(number) for number in range(40))
     session.commit()
     read = {number: session.get(Sent, number=number, city=number % 7) for number in range(40)}
-    moving = hb.migrate(anywhere, Sent, times=QUICK if isinstance(anywhere, EmbeddedStore) else TIMES)
+    moving = hb.migration.migrate(anywhere, Sent, times=QUICK if isinstance(anywhere, EmbeddedStore) else TIMES)
     assert (moving.status().phase, moving.start().copied) == ("before", True)
     assert all_of(session) == list(range(39, -1, -1))
     for number, one in read.items():  # nobody has changed them: what was read before is of the version that they have
@@ -117,7 +117,7 @@ def test_objects_move_while_programs_write_and_back_and_for_good(anywhere: hb.St
     session.delete_key(Sent, number=1, city=1)
     session.commit()
     assert all_of(session) == [50, *range(40, 1, -1)]
-    assert hb.verify_index(anywhere, Sent, "by_state", times=TIMES).sound
+    assert hb.indexes.verify_index(anywhere, Sent, "by_state", times=TIMES).sound
     hb.drop_tables(anywhere, Parcel)
     assert len(all_of(session_of(anywhere))) == 40
 
@@ -179,11 +179,11 @@ def test_movers_and_writers_are_killed_and_nothing_is_lost_or_doubled(kind: str,
         for state in range(5):
             stored = sorted(number for number, count in counts.items() if count % 5 == state)
             assert sorted(numbers(session.query(Sent).where(Sent.state == f"s{state}").all())) == stored
-        assert hb.verify_index(store, Sent, "by_state", times=TIMES).missing == 0
+        assert hb.indexes.verify_index(store, Sent, "by_state", times=TIMES).missing == 0
         drop_left(store)
 
 
-def _moved(moving: hb.Migration, rows: int) -> bool:
+def _moved(moving: hb.migration.Migration, rows: int) -> bool:
     now = moving.status()
     return now.phase == MOVING and now.rows > rows
 
@@ -205,11 +205,11 @@ def test_a_start_ends_when_another_program_rolls_the_migration_back(store: hb.St
     session.commit()
     rolled_back: list[str] = []
 
-    def roll_back(progress: hb.MigrationProgress) -> None:
+    def roll_back(progress: hb.migration.MigrationProgress) -> None:
         if progress.phase == "copying" and not rolled_back:
             rolled_back.append(migration(store, Sent).roll_back().phase)
 
-    with pytest.raises(hb.MigrationError, match=r"moved the migration to another phase in the meantime: call status\(\)") as caught:
+    with pytest.raises(hb.errors.MigrationError, match=r"moved the migration to another phase in the meantime: call status\(\)") as caught:
         migration(store, Sent, progress=roll_back).start()
     assert rolled_back == [caught.value.phase] == [BEFORE]
     assert sorted(all_of(session)) == [0, 1, 2]
@@ -341,7 +341,7 @@ def test_layouts_whose_rows_cannot_be_sealed_are_refused_where_they_are_declared
 
             @hb.model(table=table, family="d", replaces=replaces)
             class Counted:
-                number: hb.Key[int] = hb.key(hb.UInt16)
+                number: hb.Key[int] = hb.key(hb.codecs.UInt16)
                 visits: hb.Column[int] = hb.counter("c")
                 version: hb.Column[int] = hb.version()
 
@@ -349,7 +349,7 @@ def test_layouts_whose_rows_cannot_be_sealed_are_refused_where_they_are_declared
 
         @hb.model(table=table, family="d", replaces=replaces)
         class Named:
-            number: hb.Key[int] = hb.key(hb.UInt16)
+            number: hb.Key[int] = hb.key(hb.codecs.UInt16)
             name: hb.Column[str] = hb.column("n")
             version: hb.Column[int] = hb.version()
 
@@ -365,7 +365,7 @@ def test_layouts_whose_rows_cannot_be_sealed_are_refused_where_they_are_declared
 def badges(table: str, unique: bool, replaces: type[Any] | None = None) -> Any:
     """A versioned model whose names may be unique; by city, or by number."""
 
-    keys = {"city": hb.key(hb.UInt8), "number": hb.key(hb.UInt16)}
+    keys = {"city": hb.key(hb.codecs.UInt8), "number": hb.key(hb.codecs.UInt16)}
     body: dict[str, Any] = dict(sorted(keys.items(), reverse=table == "badges_by_number"))
     hints: dict[str, Any] = dict.fromkeys(body, hb.Key[int])
     body |= {"name": hb.column("n"), "version": hb.version()}
@@ -387,21 +387,21 @@ def test_a_unique_index_is_dropped_before_the_objects_move_and_built_after_it(sh
         programs.commit()
         with pytest.raises(hb.DeclarationError, match=r"unique index.*hb\.drop_index\(\).*hb\.build_index\(\)"):
             badges("badges_by_number", False, unique)
-        assert hb.drop_index(made, unique, "by_name", times=QUICK)
+        assert hb.indexes.drop_index(made, unique, "by_name", times=QUICK)
         programs.insert(unique(city=1, number=10, name="n10"))  # programs that still declare the index continue to write
-        moving = hb.migrate(made, moved, times=QUICK)
+        moving = hb.migration.migrate(made, moved, times=QUICK)
         assert moving.start().copied
         late = session_of(made)
         late.insert(moved(city=1, number=11, name="n3" if shared else "n11"))
         assert moving.cut_over().phase == DONE
         again = badges("badges_by_number", True)
         hb.create_tables(made, again)
-        built = hb.build_index(made, again, "by_name", times=QUICK)
+        built = hb.indexes.build_index(made, again, "by_name", times=QUICK)
         assert (built.readable, built.duplicates) == (not shared, int(shared))
         if shared:
             with session_of(made) as mending:
                 mending.delete_key(again, city=1, number=11)
-            assert hb.build_index(made, again, "by_name", times=QUICK).readable
+            assert hb.indexes.build_index(made, again, "by_name", times=QUICK).readable
         session = session_of(made)
         assert session.query(again).where(again.name == "n3").one().number == 3
         with pytest.raises(hb.UniqueViolation):
@@ -419,7 +419,7 @@ def test_an_object_between_two_keys_does_not_move_and_stops_the_cut(store: hb.St
     report = moving.start()
     assert (report.rows, report.refused, report.copied) == (3, 1, False)
     assert "A program that crashed was moving the object to another key: finish the move with rekey() first." in str(report)
-    with pytest.raises(hb.MigrationError, match="Not every row"):
+    with pytest.raises(hb.errors.MigrationError, match="Not every row"):
         moving.cut_over()
     assert all_of(session) == [2, 1, 0]
     assert moving.roll_back().phase == BEFORE

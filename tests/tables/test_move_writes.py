@@ -18,9 +18,9 @@ from tests.support.faulty import Call, RecordingStore
 from tests.tables.migration_models import Moved, Visit, visit
 from tests.tables.versioned_migration_models import Parcel, Sent, parcel
 
-TIMES = hb.IndexTimes(lease=0.2)
+TIMES = hb.indexes.IndexTimes(lease=0.2)
 KINDS: dict[str, Any] = {"immutable": (Visit, Moved, visit, "by_page"), "versioned": (Parcel, Sent, parcel, "by_state")}
-migration = partial(hb.migrate, times=TIMES, batch_size=1, claim_life=0.2)
+migration = partial(hb.migration.migrate, times=TIMES, batch_size=1, claim_life=0.2)
 
 
 class Interrupted(RecordingStore):
@@ -49,7 +49,7 @@ def begun(store: hb.Store, kind: str) -> tuple[type[Any], Callable[[int], Any], 
 
 
 def set_phase(store: hb.Store, new: type[Any], phase: str) -> None:
-    registry, schema = Registry(store), hb.schema_of(new)
+    registry, schema = Registry(store), hb.schema.schema_of(new)
     assert schema.replaces is not None
     found = registry.read(schema.replaces)
     assert found is not None
@@ -67,8 +67,8 @@ def test_an_index_that_is_built_while_objects_move_has_them_all(kind: str, trans
             waits = threading.Event()
 
             def operate() -> None:
-                hb.drop_index(store, new, index, times=TIMES, progress=lambda _: waits.set())
-                assert hb.build_index(store, new, index, times=TIMES).readable
+                hb.indexes.drop_index(store, new, index, times=TIMES, progress=lambda _: waits.set())
+                assert hb.indexes.build_index(store, new, index, times=TIMES).readable
 
             others.append(threading.Thread(target=operate))
             others[0].start()
@@ -76,14 +76,14 @@ def test_an_index_that_is_built_while_objects_move_has_them_all(kind: str, trans
             if transactions:
                 others[0].join(60)
 
-        store_of_mover = Interrupted(store, hb.schema_of(new).table, rebuild, gated=transactions)
+        store_of_mover = Interrupted(store, hb.schema.schema_of(new).table, rebuild, gated=transactions)
         moving = migration(store_of_mover, new)
         assert moving.start().copied
         others[0].join(60)
         assert moving.cut_over().phase == DONE
-        report = hb.verify_index(store, new, index)
+        report = hb.indexes.verify_index(store, new, index)
         assert (report.rows, report.missing, report.sound) == (6, 0, True)
-        assert f"{hb.schema_of(new).table}.{index}.2" in store.tables()
+        assert f"{hb.schema.schema_of(new).table}.{index}.2" in store.tables()
 
 
 def test_an_index_that_the_model_does_not_declare_stops_the_move() -> None:
@@ -94,7 +94,7 @@ def test_an_index_that_the_model_does_not_declare_stops_the_move() -> None:
         @hb.model(table="visits_by_number", family="d", immutable=True, salt=hb.HashSalt(3), replaces=Visit)
         class Later:
             number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
-            user: hb.Key[int] = hb.key(hb.UInt16)
+            user: hb.Key[int] = hb.key(hb.codecs.UInt16)
             page: hb.Column[str] = hb.column("p")
             note: hb.Column[str | None] = hb.column("n", default=None)
 
@@ -103,13 +103,13 @@ def test_an_index_that_the_model_does_not_declare_stops_the_move() -> None:
 
         def build() -> None:
             hb.create_tables(store, Later)
-            assert hb.build_index(store, Later, "by_user", times=TIMES).readable
+            assert hb.indexes.build_index(store, Later, "by_user", times=TIMES).readable
 
-        with pytest.raises(hb.IndexUnavailable, match="does not declare"):
+        with pytest.raises(hb.errors.IndexUnavailable, match="does not declare"):
             migration(Interrupted(store, "visits_by_number", build), new).start()
         assert migration(store, Later).start().copied
         assert migration(store, Later).cut_over().phase == DONE
-        assert hb.verify_index(store, Later, "by_user").missing == 0
+        assert hb.indexes.verify_index(store, Later, "by_user").missing == 0
 
 
 @pytest.mark.parametrize("phase", [MOVING, RETURNED])
@@ -164,7 +164,7 @@ def test_a_roll_back_that_ended_after_the_new_table_was_dropped_is_finished() ->
             patched.setattr(Registry, "change_move", _until(RETURNED, BEFORE, kill))
             with pytest.raises(Killed):
                 moving.roll_back()
-        assert hb.schema_of(new).table not in store.tables()
+        assert hb.schema.schema_of(new).table not in store.tables()
         assert migration(store, new).roll_back().phase == BEFORE
         assert len(hb.Session(store).query(new).use_index("primary").allow_full_scan().all()) == 6
 
@@ -195,9 +195,9 @@ def test_what_was_read_before_a_rollback_does_not_come_back(kind: str) -> None:
             set_phase(store, new, PREPARED)
             set_phase(store, new, MOVING)
 
-        standing = Interrupted(store, hb.schema_of(new).table, again)
+        standing = Interrupted(store, hb.schema.schema_of(new).table, again)
         standing.left = 1
-        with pytest.raises(hb.MigrationError, match="to another phase in the meantime"):
+        with pytest.raises(hb.errors.MigrationError, match="to another phase in the meantime"):
             migration(standing, new, batch_size=10).start()
         assert not standing.left
         assert migration(store, new).start().copied

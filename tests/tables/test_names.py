@@ -18,15 +18,15 @@ from hbmodel.tables.name_cache import OVERHEAD, NameCache
 from tests.support.beds import Bed, cells_of, fresh
 from tests.support.examples import examples
 
-METRICS = hb.dictionary("metrics", hb.UInt32)
+METRICS = hb.ids.dictionary("metrics", hb.UInt32)
 TABLES = tables_of(METRICS)
 
 
-def new(bed: Bed) -> hb.Names:
+def new(bed: Bed) -> hb.ids.Names:
     bed.use(*TABLES.models[1:])
     hb.create_tables(bed.store, METRICS)
     bed.store.calls.clear()
-    return hb.Names(bed.store)
+    return hb.ids.Names(bed.store)
 
 
 def test_names_of_every_store(bed: Bed) -> None:
@@ -34,12 +34,12 @@ def test_names_of_every_store(bed: Bed) -> None:
     given_ids = [names.claim(METRICS, name) for name in ("sys.cpu", "sys.mem", "Wärme", "sys.cpu")]
     first = given_ids[0]
     assert given_ids == [first, first + 1, first + 2, first]
-    others = hb.Names(hb.Session(bed.store))
+    others = hb.ids.Names(hb.Session(bed.store))
     assert others.find(METRICS, ["Wärme", "nothing", "sys.mem"]) == {"Wärme": first + 2, "sys.mem": first + 1}
     assert [others.name_of(METRICS, number) for number in given_ids] == ["sys.cpu", "sys.mem", "Wärme", "sys.cpu"]
     assert list(others.starting_with(METRICS, "sys.")) == ["sys.cpu", "sys.mem"]
     assert list(others.starting_with(METRICS, limit=2)) == ["Wärme", "sys.cpu"]
-    with pytest.raises(hb.UnknownName):
+    with pytest.raises(hb.errors.UnknownName):
         others.id_of(METRICS, "nothing")
     with pytest.raises(hb.DecodingError, match="The dictionary has no name for a stored id"):
         others.name_of(METRICS, first + 3)
@@ -49,10 +49,10 @@ def test_threads_that_claim_the_same_names(bed: Bed) -> None:
     new(bed)
     words = [f"word{number}" for number in range(20)]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: [hb.Names(bed.store).claim(METRICS, word) for word in words], range(8)))
+        found = list(pool.map(lambda _: [hb.ids.Names(bed.store).claim(METRICS, word) for word in words], range(8)))
     assert all(ids == found[0] for ids in found)
     assert len(set(found[0])) == len(words)
-    names = hb.Names(bed.store)
+    names = hb.ids.Names(bed.store)
     assert [names.name_of(METRICS, number) for number in found[0]] == words
 
 
@@ -60,17 +60,17 @@ def test_threads_that_claim_the_same_names(bed: Bed) -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6), max_size=12))
 def test_a_name_comes_back(words: list[str]) -> None:
     store = fresh(*TABLES.models)
-    names, others = hb.Names(store), hb.Names(store)
+    names, others = hb.ids.Names(store), hb.ids.Names(store)
     ids = {word: names.claim(METRICS, word) for word in words}
     assert sorted(ids.values()) == list(range(1, len(set(words)) + 1))
     assert others.find(METRICS, words) == ids
-    assert {hb.Names(store).name_of(METRICS, number): number for number in ids.values()} == ids
+    assert {hb.ids.Names(store).name_of(METRICS, number): number for number in ids.values()} == ids
     assert list(others.starting_with(METRICS)) == sorted(set(words), key=str.encode)
 
 
 @pytest.mark.parametrize("wrong", ["", "\ud800", "x" * 32_768, b"x", 7])
 def test_what_is_no_name(wrong: Any) -> None:
-    names = hb.Names(fresh(*TABLES.models))
+    names = hb.ids.Names(fresh(*TABLES.models))
     message = "A name must have 1 to 32,767 bytes in UTF-8" if isinstance(wrong, str) and wrong != "\ud800" else None
     for ask in (names.claim, names.id_of):
         with pytest.raises(hb.EncodingError, match=message):
@@ -86,36 +86,36 @@ def set_back(store: Any) -> None:
 
 def test_a_counter_that_was_set_back_gives_no_id_again() -> None:
     store = fresh(*TABLES.models)
-    names = hb.Names(store)
+    names = hb.ids.Names(store)
     assert [names.claim(METRICS, name) for name in "abc"] == [1, 2, 3]
     set_back(store)
-    assert hb.Names(store).claim(METRICS, "d") == 4
-    assert [hb.Names(store).id_of(METRICS, name) for name in "abc"] == [1, 2, 3]
+    assert hb.ids.Names(store).claim(METRICS, "d") == 4
+    assert [hb.ids.Names(store).id_of(METRICS, name) for name in "abc"] == [1, 2, 3]
 
 
 def test_half_a_claim_is_not_in_the_way() -> None:
     store = fresh(*TABLES.models)
     store.put(TABLES.id_table, [Put(METRICS.ids.encode(1), {TABLES.name_column: b"a"})])
-    assert hb.Names(store).claim(METRICS, "b") == 2
+    assert hb.ids.Names(store).claim(METRICS, "b") == 2
     set_back(store)
-    assert hb.Names(store).claim(METRICS, "a") == 1
+    assert hb.ids.Names(store).claim(METRICS, "a") == 1
 
 
 def test_ids_come_to_an_end() -> None:
-    few = hb.dictionary("few", hb.Int8)
+    few = hb.ids.dictionary("few", hb.codecs.Int8)
     store = fresh(*tables_of(few).models)
-    names = hb.Names(store)
+    names = hb.ids.Names(store)
     assert [names.claim(few, str(number)) for number in range(1, 128)] == list(range(1, 128))
-    with pytest.raises(hb.IdsExhausted):
+    with pytest.raises(hb.errors.IdsExhausted):
         names.claim(few, "one more")
     assert names.claim(few, "127") == 127
 
 
 def test_the_ids_have_one_codec() -> None:
     store = fresh(*TABLES.models)
-    other = hb.dictionary("metrics", hb.UInt16)
+    other = hb.ids.dictionary("metrics", hb.codecs.UInt16)
     with pytest.raises(hb.SchemaMismatch):
-        hb.Names(store).claim(other, "x")
+        hb.ids.Names(store).claim(other, "x")
     with pytest.raises(hb.SchemaMismatch):
         hb.create_tables(store, other)
     assert hb.diff(store, METRICS).differences == ()
@@ -124,7 +124,7 @@ def test_the_ids_have_one_codec() -> None:
 
 def test_names_are_remembered_in_bounded_memory() -> None:
     store = fresh(*TABLES.models)
-    names = hb.Names(store, cache=NameCache(20 * (OVERHEAD + 2)))
+    names = hb.ids.Names(store, cache=NameCache(20 * (OVERHEAD + 2)))
     ids = {f"{number:02}": names.claim(METRICS, f"{number:02}") for number in range(100)}
     store.calls.clear()
     assert [names.id_of(METRICS, name) for name in list(ids)[-10:]] == list(ids.values())[-10:]
@@ -135,18 +135,18 @@ def test_names_are_remembered_in_bounded_memory() -> None:
 
 def test_an_id_that_a_dead_program_left_does_not_become_the_id_of_its_name() -> None:
     store = fresh(*TABLES.models)
-    first = hb.Names(store)
+    first = hb.ids.Names(store)
     store.increment(TABLES.counter.table, TABLES.counter.row, TABLES.counter.column, 1)
     store.put(TABLES.id_table, [Put(METRICS.ids.encode(1), {TABLES.name_column: b"a"})])
     assert first.claim(METRICS, "a") == 2
-    other = hb.Names(store)
+    other = hb.ids.Names(store)
     assert [other.name_of(METRICS, number) for number in (1, 2)] == ["a", "a"]
     assert (other.id_of(METRICS, "a"), other.claim(METRICS, "a")) == (2, 2)
 
 
 def test_neighbours_of_an_id_are_read_with_it() -> None:
     store = fresh(*TABLES.models)
-    first, others = hb.Names(store), hb.Names(store)
+    first, others = hb.ids.Names(store), hb.ids.Names(store)
     for number in range(150):
         first.claim(METRICS, str(number))
     store.calls.clear()
@@ -174,21 +174,21 @@ def test_a_dictionary_stays_when_a_model_is_dropped() -> None:
 )
 def test_wrong_declarations(name: Any, codec: Any) -> None:
     with pytest.raises(hb.DeclarationError):
-        hb.dictionary(name, codec)
+        hb.ids.dictionary(name, codec)
 
 
 def test_a_dictionary_is_a_value() -> None:
-    assert pickle.loads(pickle.dumps(METRICS)) == METRICS == hb.dictionary("metrics", hb.UInt32)
+    assert pickle.loads(pickle.dumps(METRICS)) == METRICS == hb.ids.dictionary("metrics", hb.UInt32)
     assert tables_of(pickle.loads(pickle.dumps(METRICS))) is TABLES
     with pytest.raises(hb.DeclarationError):
-        hb.Names("memory:")  # type: ignore[arg-type]
-    with pytest.raises(hb.TableNotFound):
-        hb.Names(hb.connect("memory:")).claim(METRICS, "x")
+        hb.ids.Names("memory:")  # type: ignore[arg-type]
+    with pytest.raises(hb.errors.TableNotFound):
+        hb.ids.Names(hb.connect("memory:")).claim(METRICS, "x")
 
 
 def test_the_bytes_of_the_tables() -> None:
     store = fresh(*TABLES.models)
-    hb.Names(store).claim(METRICS, "é")
+    hb.ids.Names(store).claim(METRICS, "é")
     assert cells_of(store, "metrics.ids") == {"é".encode(): {b"d:i": b"\x00\x00\x00\x01"}}
     assert cells_of(store, "metrics.names") == {b"\x00\x00\x00\x01": {b"d:n": "é".encode()}}
     assert cells_of(store, "hbmodel_sequences") == {b"metrics.ids": {b"d:n": bytes(7) + b"\x01"}}

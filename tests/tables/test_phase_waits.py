@@ -19,7 +19,7 @@ from tests.support.faulty import Call, RecordingStore
 from tests.tables.migration_models import Moved, Visit, visit
 from tests.tables.versioned_migration_models import Parcel, Sent, parcel
 
-LONG = hb.IndexTimes(lease=0.3)
+LONG = hb.indexes.IndexTimes(lease=0.3)
 """The longest call is the default, 20 minutes: no test waits for so long."""
 
 WAYS = {
@@ -59,15 +59,15 @@ def gateway(request: pytest.FixtureRequest, local_hbase: Any) -> Iterator[hb.Sto
         drop_left(store)
 
 
-def move_to_and_fro(store: hb.Store, kind: str) -> list[hb.MigrationProgress]:
+def move_to_and_fro(store: hb.Store, kind: str) -> list[hb.migration.MigrationProgress]:
     """Moves objects, back, and for good, beside a session that writes in between; returns the waits."""
     old, new, made = MODELS[kind]
     hb.create_tables(store, old)
-    seen: list[hb.MigrationProgress] = []
+    seen: list[hb.migration.MigrationProgress] = []
     with hb.Session(store, lease=0.2) as session:
         session.add_all(made(number) for number in range(20))
         session.commit()
-        moving = hb.migrate(store, new, times=LONG, progress=seen.append)
+        moving = hb.migration.migrate(store, new, times=LONG, progress=seen.append)
         assert moving.start().copied
         session.add(made(20))
         session.commit()
@@ -98,8 +98,8 @@ def test_phases_follow_each_other_once_writers_have_noticed(gateway: hb.Store) -
     """Far below the longest call: the writers' roll says who is left, and a program that moves objects is on it only while it does."""
     old, new, made = MODELS["versioned" if gateway.capabilities.check_and_mutate else "immutable"]
     hb.create_tables(gateway, old)
-    seen: list[hb.MigrationProgress] = []
-    moving = hb.migrate(gateway, new, times=LONG, progress=seen.append)
+    seen: list[hb.migration.MigrationProgress] = []
+    moving = hb.migration.migrate(gateway, new, times=LONG, progress=seen.append)
     with hb.Session(gateway, lease=0.2) as session:
         session.add_all(made(number) for number in range(20))
         session.commit()
@@ -111,7 +111,7 @@ def test_phases_follow_each_other_once_writers_have_noticed(gateway: hb.Store) -
     seen.clear()
     assert moving.cut_over().phase == DONE
     assert not [wait for wait in seen if wait.waits_for == "writers"], "nobody is left"
-    assert hb.table_writers(gateway, hb.schema_of(new).table) == []
+    assert hb.tables.table_writers(gateway, hb.schema.schema_of(new).table) == []
     found = hb.Session(gateway).query(new).use_index("primary").allow_full_scan().all()
     assert [one.number for one in found] == [*range(20, -1, -1)]
 
@@ -140,26 +140,26 @@ def test_a_program_that_moves_objects_is_waited_for_by_name(kind: str) -> None:
     with fresh(old, gated=False) as plain:
         with hb.Session(plain, lease=0.2) as session:
             session.add_all(made(number) for number in range(3))
-        standing = Standing(plain, hb.schema_of(new).table, gated=False)
-        failed: list[hb.MigrationError] = []
+        standing = Standing(plain, hb.schema.schema_of(new).table, gated=False)
+        failed: list[hb.errors.MigrationError] = []
 
         def move() -> None:
             try:
-                hb.migrate(standing, new, times=LONG).start()
-            except hb.MigrationError as error:
+                hb.migration.migrate(standing, new, times=LONG).start()
+            except hb.errors.MigrationError as error:
                 failed.append(error)
 
         mover = threading.Thread(target=move)
         mover.start()
         assert standing.stands.wait(60)
-        waits: list[hb.MigrationProgress] = []
+        waits: list[hb.migration.MigrationProgress] = []
 
-        def report(progress: hb.MigrationProgress) -> None:
+        def report(progress: hb.migration.MigrationProgress) -> None:
             waits.append(progress)
             if sum(wait.waits_for == "writers" for wait in waits) == 3:
                 standing.go_on.set()
 
-        moving = hb.migrate(plain, new, times=LONG, progress=report)
+        moving = hb.migration.migrate(plain, new, times=LONG, progress=report)
         assert moving.roll_back().phase == BEFORE
         mover.join(60)
         (error,) = failed
@@ -177,20 +177,20 @@ def test_what_a_program_sends_after_its_phase_has_no_effect_in_a_transaction(loc
     hb.create_tables(local, old)
     with hb.Session(local, lease=0.2) as session:
         session.add_all(made(number) for number in range(3))
-    standing = Standing(local, hb.schema_of(new).table, gated=True)
-    failed: list[hb.MigrationError] = []
+    standing = Standing(local, hb.schema.schema_of(new).table, gated=True)
+    failed: list[hb.errors.MigrationError] = []
 
     def move() -> None:
         try:
-            hb.migrate(standing, new, times=LONG).start()
-        except hb.MigrationError as error:
+            hb.migration.migrate(standing, new, times=LONG).start()
+        except hb.errors.MigrationError as error:
             failed.append(error)
 
     mover = threading.Thread(target=move)
     mover.start()
     assert standing.stands.wait(60)
-    waits: list[hb.MigrationProgress] = []
-    moving = hb.migrate(local, new, times=LONG, progress=waits.append)
+    waits: list[hb.migration.MigrationProgress] = []
+    moving = hb.migration.migrate(local, new, times=LONG, progress=waits.append)
     assert moving.roll_back().phase == BEFORE
     assert {wait.waits_for for wait in waits if wait.phase == "waiting"} == {"readers"}
     assert moving.start().copied
@@ -203,4 +203,4 @@ def test_what_a_program_sends_after_its_phase_has_no_effect_in_a_transaction(loc
     assert len(failed) == 1
     found = session.query(new).use_index("primary").allow_full_scan().all()
     assert [one.number for one in found] == [2, 0]
-    assert hb.verify_index(local, new, "by_page" if kind == "immutable" else "by_state").sound
+    assert hb.indexes.verify_index(local, new, "by_page" if kind == "immutable" else "by_state").sound

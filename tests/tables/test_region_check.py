@@ -16,7 +16,7 @@ import hbmodel as hb
 from hbmodel.store import Region
 from hbmodel.store.ranges import KeyRange
 from hbmodel.tables.region_check import RegionUse, check_regions, first_key
-from hbmodel.tables.split_keys import ByBucket, Hexadecimal, split_keys
+from hbmodel.tables.split_strategies import ByBucket, Hexadecimal, split_keys
 
 HEX = b"0123456789abcdef"
 
@@ -44,7 +44,7 @@ def bytes_split(low: bytes, high: bytes, regions: int) -> list[bytes]:
 
 def test_bytes_split_leaves_regions_that_no_hex_key_reaches() -> None:
     with hb.connect("memory:") as store:
-        store.create_table("digests", [hb.Family(b"d")], bytes_split(b"0" * 16, b"f" * 16, 10))
+        store.create_table("digests", [hb.store.Family(b"d")], bytes_split(b"0" * 16, b"f" * 16, 10))
         found = check_regions(store, Digest, sample=DIGESTS, alphabet=HEX)
     assert len(found) == 10
     assert sum(not use.reachable for use in found) == 7
@@ -53,7 +53,7 @@ def test_bytes_split_leaves_regions_that_no_hex_key_reaches() -> None:
 
 def test_hexadecimal_splits_are_all_reached() -> None:
     with hb.connect("memory:") as store:
-        store.create_table("digests", [hb.Family(b"d")], split_keys(Digest, Hexadecimal(10)))
+        store.create_table("digests", [hb.store.Family(b"d")], split_keys(Digest, Hexadecimal(10)))
         found = check_regions(store, Digest, sample=DIGESTS, alphabet=HEX)
     assert len(found) == 10
     assert all(use.reachable and use.rows > 20 for use in found)
@@ -63,33 +63,33 @@ def test_hexadecimal_splits_are_all_reached() -> None:
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 LEADING: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {
-    "one unsigned byte": (int, hb.UInt8, ()),
-    "signed": (int, hb.Int16, (-100, 100)),
+    "one unsigned byte": (int, hb.codecs.UInt8, ()),
+    "signed": (int, hb.codecs.Int16, (-100, 100)),
     "wide": (int, hb.UInt64, ()),
-    "with None": (int | None, hb.UInt16, ()),
-    "UUID": (UUID, hb.UUID128, ()),
+    "with None": (int | None, hb.codecs.UInt16, ()),
+    "UUID": (UUID, hb.codecs.UUID128, ()),
     "fixed bytes": (bytes, hb.Bytes(2), ()),
-    "padded bytes": (bytes, hb.PaddedBytes(2), ()),
+    "padded bytes": (bytes, hb.codecs.PaddedBytes(2), ()),
     "fixed bytes with None": (bytes | None, hb.Bytes(1), ()),
-    "hex text": (int, hb.HexText(4), ()),
-    "dates": (date, hb.Date, (date(2020, 1, 1), date(2026, 1, 1))),
+    "hex text": (int, hb.codecs.HexText(4), ()),
+    "dates": (date, hb.codecs.Date, (date(2020, 1, 1), date(2026, 1, 1))),
     "times": (datetime, None, (NOON, NOON + timedelta(days=9))),
-    "reverse stamps": (datetime, hb.ReverseStamp, (NOON, NOON + timedelta(days=9))),
-    "spans": (timedelta, hb.Duration, (timedelta(0), timedelta(days=9))),
+    "reverse stamps": (datetime, hb.codecs.ReverseStamp, (NOON, NOON + timedelta(days=9))),
+    "spans": (timedelta, hb.codecs.Duration, (timedelta(0), timedelta(days=9))),
 }
 
 
 @pytest.mark.parametrize("name", LEADING)
-@pytest.mark.parametrize("salt", [None, hb.HashSalt(3), hb.TextSalt(("a-", "b-"))], ids=["unsalted", "hashed", "textual"])
+@pytest.mark.parametrize("salt", [None, hb.HashSalt(3), hb.salts.TextSalt(("a-", "b-"))], ids=["unsalted", "hashed", "textual"])
 @pytest.mark.parametrize("desc", [False, True])
 def test_every_region_of_a_planned_table_can_be_reached(name: str, salt: Any, desc: bool) -> None:
     hint, codec, bounds = LEADING[name]
     body = {"lead": hb.key(codec, desc=desc), "value": hb.column("v"), "__annotations__": {"lead": hb.Key[hint], "value": hb.Column[int]}}
     made = hb.model(table="planned", salt=salt)(type("Planned", (), body))
-    buckets = hb.schema_of(made).salt.buckets
+    buckets = hb.schema.schema_of(made).salt.buckets
     for regions in (2, 3, 7, 16):
         with hb.connect("memory:") as store:
-            hb.create_tables(store, made, splits=hb.Uniform(regions, *bounds))
+            hb.create_tables(store, made, splits=hb.tables.Uniform(regions, *bounds))
             found = check_regions(store, made)
         assert len(found) == regions * buckets
         assert all(use.reachable for use in found)
@@ -110,7 +110,7 @@ def texts(kind: str, desc: bool) -> Any:
     hint = str | None if kind == "or none" else str
     body: dict[str, Any] = {"lead": hb.key(desc=desc), "__annotations__": {"lead": hb.Key[hint]}}
     if kind != "alone":
-        body["next"] = hb.key(hb.UInt8)
+        body["next"] = hb.key(hb.codecs.UInt8)
         body["__annotations__"]["next"] = hb.Key[int]
     body["value"] = hb.column("v")
     body["__annotations__"]["value"] = hb.Column[int]
@@ -124,10 +124,10 @@ def test_a_region_that_holds_a_row_is_reachable(kind: str, desc: bool, data: st.
     made = texts(kind, desc)
     rows = data.draw(TEXT_ROWS[kind])
     objects = [made(lead=lead, value=1, **({} if kind == "alone" else {"next": number})) for lead, number in rows]
-    keys = {hb.row_key(made, **{name: getattr(obj, name) for name in hb.schema_of(made).layout.names}) for obj in objects}
+    keys = {hb.row_key(made, **{name: getattr(obj, name) for name in hb.schema.schema_of(made).layout.names}) for obj in objects}
     cuts = {key + data.draw(st.sampled_from([b"", b"\0"])) for key in keys} | {key[: data.draw(st.integers(1, len(key)))] for key in keys}
     with hb.connect("memory:") as store:
-        store.create_table("texts", [hb.Family(b"d")], sorted(cuts))
+        store.create_table("texts", [hb.store.Family(b"d")], sorted(cuts))
         for use in check_regions(store, made, sample=objects, alphabet=HEX if kind == "hex" else None):
             assert use.reachable or not use.rows
 
@@ -136,11 +136,11 @@ def test_text_that_other_fields_follow_reaches_what_its_terminator_does() -> Non
     @hb.model(table="tenants")
     class Tenant:
         name: hb.Key[str] = hb.key()
-        at: hb.Key[int] = hb.key(hb.UInt8)
+        at: hb.Key[int] = hb.key(hb.codecs.UInt8)
         value: hb.Column[int] = hb.column("v")
 
     with hb.connect("memory:") as store:
-        store.create_table("tenants", [hb.Family(b"d")], [b"ab\0\1\x40", b"ab\0\1\xf0", b"\xff"])
+        store.create_table("tenants", [hb.store.Family(b"d")], [b"ab\0\1\x40", b"ab\0\1\xf0", b"\xff"])
         sample = [Tenant(name="ab", at=at, value=1) for at in range(256)]
         assert [(use.rows, use.reachable) for use in check_regions(store, Tenant, sample=sample)] == [
             (64, True), (176, True), (16, True), (0, False),
@@ -149,12 +149,12 @@ def test_text_that_other_fields_follow_reaches_what_its_terminator_does() -> Non
 
 def test_regions_above_the_last_bucket_are_not_reachable() -> None:
     with hb.connect("memory:") as store:
-        store.create_table("buckets", [hb.Family(b"d")], [*split_keys(Bucketed, ByBucket()), b"\x04", b"\x80"])
+        store.create_table("buckets", [hb.store.Family(b"d")], [*split_keys(Bucketed, ByBucket()), b"\x04", b"\x80"])
         assert [use.reachable for use in check_regions(store, Bucketed)] == [True] * 4 + [False] * 2
 
 
 def test_a_missing_table_says_so() -> None:
-    with hb.connect("memory:") as store, pytest.raises(hb.TableNotFound):
+    with hb.connect("memory:") as store, pytest.raises(hb.errors.TableNotFound):
         check_regions(store, Digest)
 
 
@@ -172,7 +172,7 @@ def test_first_key_is_the_smallest_not_below_the_start(start: bytes, width: int,
 
 def test_a_region_in_use_is_a_line_for_people() -> None:
     with hb.connect("memory:") as store:
-        hb.create_tables(store, Bucketed, splits=hb.AtKeys([b"\x02", b"\x07"]))
+        hb.create_tables(store, Bucketed, splits=hb.tables.AtKeys([b"\x02", b"\x07"]))
         shown = [str(use) for use in check_regions(store, Bucketed, sample=[Bucketed(number=n, value=n) for n in range(10)])]
     assert shown[2] == "b'\\x07' to the end: no key of the model can be here"
     assert shown[0].startswith("b'' to b'\\x02': ")

@@ -33,7 +33,7 @@ class Pet:
 @hb.model(table="pets_r", family="p", kind=b"v")
 class Visit:
     owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt16, in_qualifier=True)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt16, in_qualifier=True)
     cost: hb.Column[int] = hb.column("c", hb.UInt32)
 
 
@@ -90,7 +90,7 @@ class OwnKey:
     text: hb.Column[str] = hb.column("t")
 
 
-class _Half(hb.Salt):
+class _Half(hb.salts.Salt):
     """A salt of a program's own: the two halves of the first byte's values."""
 
     buckets, width = 2, 1
@@ -108,19 +108,19 @@ class _Half(hb.Salt):
 
 @hb.model(table="own_salt_r", family="d", salt=_Half())
 class OwnSalt:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     text: hb.Column[str] = hb.column("t")
 
 
-@hb.model(table="own_bucket_r", family="d", salt=hb.TextSalt(["a-", "b-"], choose=lambda data: data[0] >> 7))
+@hb.model(table="own_bucket_r", family="d", salt=hb.salts.TextSalt(["a-", "b-"], choose=lambda data: data[0] >> 7))
 class OwnBucket:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     text: hb.Column[str] = hb.column("t")
 
 
 @hb.model(table="own_column_r", family="d")
 class OwnColumn:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     mine: hb.Column[int] = hb.column("m", _Mine())
 
 
@@ -138,14 +138,14 @@ def store() -> Iterator[hb.Store]:
 
 
 def registered(store: hb.Store, model: Any, index: str | None = None) -> RegisteredTable:
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     table = schema.table if index is None else schema.indexes[index].table
     return RegisteredTable.find(Registry(store), table, kind=schema.kind.decode() or None)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_the_model_is_made_again(store: hb.Store, model: Any) -> None:
-    schema, found = hb.schema_of(model), registered(store, model)
+    schema, found = hb.schema.schema_of(model), registered(store, model)
     assert found.schema.layout_spec == schema.layout_spec
     assert found.schema.wide == schema.wide
     plain = {name for name, index in schema.indexes.items() if index.is_plain}
@@ -156,7 +156,7 @@ def test_the_model_is_made_again(store: hb.Store, model: Any) -> None:
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_the_models_of_index_tables_have_the_layout_of_entries(store: hb.Store, model: Any) -> None:
-    for name, index in hb.schema_of(model).indexes.items():
+    for name, index in hb.schema.schema_of(model).indexes.items():
         found = registered(store, model, name)
         assert found.index == name
         assert found.schema.layout.spec == index.layout.spec
@@ -232,7 +232,7 @@ def test_random_buckets() -> None:
         session.commit()
         hits, entries = registered(store, models.Hit), registered(store, models.Hit, "by_page")
         assert {row for row, _ in hits.encode({"at": DAY, "serial": 3})} == set(
-            KeyMapper(hits.schema).rows(key_of(hb.schema_of(models.Hit), models.Hit(at=DAY, serial=3, page="p")))
+            KeyMapper(hits.schema).rows(key_of(hb.schema.schema_of(models.Hit), models.Hit(at=DAY, serial=3, page="p")))
         )
         rows = {table: next(iter(next(store.scan(table, [Scan()])[0]))).row for table in ("hits", "hits.by_page")}
         stored, entry = hits.decode(rows["hits"]), entries.decode(rows["hits.by_page"])

@@ -70,8 +70,8 @@ def test_the_same_condition_in_other_words_of_python_is_the_same() -> None:
     store = hb.connect("memory:")
     hb.create_tables(store, declared(hb.index("y", where=lambda m: (m.x > 1) & m.a.in_([2, 1]))))
 
-    def where(model: Any) -> hb.Predicate:
-        condition: hb.Predicate = ((model.a == 1) | (model.a == 2)) & (model.x > 1)
+    def where(model: Any) -> hb.types.Predicate:
+        condition: hb.types.Predicate = ((model.a == 1) | (model.a == 2)) & (model.x > 1)
         return condition
 
     hb.create_tables(store, declared(hb.index("y", where=where)))

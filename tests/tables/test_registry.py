@@ -110,7 +110,7 @@ def test_the_usual_declaration_fits_itself(bed: Bed) -> None:
 MISMATCHES = {
     "bucket count": ({"salt": hb.HashSalt(5, by=("a",))}, "salt"),
     "salt fields": ({"salt": hb.HashSalt(4)}, "salt"),
-    "kind of salt": ({"salt": hb.TextSalt(tuple("abcd"), by=("a",))}, "salt"),
+    "kind of salt": ({"salt": hb.salts.TextSalt(tuple("abcd"), by=("a",))}, "salt"),
     "no salt": ({"salt": None}, "salt"),
     "field order": ({"order": ("b", "a")}, "key"),
     "fewer fields": ({"order": ("a",)}, "key"),
@@ -123,7 +123,7 @@ MISMATCHES = {
         {"y_type": str | None, "y": hb.column("y", hb.Text, default=None, null="delete"), "indexes": {"by_x": None}},
         "column d:y null",
     ),
-    "counter to column": ({"z": hb.column("z", hb.JavaLong, default=0)}, "column d:z kind"),
+    "counter to column": ({"z": hb.column("z", hb.codecs.JavaLong, default=0)}, "column d:z kind"),
     "flag": ({"exists": hb.flag("e")}, "exists"),
     "index fields": ({"indexes": {"by_x": hb.index("x", "y", covers=())}}, "index by_x"),
     "index direction": ({"indexes": {"by_x": hb.index(hb.desc("x"), covers=("y",))}}, "index by_x"),
@@ -301,7 +301,7 @@ def test_a_model_that_does_not_know_a_live_index_reads_and_does_not_write(bed: B
     ]
     for write in writes:
         write()
-        with pytest.raises(hb.IndexUnavailable) as caught:
+        with pytest.raises(hb.errors.IndexUnavailable) as caught:
             other.commit()
         assert (caught.value.table, caught.value.index) == ("people", "by_place")
         other.discard()
@@ -311,7 +311,7 @@ def test_a_model_that_does_not_know_a_live_index_reads_and_does_not_write(bed: B
     for call in at_once:
         with pytest.raises(hb.HbmodelError) as refused:
             call()
-        assert isinstance(refused.value, hb.IndexUnavailable | hb.CapabilityError)
+        assert isinstance(refused.value, hb.errors.IndexUnavailable | hb.CapabilityError)
     assert cells_of(bed.store, "people") == before
     assert session.query(Person).where(Person.city == "Oslo").count() == 1
 
@@ -345,7 +345,7 @@ def test_an_index_declared_on_an_existing_table_is_absent(bed: Bed) -> None:
             by_tag.allow_full_scan().use_index("by_tag").all,
         ]
         for read in reads:
-            with pytest.raises(hb.IndexUnavailable) as caught:
+            with pytest.raises(hb.errors.IndexUnavailable) as caught:
                 read()
             assert (caught.value.table, caught.value.index) == ("grown", "by_tag")
         assert by_tag.use_index("primary").allow_full_scan().all() == [After(name="a", tag="x")]
@@ -378,7 +378,7 @@ def test_an_index_on_its_way_is_written_and_not_read(state: str) -> None:
         session.add(Person(name="ann", city="Oslo"))
         session.commit()
         assert len(rows_of(store, "people.by_place")) == 1
-        with pytest.raises(hb.IndexUnavailable):
+        with pytest.raises(hb.errors.IndexUnavailable):
             session.query(Person).where(Person.city == "Oslo").all()
         set_state(store, Person, "by_place", READABLE)
         assert hb.Session(store).query(Person).where(Person.city == "Oslo").count() == 1

@@ -20,7 +20,7 @@ from tests.support.beds import HBASE, Bed, fresh, paired
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 
-TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
 SESSION: dict[str, Any] = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 2, "grace": 10}
 
 
@@ -126,7 +126,7 @@ def check(store: hb.Store, both: Renamed, expected: Mapping[tuple[str, int], tup
         assert sorted((item.user_id, item.moment) for item in new) == found
     for model, indexes in ((before, ("by_topic", "by_note")), (after, ("by_subject", "by_remark"))):
         for index in indexes:
-            report = hb.verify_index(store, model, index, times=TIMES)
+            report = hb.indexes.verify_index(store, model, index, times=TIMES)
             assert (report.missing, report.refused, report.rows) == (0, 0, len(expected)), str(report)
 
 
@@ -134,7 +134,7 @@ def check(store: hb.Store, both: Renamed, expected: Mapping[tuple[str, int], tup
 @pytest.mark.parametrize("said", [True, False], ids=["said", "seen"])
 def test_programs_from_before_and_after_write_in_turns(bed: Bed, said: bool, versioned: bool) -> None:
     both = renamed(said=said, versioned=versioned)
-    table = hb.schema_of(both.before).table
+    table = hb.schema.schema_of(both.before).table
     hb.create_tables(bed.store, both.before)
     random, expected = Random(7), dict[tuple[str, int], tuple[str, str | None]]()
     old = hb.Session(bed.store, **{**SESSION, "lease": 60})  # learns nothing of the rename
@@ -160,7 +160,7 @@ def test_programs_from_before_and_after_write_in_turns(bed: Bed, said: bool, ver
 
 def test_what_is_renamed_is_shown_and_altered() -> None:
     both = renamed(said=False)
-    table = hb.schema_of(both.after).table
+    table = hb.schema.schema_of(both.after).table
     with fresh(both.before) as store:
         lines = str(hb.diff(store, both.after)).splitlines()
         assert lines == [
@@ -174,8 +174,8 @@ def test_what_is_renamed_is_shown_and_altered() -> None:
         altered = hb.alter(store, both.after)
         assert len(altered.applied) == 6
         assert not hb.diff(store, both.after)
-        assert hb.index_status(store, both.after, sample=0, times=TIMES)[0].index == "by_remark"
-        found = Registry(store).read(hb.schema_of(both.after))
+        assert hb.indexes.index_status(store, both.after, sample=0, times=TIMES)[0].index == "by_remark"
+        found = Registry(store).read(hb.schema.schema_of(both.after))
         assert found is not None
         assert {state.name for state in found.indexes.values()} == {"by_remark", "by_subject"}
         # Once more renamed, a program from the beginning still works.
@@ -261,7 +261,7 @@ def test_an_index_of_which_two_could_be_meant_must_say_so() -> None:
         with pytest.raises(hb.SchemaMismatch, match="several indexes have the same entries: say"):
             hb.alter(store, unclear)
         hb.Session(store).query(unclear).allow_full_scan().all()
-        with pytest.raises(hb.IndexUnavailable), hb.Session(store) as session:
+        with pytest.raises(hb.errors.IndexUnavailable), hb.Session(store) as session:
             session.add(unclear(a=1, x="", y=""))
         clear = model(three=hb.index("x", renamed_from="one"), two=hb.index("x"))
         hb.create_tables(store, clear)
@@ -289,7 +289,7 @@ def test_indexes_that_exchange_their_names() -> None:
         assert session.query(before).where(before.x == "x").use_index("one").count() == 2
         for declared in (before, after):
             for name in ("one", "two"):
-                assert hb.verify_index(store, declared, name, times=TIMES).missing == 0
+                assert hb.indexes.verify_index(store, declared, name, times=TIMES).missing == 0
 
 
 @pytest.mark.lengthy
@@ -299,12 +299,12 @@ def test_an_index_that_was_renamed_is_dropped_and_built_by_either_name() -> None
         hb.alter(store, both.after)
         with open_session(store) as session:
             session.add(both.after(user_id="a", moment=1, subject="x"))
-        table = hb.schema_of(both.before).table
-        assert hb.drop_index(store, both.before, "by_topic", times=TIMES) == [f"{table}.by_topic"]
-        found = Registry(store).read(hb.schema_of(both.after))
+        table = hb.schema.schema_of(both.before).table
+        assert hb.indexes.drop_index(store, both.before, "by_topic", times=TIMES) == [f"{table}.by_topic"]
+        found = Registry(store).read(hb.schema.schema_of(both.after))
         assert found is not None
         assert found.indexes["by_topic"].state == ABSENT
-        assert hb.build_index(store, both.after, "by_subject", times=TIMES).readable
+        assert hb.indexes.build_index(store, both.after, "by_subject", times=TIMES).readable
         check(store, both, {("a", 1): ("x", None)})
 
 

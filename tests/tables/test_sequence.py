@@ -16,7 +16,7 @@ from hbmodel.tables.repeating import TRIES
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
 
-ORDERS = hb.IdSequence("orders", block=10)
+ORDERS = hb.ids.IdSequence("orders", block=10)
 
 
 def calls(store: Any) -> int:
@@ -38,7 +38,7 @@ def test_ids_of_every_store(bed: Bed) -> None:
 @settings(max_examples=examples(30))
 @given(block=st.integers(1, 7), counts=st.lists(st.integers(0, 20), max_size=12))
 def test_every_id_is_given_once_and_a_block_is_one_call(block: int, counts: list[int]) -> None:
-    sequence = hb.IdSequence("s", block=block)
+    sequence = hb.ids.IdSequence("s", block=block)
     store = fresh(*sequence.models)
     ids = sequence.on(store)
     given_ids = [ids.take(count) for count in counts]
@@ -90,14 +90,14 @@ def test_the_end_of_the_counter() -> None:
     store.put(ORDERS.table, [Put(b"orders", {b"d:n": (2**63 - 15).to_bytes(8)})])
     ids = ORDERS.on(store)
     assert ids.next() == 2**63 - 14
-    with pytest.raises(hb.IdsExhausted):
+    with pytest.raises(hb.errors.IdsExhausted):
         ids.take(10)
 
 
 @pytest.mark.parametrize("wrong", [{"name": ""}, {"name": b"orders"}, {"block": 0}, {"block": 1.5}, {"block": True}])
 def test_wrong_declarations(wrong: dict[str, Any]) -> None:
     with pytest.raises(hb.DeclarationError):
-        hb.IdSequence(**{"name": "orders", **wrong})
+        hb.ids.IdSequence(**{"name": "orders", **wrong})
 
 
 def test_wrong_uses() -> None:
@@ -108,5 +108,5 @@ def test_wrong_uses() -> None:
         ORDERS.on(store).take(-1)
     with pytest.raises(hb.DeclarationError, match="Sequences share their table: delete it"):
         hb.drop_tables(store, ORDERS)
-    with pytest.raises(hb.TableNotFound):
+    with pytest.raises(hb.errors.TableNotFound):
         ORDERS.on(hb.connect("memory:")).next()

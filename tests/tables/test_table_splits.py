@@ -62,7 +62,7 @@ def drop(store: hb.Store) -> None:
         if table.startswith("split_"):
             store.delete_table(table)
     if "hbmodel" in tables:
-        store.delete("hbmodel", [Delete(registry_row(hb.schema_of(model))) for model in MODELS])
+        store.delete("hbmodel", [Delete(registry_row(hb.schema.schema_of(model))) for model in MODELS])
 
 
 def starts(store: hb.Store, table: str) -> list[bytes]:
@@ -75,13 +75,13 @@ def starts(store: hb.Store, table: str) -> list[bytes]:
 
 STRATEGIES: dict[str, tuple[type[Any], str | None, Any]] = {
     "by bucket": (Event, None, hb.ByBucket()),
-    "by bucket, then evenly": (Event, None, hb.ByBucket(hb.Uniform(3))),
-    "evenly": (Event, None, hb.Uniform(2)),
-    "evenly over times": (Event, "by_time", hb.Uniform(4, START, START + timedelta(hours=100))),
-    "hexadecimal": (Digest, None, hb.Hexadecimal(10)),
-    "from a sample": (Digest, None, hb.FromSample(DIGESTS, 4)),
-    "from a sample of an index": (Event, "by_name", hb.FromSample(EVENTS, 4)),
-    "by hand": (Digest, None, hb.AtKeys([b"\x00", b"a'\\\n", b"\xff\xff"])),
+    "by bucket, then evenly": (Event, None, hb.ByBucket(hb.tables.Uniform(3))),
+    "evenly": (Event, None, hb.tables.Uniform(2)),
+    "evenly over times": (Event, "by_time", hb.tables.Uniform(4, START, START + timedelta(hours=100))),
+    "hexadecimal": (Digest, None, hb.tables.Hexadecimal(10)),
+    "from a sample": (Digest, None, hb.tables.FromSample(DIGESTS, 4)),
+    "from a sample of an index": (Event, "by_name", hb.tables.FromSample(EVENTS, 4)),
+    "by hand": (Digest, None, hb.tables.AtKeys([b"\x00", b"a'\\\n", b"\xff\xff"])),
 }
 
 
@@ -90,10 +90,10 @@ STRATEGIES: dict[str, tuple[type[Any], str | None, Any]] = {
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_table_has_the_regions_that_its_strategy_plans(empty: Bed, name: str) -> None:
     model, index, strategy = STRATEGIES[name]
-    schema = hb.schema_of(model)
+    schema = hb.schema.schema_of(model)
     table = schema.table if index is None else schema.indexes[index].table
     hb.create_tables(empty.store, model, splits={table: strategy})
-    planned = hb.split_keys(model, strategy, index=index)
+    planned = hb.tables.split_keys(model, strategy, index=index)
     assert planned
     assert starts(empty.store, table) == planned
     others = {schema.table, *(each.table for each in schema.indexes.values())} - {table}
@@ -102,7 +102,7 @@ def test_a_table_has_the_regions_that_its_strategy_plans(empty: Bed, name: str) 
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
 def test_one_strategy_is_for_every_primary_table(empty: Bed) -> None:
-    strategy = hb.AtKeys([b"k"])
+    strategy = hb.tables.AtKeys([b"k"])
     hb.create_tables(empty.store, Digest, Event, splits=strategy)
     found = {table: starts(empty.store, table) for table in empty.store.tables() if table.startswith("split_")}
     assert found == {"split_digests": [b"k"], "split_events": [b"k"], "split_events.by_name": [], "split_events.by_time": []}
@@ -110,7 +110,7 @@ def test_one_strategy_is_for_every_primary_table(empty: Bed) -> None:
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
 def test_strategies_by_model_and_by_table(empty: Bed) -> None:
-    hb.create_tables(empty.store, *MODELS, splits={Event: hb.ByBucket(), "split_events.by_name": hb.AtKeys([b"m"])})
+    hb.create_tables(empty.store, *MODELS, splits={Event: hb.ByBucket(), "split_events.by_name": hb.tables.AtKeys([b"m"])})
     assert starts(empty.store, "split_events") == [b"\x01", b"\x02"]
     assert starts(empty.store, "split_events.by_name") == [b"m"]
     assert starts(empty.store, "split_digests") == []
@@ -118,13 +118,13 @@ def test_strategies_by_model_and_by_table(empty: Bed) -> None:
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
 def test_a_table_that_is_there_keeps_its_regions(empty: Bed) -> None:
-    hb.create_tables(empty.store, Digest, splits=hb.Hexadecimal(4))
-    hb.create_tables(empty.store, Digest, splits=hb.Hexadecimal(8))
+    hb.create_tables(empty.store, Digest, splits=hb.tables.Hexadecimal(4))
+    hb.create_tables(empty.store, Digest, splits=hb.tables.Hexadecimal(8))
     assert len(empty.store.regions("split_digests")) == 4
 
 
 def test_tables_have_their_regions_wherever_a_crash_comes() -> None:
-    splits = {Event: hb.ByBucket(), "split_events.by_name": hb.AtKeys([b"m"]), Digest: hb.Hexadecimal(4)}
+    splits = {Event: hb.ByBucket(), "split_events.by_name": hb.tables.AtKeys([b"m"]), Digest: hb.tables.Hexadecimal(4)}
     with FaultyStore(hb.connect("memory:")) as whole:
         hb.create_tables(whole, *MODELS, splits=splits)
     for at, mode in product(range(len(whole.calls)), ("before", "after")):
@@ -144,7 +144,7 @@ def test_tables_have_their_regions_wherever_a_crash_comes() -> None:
         {"nothing": hb.ByBucket()},
         {Event: hb.ByBucket()},
         {Digest: "by bucket"},
-        {Digest: hb.AtKeys([b"a"]), "split_digests": hb.AtKeys([b"b"])},
+        {Digest: hb.tables.AtKeys([b"a"]), "split_digests": hb.tables.AtKeys([b"b"])},
         hb.ByBucket(),
         [b"a"],
     ],
@@ -163,7 +163,7 @@ def test_strategies_that_suit_no_table_are_refused_before_anything_is_created(sp
 def test_a_gateway_without_split_keys_creates_nothing_and_gives_the_line_for_the_shell(empty: Bed) -> None:
     before = empty.store.tables()
     with pytest.raises(hb.CapabilityError, match="run the lines in `hbase shell`") as caught:
-        hb.create_tables(empty.store, Digest, splits=hb.Hexadecimal(4))
+        hb.create_tables(empty.store, Digest, splits=hb.tables.Hexadecimal(4))
     assert empty.store.tables() == before
     assert caught.value.tables == ["split_digests"]
     assert caught.value.shell.startswith("create 't")
@@ -174,19 +174,19 @@ def test_a_gateway_without_split_keys_creates_nothing_and_gives_the_line_for_the
 def test_an_indexed_model_is_sent_to_the_other_gateway(empty: Bed) -> None:
     before = empty.store.tables()
     with pytest.raises(hb.CapabilityError, match="This store cannot create the tables as") as caught:
-        hb.create_tables(empty.store, Digest, Event, splits={Event: hb.ByBucket(), "split_events.by_name": hb.AtKeys([b"m"])})
+        hb.create_tables(empty.store, Digest, Event, splits={Event: hb.ByBucket(), "split_events.by_name": hb.tables.AtKeys([b"m"])})
     assert empty.store.tables() == before
     assert [line.split("', {")[0].split("_split_")[1] for line in caught.value.shell.splitlines()] == ["events.by_name", "events"]
     # For an index table alone the line is enough: the primary table is still to be made.
     with pytest.raises(hb.CapabilityError, match="run the lines in `hbase shell`"):
-        hb.create_tables(empty.store, Event, splits={"split_events.by_name": hb.AtKeys([b"m"])})
+        hb.create_tables(empty.store, Event, splits={"split_events.by_name": hb.tables.AtKeys([b"m"])})
 
 
 @pytest.mark.parametrize("bed", [HBASE[0]], indirect=True)
 def test_split_keys_of_a_table_that_is_there_ask_for_nothing(empty: Bed) -> None:
     hb.create_tables(empty.store, Digest)
     recording = RecordingStore(empty.store)
-    hb.create_tables(recording, Digest, splits=hb.Hexadecimal(4))
+    hb.create_tables(recording, Digest, splits=hb.tables.Hexadecimal(4))
     assert not any(call.writes for call in recording.calls)
 
 
@@ -225,40 +225,40 @@ def test_the_arithmetic_is_that_of_hbase() -> None:
 
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
 def test_ten_hexadecimal_regions_all_receive_rows(empty: Bed) -> None:
-    hb.create_tables(empty.store, Digest, splits=hb.Hexadecimal(10))
+    hb.create_tables(empty.store, Digest, splits=hb.tables.Hexadecimal(10))
     load_digests(empty.store)
     counted = rows_in_regions(empty.store, "split_digests")
     assert len(counted) == 10
     assert sum(counted) == len(DIGESTS)
     assert min(counted) > 20
-    found = hb.check_regions(empty.store, Digest, sample=DIGESTS, alphabet=b"0123456789abcdef")
+    found = hb.tables.check_regions(empty.store, Digest, sample=DIGESTS, alphabet=b"0123456789abcdef")
     assert all(use.reachable for use in found)
     assert [use.rows for use in found] == counted
 
 
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
 def test_regions_between_interpolated_bytes_receive_no_rows(empty: Bed) -> None:
-    hb.create_tables(empty.store, Digest, splits=hb.AtKeys(BY_HBASE))
+    hb.create_tables(empty.store, Digest, splits=hb.tables.AtKeys(BY_HBASE))
     load_digests(empty.store)
     counted = rows_in_regions(empty.store, "split_digests")
     assert len(counted) == 10
     assert [number for number, rows in enumerate(counted) if rows] == [0, 1, 9]
     assert sum(counted) == len(DIGESTS)
     assert counted[0] > 0.3 * len(DIGESTS)
-    found = hb.check_regions(empty.store, Digest, sample=DIGESTS, alphabet=b"0123456789abcdef")
+    found = hb.tables.check_regions(empty.store, Digest, sample=DIGESTS, alphabet=b"0123456789abcdef")
     assert [number for number, use in enumerate(found) if use.reachable] == [0, 1, 9]
     assert [use.rows for use in found] == counted
 
 
 def test_the_shares_of_hexadecimal_regions_are_equal() -> None:
-    keys = hb.split_keys(Digest, hb.Hexadecimal(10))
+    keys = hb.tables.split_keys(Digest, hb.tables.Hexadecimal(10))
     numbers = [0.0, *(int(key, 16) / 16 ** len(key) for key in keys), 1.0]
     assert all(abs((after - before) * 10 - 1) < 0.2 for before, after in pairwise(numbers))
 
 
 @pytest.mark.parametrize("bed", ["memory", "embedded", HBASE[1]], indirect=True)
 def test_several_programs_may_create_the_tables_at_once(empty: Bed) -> None:
-    splits = {Event: hb.ByBucket(), "split_events.by_name": hb.AtKeys([b"m"])}
+    splits = {Event: hb.ByBucket(), "split_events.by_name": hb.tables.AtKeys([b"m"])}
     with ThreadPoolExecutor(4) as threads:
         made = list(threads.map(lambda _: hb.create_tables(empty.store.inner, Event, splits=splits), range(4)))
     created = [table for creation in made for table in creation.created if table != "hbmodel"]

@@ -13,8 +13,8 @@ import hbmodel as hb
 from tests.support.beds import cells_of, fresh
 from tests.tables.migration_models import Moved, Visit, session_of, visit
 
-TIMES = hb.IndexTimes(lease=0.05, longest_call=0.05, clock_bound=0.05, grace=0.7)
-QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
+TIMES = hb.indexes.IndexTimes(lease=0.05, longest_call=0.05, clock_bound=0.05, grace=0.7)
+QUICK = hb.indexes.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
 ROWS, BATCH = 200, 10
 SECONDS = 0.5
 """Each phase must take longer than this at the speeds of these tests; without a limit it takes a tenth of it."""
@@ -26,7 +26,7 @@ class Watch:
     def __init__(self) -> None:
         self.seen: dict[str, tuple[float, float]] = {}
 
-    def __call__(self, progress: hb.IndexProgress | hb.MigrationProgress) -> None:
+    def __call__(self, progress: hb.indexes.IndexProgress | hb.migration.MigrationProgress) -> None:
         now = time.monotonic()
         self.seen[progress.phase] = (self.seen.get(progress.phase, (now, now))[0], now)
 
@@ -73,14 +73,14 @@ def test_a_build_reads_no_faster_than_asked(limit: str) -> None:
         speed = SPEEDS[limit](size_of(store, table))
         options: dict[str, Any] = {"times": TIMES, "batch_size": BATCH, **speed}
         began = time.monotonic()
-        assert hb.build_index(store, After, "by_topic", dry_run=True, **options).entries == ROWS
+        assert hb.indexes.build_index(store, After, "by_topic", dry_run=True, **options).entries == ROWS
         assert time.monotonic() - began > SECONDS
         watch = Watch()
-        built = hb.build_index(store, After, "by_topic", progress=watch, **options)
+        built = hb.indexes.build_index(store, After, "by_topic", progress=watch, **options)
         assert (built.readable, built.rows) == (True, ROWS)
         assert watch.seconds("building") > SECONDS
         assert watch.seconds("verifying") > SECONDS
-        for work, phase in ((hb.verify_index, "verifying"), (hb.repair_index, "repairing")):
+        for work, phase in ((hb.indexes.verify_index, "verifying"), (hb.indexes.repair_index, "repairing")):
             watch = Watch()
             assert work(store, After, "by_topic", progress=watch, **options).rows == ROWS
             assert watch.seconds(phase) > SECONDS
@@ -91,8 +91,8 @@ def test_a_build_reads_no_faster_than_asked(limit: str) -> None:
 def test_a_migration_reads_no_faster_than_asked(limit: str) -> None:
     with fresh(Visit) as store:
         session_of(store).bulk_add(visit(number) for number in range(ROWS))
-        watch, speed = Watch(), SPEEDS[limit](size_of(store, hb.schema_of(Visit).table))
-        moving = hb.migrate(store, Moved, times=QUICK, batch_size=BATCH, progress=watch, **speed)
+        watch, speed = Watch(), SPEEDS[limit](size_of(store, hb.schema.schema_of(Visit).table))
+        moving = hb.migration.migrate(store, Moved, times=QUICK, batch_size=BATCH, progress=watch, **speed)
         assert moving.start().copied
         assert watch.seconds("copying") > SECONDS
         assert moving.verify().sound

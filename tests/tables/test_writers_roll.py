@@ -33,7 +33,7 @@ from tests.support.waiting import comes_true, wait_until
 def declare(*indexes: str) -> Any:
     """A model of a table, with an index or without."""
     types: dict[str, Any] = {"name": hb.Key[str], "rank": hb.Column[int]}
-    body: dict[str, Any] = {"name": hb.key(), "rank": hb.column("r", hb.UInt8)}
+    body: dict[str, Any] = {"name": hb.key(), "rank": hb.column("r", hb.codecs.UInt8)}
     for index in indexes:
         body[index] = hb.index("rank")
     return hb.model(table="rolled", family="d")(type("Thing", (), {**body, "__annotations__": types}))
@@ -47,7 +47,7 @@ OFTEN = RollTimes(poll=0.01, idle=1e6)
 
 
 def lines(store: hb.Store, model: Any = PLAIN) -> list[FoundLine]:
-    return RollLines(store, "hbmodel").of_row(registry_row(hb.schema_of(model)))
+    return RollLines(store, "hbmodel").of_row(registry_row(hb.schema.schema_of(model)))
 
 
 def kinds(store: hb.Store) -> list[str]:
@@ -63,13 +63,13 @@ def add(session: hb.Session, name: str, model: Any = PLAIN) -> None:
     session.commit()
 
 
-class Waits(list[hb.IndexProgress]):
+class Waits(list[hb.indexes.IndexProgress]):
     """The waits that a build reports; it is stopped by the first one."""
 
     class Seen(Exception):
         pass
 
-    def __call__(self, progress: hb.IndexProgress) -> None:
+    def __call__(self, progress: hb.indexes.IndexProgress) -> None:
         if progress.phase == "waiting":
             self.append(progress)
             raise self.Seen
@@ -80,7 +80,7 @@ def waited_for(store: hb.Store, model: Any = ONE, **options: Any) -> Sequence[st
     hb.create_tables(store, model)
     waits = Waits()
     with pytest.raises(Waits.Seen):
-        hb.build_index(store, model, "by_rank", progress=waits, **options)
+        hb.indexes.build_index(store, model, "by_rank", progress=waits, **options)
     return waits[0].writers
 
 
@@ -156,8 +156,8 @@ def test_a_build_waits_for_nobody_where_nobody_writes() -> None:
         with hb.Session(store) as session:
             session.bulk_add(PLAIN(name=f"{n}", rank=n) for n in range(100))
         hb.create_tables(store, ONE)
-        seen: list[hb.IndexProgress] = []
-        assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0.01), progress=seen.append).readable
+        seen: list[hb.indexes.IndexProgress] = []
+        assert hb.indexes.build_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0.01), progress=seen.append).readable
         assert [progress.writers for progress in seen if progress.writers] == []
         assert max((progress.seconds_left or 0 for progress in seen if progress.phase == "waiting"), default=0) < 1
 
@@ -166,8 +166,8 @@ def test_a_build_names_the_program_that_it_waits_for() -> None:
     with fresh(ONE, gated=False) as store:
         session = session_of(store, QUIET)
         add(session, "a", ONE)
-        hb.drop_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0, longest_call=0))
-        (writer,) = waited_for(store, times=hb.IndexTimes(lease=0.001))
+        hb.indexes.drop_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0, longest_call=0))
+        (writer,) = waited_for(store, times=hb.indexes.IndexTimes(lease=0.001))
         assert f"process {os.getpid()} on " in writer
         assert "last seen" in writer
 
@@ -189,11 +189,11 @@ def test_a_writer_that_notices_the_change_is_waited_for_no_longer() -> None:
         thread.start()
         try:
             wait_until(lambda: kinds(store) == ["on"])
-            assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0.01)).readable
+            assert hb.indexes.build_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0.01)).readable
         finally:
             ended.set()
             thread.join()
-        report = hb.verify_index(store, ONE, "by_rank")
+        report = hb.indexes.verify_index(store, ONE, "by_rank")
         assert (report.missing, report.stale) == (0, 0)
 
 
@@ -203,8 +203,8 @@ def test_a_program_without_calls_rests_and_is_not_waited_for() -> None:
         add(session, "a")
         assert comes_true(lambda: kinds(store) == ["rest"])
         hb.create_tables(store, ONE)
-        assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0.01)).readable
-        with pytest.raises(hb.IndexUnavailable):
+        assert hb.indexes.build_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0.01)).readable
+        with pytest.raises(hb.errors.IndexUnavailable):
             add(session, "b")  # it takes a lease again, and learns of the index
 
 
@@ -223,43 +223,43 @@ def test_a_call_of_unknown_outcome_is_waited_for_though_the_program_has_ended() 
             session.commit()
         assert comes_true(lambda: kinds(store) == ["rest"])
         session.discard()
-        hb.drop_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0, longest_call=0))
-        (writer,) = waited_for(store, times=hb.IndexTimes(lease=0.001))
+        hb.indexes.drop_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0, longest_call=0))
+        (writer,) = waited_for(store, times=hb.indexes.IndexTimes(lease=0.001))
         assert "has calls of unknown outcome" in writer
 
 
 def test_a_table_that_older_programs_may_write_is_waited_for_once() -> None:
-    at_once = hb.IndexTimes(lease=0, longest_call=0)
+    at_once = hb.indexes.IndexTimes(lease=0, longest_call=0)
     with fresh(ONE, gated=False) as store:
-        hb.drop_index(store, ONE, "by_rank", times=at_once)
-        store.delete("hbmodel", [Delete(registry_row(hb.schema_of(ONE)), columns=(LISTED,))])
+        hb.indexes.drop_index(store, ONE, "by_rank", times=at_once)
+        store.delete("hbmodel", [Delete(registry_row(hb.schema.schema_of(ONE)), columns=(LISTED,))])
         assert waited_for(store) == ()
-        found = Registry(store).read(hb.schema_of(ONE))
+        found = Registry(store).read(hb.schema.schema_of(ONE))
         assert found is not None
         assert found.listed is not None
         assert found.listed > 0
-        assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0.01, longest_call=0.01)).readable
+        assert hb.indexes.build_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0.01, longest_call=0.01)).readable
 
 
 def test_a_line_that_cannot_be_read_is_waited_for() -> None:
     with fresh(ONE, gated=False) as store:
-        key = b"\x02" + registry_row(hb.schema_of(ONE)) + b"\x00" + b"x" * 16
-        hb.drop_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0, longest_call=0))
+        key = b"\x02" + registry_row(hb.schema.schema_of(ONE)) + b"\x00" + b"x" * 16
+        hb.indexes.drop_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0, longest_call=0))
         store.put("hbmodel", [Put(key, {b"m:w": b'{"form":2}'})])
-        (writer,) = waited_for(store, times=hb.IndexTimes(lease=0.001))
+        (writer,) = waited_for(store, times=hb.indexes.IndexTimes(lease=0.001))
         assert writer.startswith("a program, process 0 on an unknown host")
 
 
 def test_lines_of_the_dead_are_marked_and_deleted() -> None:
-    times = hb.IndexTimes(lease=0.01, longest_call=0.01, clock_bound=0.01, grace=1)
+    times = hb.indexes.IndexTimes(lease=0.01, longest_call=0.01, clock_bound=0.01, grace=1)
     with fresh(ONE, gated=False) as store:
         session = session_of(store, QUIET, lease=0.01, longest_call=0.01, clock_bound=0.01, grace=1)
         add(session, "a", ONE)
         (line,) = lines(store)
 
         def after_a_build() -> list[str]:
-            hb.drop_index(store, ONE, "by_rank", times=times)
-            hb.build_index(store, ONE, "by_rank", times=times)
+            hb.indexes.drop_index(store, ONE, "by_rank", times=times)
+            hb.indexes.build_index(store, ONE, "by_rank", times=times)
             return kinds(store)
 
         assert comes_true(lambda: after_a_build() == ["gone"])
@@ -324,9 +324,9 @@ def test_a_lease_that_was_slept_through_is_taken_again() -> None:
         session = hb.Session(store, cache=cache)
         add(session, "a")
         hb.create_tables(store, ONE)
-        assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0, longest_call=0)).readable
+        assert hb.indexes.build_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0, longest_call=0)).readable
         now[0] += 61_000
-        with pytest.raises(hb.IndexUnavailable, match="The table has a live index that the model does not declare"):
+        with pytest.raises(hb.errors.IndexUnavailable, match="The table has a live index that the model does not declare"):
             add(session, "b")
 
 
@@ -356,13 +356,13 @@ def test_a_writer_learns_of_a_change_from_what_it_reads() -> None:
             now[0] += 30_000
             add(session, "a")
             hb.create_tables(store, ONE)
-            assert hb.build_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0, longest_call=0)).readable
+            assert hb.indexes.build_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0, longest_call=0)).readable
             now[0] += 59_000
             session._knowledge._bindings.clear()  # as if a reader's lease had ended before that of the line
             session.get(PLAIN, name="a")
             now[0] += 500
             session.add(PLAIN(name="b", rank=1))
-            with pytest.raises(hb.IndexUnavailable):
+            with pytest.raises(hb.errors.IndexUnavailable):
                 session.commit()
             session.discard()
 
@@ -444,7 +444,7 @@ def test_programs_that_end_are_off_the_roll_and_killed_ones_are_named(url: str) 
         (left,) = lines(store)
         assert left.line is not None
         assert (left.line.writer.pid, left.line.writer.program, left.line.kind) == (killed.pid, "-c", "on")
-        (writer,) = waited_for(store, times=hb.IndexTimes(lease=0.001))
+        (writer,) = waited_for(store, times=hb.indexes.IndexTimes(lease=0.001))
         assert f"process {killed.pid} on " in writer
         command = [sys.executable, "-m", "hbmodel", "index", "build", "rolled", "by_rank", "--store", url, "--model", f"{__name__}:ONE"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as shell:
@@ -459,8 +459,8 @@ def test_an_index_is_built_without_a_wait_where_nobody_writes(url: str) -> None:
         hb.create_tables(store, ONE)
         with hb.Session(store) as session:
             session.bulk_add(ONE(name=f"{n}", rank=n) for n in range(100))
-        hb.drop_index(store, ONE, "by_rank", times=hb.IndexTimes(lease=0))
-        assert hb.build_index(store, ONE, "by_rank", progress=Waits()).readable
+        hb.indexes.drop_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0))
+        assert hb.indexes.build_index(store, ONE, "by_rank", progress=Waits()).readable
 
 
 PAUSED = """
@@ -494,7 +494,7 @@ SHORT = {"lease": 0.5, "longest_call": 4.0, "clock_bound": 0.2, "grace": 20.0}
 def test_no_entry_is_missing_of_a_writer_that_stands_still_beyond_its_lease(url: str, seed: int) -> None:
     """It is stopped and continued all the time while an index is built, dropped and built again. No stop is as long as a call may last."""
     draw = random.Random(seed)
-    times = hb.IndexTimes(**SHORT)
+    times = hb.indexes.IndexTimes(**SHORT)
     with hb.connect(url) as store:
         hb.create_tables(store, PLAIN)
         with hb.Session(store) as session:
@@ -514,15 +514,15 @@ def test_no_entry_is_missing_of_a_writer_that_stands_still_beyond_its_lease(url:
         pausing = threading.Thread(target=pause)
         pausing.start()
         try:
-            assert hb.build_index(store, ONE, "by_rank", times=times).readable
-            hb.drop_index(store, ONE, "by_rank", times=times)
-            assert hb.build_index(store, ONE, "by_rank", times=times).readable
+            assert hb.indexes.build_index(store, ONE, "by_rank", times=times).readable
+            hb.indexes.drop_index(store, ONE, "by_rank", times=times)
+            assert hb.indexes.build_index(store, ONE, "by_rank", times=times).readable
         finally:
             built.set()
             pausing.join()
             told, _ = writer.communicate("\n")
         held: dict[str, int] = json.loads(told)
-        report = hb.verify_index(store, ONE, "by_rank", times=times)
+        report = hb.indexes.verify_index(store, ONE, "by_rank", times=times)
         assert (report.missing, report.rows) == (0, 50 + len(held))
         reader = hb.Session(store)
         assert {thing.name: thing.rank for thing in reader.query(ONE).allow_full_scan() if thing.name in held} == held

@@ -7,14 +7,14 @@ import sys
 
 import hbmodel as hb
 
-TIMES = hb.IndexTimes(lease=0.3, longest_call=0.2, grace=20, clock_bound=2)
+TIMES = hb.indexes.IndexTimes(lease=0.3, longest_call=0.2, grace=20, clock_bound=2)
 
 
 @hb.model(table="parcels_by_city", family="d")
 class Parcel:
     """As it was: by city."""
 
-    city: hb.Key[int] = hb.key(hb.UInt16)
+    city: hb.Key[int] = hb.key(hb.codecs.UInt16)
     number: hb.Key[int] = hb.key(hb.UInt32)
     state: hb.Column[str] = hb.column("s")
     count: hb.Column[int] = hb.column("c", hb.UInt32)
@@ -29,7 +29,7 @@ class Sent:
     """As it will be: by number, the newest first, over three buckets."""
 
     number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
-    city: hb.Key[int] = hb.key(hb.UInt16)
+    city: hb.Key[int] = hb.key(hb.codecs.UInt16)
     state: hb.Column[str] = hb.column("s")
     count: hb.Column[int] = hb.column("c", hb.UInt32)
     note: hb.Column[str | None] = hb.column("n", default=None)
@@ -52,7 +52,7 @@ def main(url: str, work: str = "move", seed: str = "0") -> None:
     """Moves all objects slowly; or counts them up, deletes and inserts some, and prints what is acknowledged."""
     with hb.connect(url) as store:
         if work == "move":
-            hb.migrate(store, Sent, times=TIMES, rows_per_second=200, batch_size=20, claim_life=0.5).start()
+            hb.migration.migrate(store, Sent, times=TIMES, rows_per_second=200, batch_size=20, claim_life=0.5).start()
             return
         session, drawn = session_of(store), random.Random(seed)
         own = int(seed)

@@ -114,7 +114,7 @@ def test_a_status_exits_by_the_share_of_stale_entries(url: str, tmp_path: Path) 
     assert run(url, tmp_path, "build").exit_code == 0
     assert run(url, tmp_path, "status", "--threshold", "0").exit_code == 0
     with hb.connect(url) as store:
-        schema, row = hb.schema_of(models(tmp_path).Visit), hb.row_key(models(tmp_path).Visit, name="never")
+        schema, row = hb.schema.schema_of(models(tmp_path).Visit), hb.row_key(models(tmp_path).Visit, name="never")
         (orphan,) = KeyMapper(schema).entries(schema.indexes["by_page"], {"name": "never", "page": "p0"}, row)
         long_ago = Registry(store).server_time() - 60_000  # its writer was killed before it put the row
         store.put("visits-cli.by_page", [Put(orphan, {b"d:_v": b"\x01" + bytes(8)}, long_ago)])
@@ -167,8 +167,8 @@ def test_a_drop_can_be_planned(url: str, tmp_path: Path) -> None:
         found = json.loads(run(url, tmp_path, "drop", "--dry-run", "--json", model=model).stdout)
         assert found == {"index": "by_page", "dry_run": True, "state": "readable", "would_drop": ["visits-cli.by_page"]}
     with hb.connect(url) as store:
-        short = hb.IndexTimes(lease=0.1, longest_call=0.1, clock_bound=0.05, grace=1)
-        assert hb.drop_index(store, models(tmp_path).Visit, "by_page", dry_run=True, times=short) == ["visits-cli.by_page"]
+        short = hb.indexes.IndexTimes(lease=0.1, longest_call=0.1, clock_bound=0.05, grace=1)
+        assert hb.indexes.drop_index(store, models(tmp_path).Visit, "by_page", dry_run=True, times=short) == ["visits-cli.by_page"]
     assert everything() == before
     assert run(url, tmp_path, "drop").output == "dropped visits-cli.by_page\n"
     assert run(url, tmp_path, "drop", "--dry-run").output == "visits-cli.by_page: absent\n"

@@ -49,7 +49,7 @@ class Hit:
 
 @hb.model(table="cli_points", family="d")
 class Point:
-    metric: hb.Key[str] = hb.key(hb.dictionary("cli_metrics", hb.UInt16))
+    metric: hb.Key[str] = hb.key(hb.ids.dictionary("cli_metrics", hb.codecs.UInt16))
     number: hb.Key[int] = hb.key(hb.UInt32)
     value: hb.Column[int] = hb.column("v")
 
@@ -259,7 +259,7 @@ def test_bounds_of_split_tables(kind: str, request: pytest.FixtureRequest, tmp_p
     if kind == "thrift2":
         url = f"{request.getfixturevalue('local_hbase').thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
     with hb.connect(url) as store:
-        hb.create_tables(store, Split, splits=hb.AtKeys((hb.UInt32.encode(500), hb.row_key(Split, user=900, name="m"))))
+        hb.create_tables(store, Split, splits=hb.tables.AtKeys((hb.UInt32.encode(500), hb.row_key(Split, user=900, name="m"))))
         shown = lines(url, "regions", "cli_split")
         if kind == "thrift2":
             for table in store.tables():

@@ -67,7 +67,7 @@ def _ids(codec: Any) -> Any:
 
 @frozen
 class Dictionary(FixedWidth[str]):
-    """Text that is stored as ids. Created with `hb.dictionary`.
+    """Text that is stored as ids. Created with `hb.ids.dictionary`.
 
     Attributes:
         name: of the dictionary; the names of its tables begin with it.
@@ -91,14 +91,18 @@ class Dictionary(FixedWidth[str]):
         self.constant(value)
         names = _NAMES.get()
         if names is None:
-            raise EncodingError("Only the calls of a session look up the ids of names: elsewhere, use hb.Names(store).", field=self.name)
+            raise EncodingError(
+                "Only the calls of a session look up the ids of names: elsewhere, use hb.ids.Names(store).", field=self.name
+            )
         return self.ids.encode(names.claim(self, value) if _CLAIMS.get() else names.id_of(self, value))
 
     def decode(self, data: bytes) -> str:
         """The name of an id."""
         number, names = self.ids.decode(data), _NAMES.get()
         if names is None:
-            raise DecodingError("Only the calls of a session look up the names of ids: elsewhere, use hb.Names(store).", field=self.name)
+            raise DecodingError(
+                "Only the calls of a session look up the names of ids: elsewhere, use hb.ids.Names(store).", field=self.name
+            )
         return names.name_of(self, number)
 
     def constant(self, value: str) -> str:

@@ -57,7 +57,7 @@ def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
         if isinstance(only, type) and only in SCALARS:
             return SCALARS[only], nullable
     raise DeclarationError(
-        "This type has no default codec. Name one: codec=hb.Json(...) or hb.MsgPack(...) for lists, dicts and classes, or a Codec of your "
-        "own. Annotate a field that may be None as X | None.",
+        "This type has no default codec. Name one: codec=hb.Json(...) or hb.codecs.MsgPack(...) for lists, dicts and classes, or a Codec "
+        "of your own. Annotate a field that may be None as X | None.",
         type=repr(declared),
     )

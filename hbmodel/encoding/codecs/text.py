@@ -222,7 +222,7 @@ class FixedBytes(FixedWidth[bytes]):
         if len(data) != self.width:
             raise EncodingError(
                 "A value does not have the length that its codec declares: give exactly that many bytes, or declare hb.Bytes, or "
-                "hb.PaddedBytes(n) for shorter values that are padded with zeros.",
+                "hb.codecs.PaddedBytes(n) for shorter values that are padded with zeros.",
                 width=self.width,
                 found=len(data),
             )

@@ -270,7 +270,7 @@ def _duration(value: timedelta, round: bool) -> int:
     if getattr(value, "nanoseconds", 0) and not round:
         raise EncodingError(
             "A duration is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec round it down: "
-            "hb.Duration(round=True)."
+            "hb.codecs.Duration(round=True)."
         )
     return microseconds(value)
 

@@ -16,13 +16,13 @@ Pet(owner="ann", kind="cat", needed={}, notes={"a": 1}, plain={"a": "b"}, visits
 Pet(owner="ann", kind="cat")  # E: call-arg reportCallIssue
 Pet(owner="ann", kind="cat", needed={}, notes={"a": "b"})  # E: dict-item reportArgumentType
 assert_type(pet.notes, dict[str, int])
-assert_type(Pet.notes, hb.MapExpression[str, int])
+assert_type(Pet.notes, hb.types.MapExpression[str, int])
 assert_type(Pet.plain, dict[str, str])
 
 notes = session.entries(Pet.notes, owner="ann")
-assert_type(notes, hb.MapSlice[str, int])
-assert_type(session.entries(Pet.plain, owner="ann"), hb.MapSlice[str, str])
-assert_type(session.entries(Pet.visits, owner="ann").between(now, None), hb.MapSlice[datetime, str])
+assert_type(notes, hb.types.MapSlice[str, int])
+assert_type(session.entries(Pet.plain, owner="ann"), hb.types.MapSlice[str, str])
+assert_type(session.entries(Pet.visits, owner="ann").between(now, None), hb.types.MapSlice[datetime, str])
 assert_type(notes.startswith("a").limit(3).page(2), hb.Page[tuple[str, int]])
 assert_type(notes.first(), tuple[str, int] | None)
 assert_type(notes.last(), tuple[str, int] | None)

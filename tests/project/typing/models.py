@@ -34,7 +34,7 @@ class Action:
     kind: hb.Column[Kind] = hb.column("k", default=Kind.CARD)
     tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), default=attrs.Factory(list))
     note: hb.Column[str | None] = hb.column("o", hb.Text(8), nullable=True, default=None)
-    level: hb.Column[int | None] = hb.column("l", hb.Int8, nullable=True, default=3)
+    level: hb.Column[int | None] = hb.column("l", hb.codecs.Int8, nullable=True, default=3)
     raw: hb.Column[bytes | None] = hb.column("r", hb.Bytes, default=None)
     views: hb.Column[int] = hb.counter("v")
 
@@ -52,12 +52,12 @@ class Pet:
     notes: hb.Map[str, int] = hb.map_column("n", factory=dict)
     visits: hb.Map[datetime, str] = hb.map_column("v", hb.Datetime("s"), hb.Text, factory=dict)
     plain: dict[str, str] = hb.map_column("p", factory=dict)
-    needed: hb.Map[int, int] = hb.map_column("w", hb.Int8, hb.Int8)
+    needed: hb.Map[int, int] = hb.map_column("w", hb.codecs.Int8, hb.codecs.Int8)
 
 
 @hb.model(table="readings", kind=b"r")
 class Reading:
-    sensor: hb.Key[int] = hb.key(hb.UInt16)
+    sensor: hb.Key[int] = hb.key(hb.codecs.UInt16)
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
     probe: hb.Key[str] = hb.key(in_qualifier=True)
     value: hb.Column[int] = hb.column("")
@@ -77,9 +77,9 @@ class Gauge:
     value: hb.Column[float] = hb.column(codec=hb.Float64(nan=True))
     least: hb.Column[float | None] = hb.column("l", hb.Float64(nan=True))  # E: - reportAssignmentType
     greatest: hb.Column[float | None] = hb.column("g", hb.Float64(nan=True), nullable=True)
-    grade: hb.Column[int | None] = hb.column("r", hb.Int8, default=3)  # E: - reportAssignmentType
+    grade: hb.Column[int | None] = hb.column("r", hb.codecs.Int8, default=3)  # E: - reportAssignmentType
     unit: hb.Column[str | None] = hb.column(codec=hb.Text, default=None)
-    level: hb.Column[int] = hb.column(codec=hb.Int8, default=0)
+    level: hb.Column[int] = hb.column(codec=hb.codecs.Int8, default=0)
 
 
 @hb.mixin()
@@ -101,7 +101,7 @@ class Visit(Dated):
 class Measure(Dated):
     at: hb.Key[datetime] = hb.key(hb.Datetime("ms", round=True))
     sensor: hb.Key[int] = hb.key()
-    seen: hb.Column[datetime] = hb.column("s", hb.ReverseStamp("s", round=True))
+    seen: hb.Column[datetime] = hb.column("s", hb.codecs.ReverseStamp("s", round=True))
     value: hb.Column[float] = hb.column("v", hb.Float64(nan=True))
 
 
@@ -121,8 +121,8 @@ class Wrong:
     optional: hb.Column[str] = hb.column("a", hb.Text, default=None)  # E: assignment reportAssignmentType
     text: hb.Column[int | None] = hb.column("t", hb.Text)  # E: arg-type reportAssignmentType
     named: hb.Column[int] = hb.column(codec=hb.Text)  # E: arg-type reportAssignmentType
-    floats: hb.Column[float] = hb.column("f", hb.Int8)  # E: arg-type reportAssignmentType
-    maybe: hb.Column[int] = hb.column("m", hb.Int8, nullable=True)  # E: assignment reportAssignmentType
+    floats: hb.Column[float] = hb.column("f", hb.codecs.Int8)  # E: arg-type reportAssignmentType
+    maybe: hb.Column[int] = hb.column("m", hb.codecs.Int8, nullable=True)  # E: assignment reportAssignmentType
     three: hb.Column[int | None] = hb.column("h", hb.Int64, default="x")  # E: arg-type reportArgumentType,reportCallIssue
     default: hb.Column[int] = hb.column("d", hb.Int64, default="x")  # E: arg-type reportArgumentType,reportCallIssue
     null: hb.Column[int] = hb.column("n", hb.Int64, null="drop")  # E: call-overload reportArgumentType,reportCallIssue
@@ -148,7 +148,7 @@ hb.computed("name", of="name")  # E: arg-type reportArgumentType
 
 
 day = timedelta(days=1)
-kept: hb.Family = hb.family("d", ttl=day, max_versions=2, compression="GZ")
+kept: hb.store.Family = hb.family("d", ttl=day, max_versions=2, compression="GZ")
 hb.family("d", ttl=60)  # E: arg-type reportArgumentType
 
 

@@ -33,13 +33,13 @@ assert_type(action.tags, list[str])
 assert_type(action.note, str | None)
 assert_type(action.views, int)
 
-assert_type(Action.user_id, hb.FieldExpression[int])
-assert_type(Action.at, hb.FieldExpression[datetime])
-assert_type(Action.name, hb.FieldExpression[str])
-assert_type(Action.amount, hb.FieldExpression[Decimal | None])
-assert_type(Action.tags, hb.FieldExpression[list[str]])
-assert_type(Action.views, hb.FieldExpression[int])
-assert_type(User.nick, hb.FieldExpression[str | None])
+assert_type(Action.user_id, hb.types.FieldExpression[int])
+assert_type(Action.at, hb.types.FieldExpression[datetime])
+assert_type(Action.name, hb.types.FieldExpression[str])
+assert_type(Action.amount, hb.types.FieldExpression[Decimal | None])
+assert_type(Action.tags, hb.types.FieldExpression[list[str]])
+assert_type(Action.views, hb.types.FieldExpression[int])
+assert_type(User.nick, hb.types.FieldExpression[str | None])
 
 action.name = "logout"
 action.name = 3  # E: assignment reportAttributeAccessIssue
@@ -53,7 +53,7 @@ User(name="ann", nick=None, age=None)  # E: arg-type reportArgumentType
 
 visit = Visit(id=1, made=now)
 assert_type(visit.made, datetime)
-assert_type(Visit.made, hb.FieldExpression[datetime])
+assert_type(Visit.made, hb.types.FieldExpression[datetime])
 visit.made = now
 Visit(id=1)  # E: call-arg reportCallIssue
 FrozenVisit(id=1, made=now).made = now  # E: misc reportAttributeAccessIssue

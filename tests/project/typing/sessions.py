@@ -13,16 +13,16 @@ now = datetime.now().astimezone()
 
 with hb.connect("memory:", token_key=None) as store:
     assert_type(store, hb.Store)
-    assert_type(hb.create_tables(store, Action, User), hb.Creation)
-    by_table = {"users": hb.Hexadecimal(4)}
+    assert_type(hb.create_tables(store, Action, User), hb.tables.Creation)
+    by_table = {"users": hb.tables.Hexadecimal(4)}
     hb.create_tables(store, User, splits=by_table)
-    hb.create_tables(store, Action, splits={Action: hb.ByBucket(), "actions.by_name": hb.AtKeys([b"m"])})
+    hb.create_tables(store, Action, splits={Action: hb.ByBucket(), "actions.by_name": hb.tables.AtKeys([b"m"])})
     hb.create_tables(store, Action, splits=5)  # E: arg-type reportArgumentType
-    assert_type(hb.diff(store, Action, splits=hb.ByBucket(hb.Uniform(2))), hb.Diff)
-    assert_type(hb.alter(store, Action, lossy=True), hb.Alteration)
+    assert_type(hb.diff(store, Action, splits=hb.ByBucket(hb.tables.Uniform(2))), hb.tables.Diff)
+    assert_type(hb.alter(store, Action, lossy=True), hb.tables.Alteration)
     assert_type(hb.drop_tables(store, Action), list[str])
-    assert_type(hb.split_keys(Action, hb.ByBucket()), list[bytes])
-    assert_type(hb.check_regions(store, Action), list[hb.RegionUse])
+    assert_type(hb.tables.split_keys(Action, hb.ByBucket()), list[bytes])
+    assert_type(hb.tables.check_regions(store, Action), list[hb.tables.RegionUse])
     with hb.Session(store, lease=3.0) as session:
         assert_type(session, hb.Session)
 
@@ -37,7 +37,7 @@ assert_type(session.increment(Action(user_id=1, at=now, action_id=1, name="x"), 
 assert_type(session.bulk_add([user], batch_size=10, shuffle=3), int)
 assert_type(session.commit(), list[hb.Outcome])
 assert_type(session.get(User, name="ann", nick=None, as_of=now), User | None)
-assert_type(session.versions(User, User.age, name="ann", nick=None, limit=3), list[hb.CellVersion[int]])
+assert_type(session.versions(User, User.age, name="ann", nick=None, limit=3), list[hb.types.CellVersion[int]])
 assert_type([value for _, value in session.versions(User, User.age, name="ann", nick=None)], list[int])
 assert_type(session.query(User).as_of(now).first(), User | None)
 session.query(User).as_of(3)  # E: arg-type reportArgumentType
@@ -64,16 +64,16 @@ def taken(session: hb.Session) -> Job | None:
 
 
 assert_type(session.retry(taken), Job | None)
-assert_type(hb.IdSequence("jobs").on(session), hb.SequenceIds)
-assert_type(hb.IdSequence("jobs").on(hb.connect("memory:")), hb.SequenceIds)
-assert_type(hb.Names(session), hb.Names)
-hb.IdSequence("jobs").on("memory:")  # E: arg-type reportArgumentType
+assert_type(hb.ids.IdSequence("jobs").on(session), hb.ids.SequenceIds)
+assert_type(hb.ids.IdSequence("jobs").on(hb.connect("memory:")), hb.ids.SequenceIds)
+assert_type(hb.ids.Names(session), hb.ids.Names)
+hb.ids.IdSequence("jobs").on("memory:")  # E: arg-type reportArgumentType
 assert_type(session.retry(lambda session: session.update(job, state="y"), attempts=3), Job)
 Job(name="a", state="open", version=3)  # E: call-arg reportCallIssue
 session.update(job, condition="open")  # E: arg-type reportArgumentType
 
 assert_type(hb.row_key(User, name="ann", nick=None), bytes)
-assert_type(hb.describe(User), hb.Description)
+assert_type(hb.describe(User), hb.types.Description)
 
 
 def decoded(row: Row) -> User | None:

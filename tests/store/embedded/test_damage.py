@@ -132,4 +132,4 @@ def test_an_error_of_an_undamaged_file_is_left_alone() -> None:
         for opened in (database.read, database.write):
             with pytest.raises(ZeroDivisionError), opened():
                 raise ZeroDivisionError
-        check_undamaged(None, None, hb.InvalidRequest("A request."))
+        check_undamaged(None, None, hb.errors.InvalidRequest("A request."))

@@ -228,7 +228,7 @@ def test_the_head_of_a_request() -> None:
     ],
 )
 def test_what_http_cannot_say_is_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(hb.InvalidRequest) as caught:
+    with pytest.raises(hb.errors.InvalidRequest) as caught:
         Thrift1Store("h", transport="http", **arguments)
     assert "pw" not in str(caught.value)
 
@@ -236,7 +236,7 @@ def test_what_http_cannot_say_is_refused(arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize("arguments", [{"path": "/x"}, {"user": "ann", "password": "pw", "tls": True}])
 def test_what_only_http_can_say_is_refused_elsewhere(arguments: dict[str, Any]) -> None:
     for transport in ("buffered", "framed"):
-        with pytest.raises(hb.InvalidRequest, match="transport=http"):
+        with pytest.raises(hb.errors.InvalidRequest, match="transport=http"):
             Thrift1Store("h", transport=transport, **arguments)
 
 

@@ -163,7 +163,7 @@ def test_everything_works_over_https(url: str, table: str) -> None:
             assert not store.check_and_mutate(table, row, b"d:x", b"1", change)
         store.delete(table, [Delete(row)])
         assert store.get(table, [row]) == [None]
-        with pytest.raises(hb.TableNotFound):
+        with pytest.raises(hb.errors.TableNotFound):
             store.get("no_such_table", [b"k"])
         assert table in store.tables()
         assert len(store.regions(table)) == 1
@@ -185,7 +185,7 @@ def test_models_work_over_https(gateways: Gateways) -> None:
             found = session.query(Thing).where(Thing.number >= 2990).all()
             assert [thing.text for thing in found] == [f"t{number}" for number in range(2990, 3000)]
             assert session.query(Thing).allow_full_scan().count() == 3001
-        store.delete_table(hb.schema_of(Thing).table)
+        store.delete_table(hb.schema.schema_of(Thing).table)
 
 
 def test_one_connection_serves_one_call_after_the_other(url: str, table: str) -> None:
@@ -243,7 +243,7 @@ def test_threads_share_a_store_over_https(url: str, table: str) -> None:
 def test_the_gateways_certificate_is_checked(url: str, tmp_path: Path) -> None:
     plain = url.partition("&ca_file")[0]
     for more in ("", f"&ca_file={Authority(tmp_path, 'unknown').file}"):
-        with hb.connect(plain + more) as store, pytest.raises(hb.CertificateRefused, match="certificate is not accepted"):
+        with hb.connect(plain + more) as store, pytest.raises(hb.errors.CertificateRefused, match="certificate is not accepted"):
             store.tables()
     with hb.connect(url.replace("://localhost", "://127.0.0.1")) as store:
         store.tables()

@@ -84,7 +84,7 @@ def test_the_url_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_bad_value_in_the_environment_is_told_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HBMODEL_TLS", "yes")
-    with pytest.raises(hb.StoreURLError, match="An environment variable has an invalid value") as caught:
+    with pytest.raises(hb.errors.StoreURLError, match="An environment variable has an invalid value") as caught:
         hb.connect("hbase://h")
     assert (caught.value.variable, caught.value.value) == ("HBMODEL_TLS", "yes")
     hb.connect("memory:").close()  # which has no such option
@@ -107,7 +107,7 @@ def test_the_environment_can_name_the_store(monkeypatch: pytest.MonkeyPatch, tmp
     for empty in (None, ""):
         if empty is not None:
             monkeypatch.setenv("HBMODEL_URL", empty)
-        with pytest.raises(hb.StoreURLError, match="Give a store URL, or set the environment variable HBMODEL_URL"):
+        with pytest.raises(hb.errors.StoreURLError, match="Give a store URL, or set the environment variable HBMODEL_URL"):
             hb.connect()
     monkeypatch.setenv("HBMODEL_URL", f"embedded:{tmp_path / 'dev.db'}")
     with hb.connect() as store:

@@ -41,7 +41,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Cast:
     return Cast(tmp_path_factory.mktemp("certificates"))
 
 
-REFUSED = pytest.raises(hb.CertificateRefused)
+REFUSED = pytest.raises(hb.errors.CertificateRefused)
 
 CALLS: list[Callable[[hb.Store], object]] = [
     lambda store: store.get("t", [b"k"]),
@@ -65,7 +65,7 @@ def test_a_certificate_that_does_not_verify_is_refused_at_once(people: Cast, hol
         url = f"hbase+thrift2://127.0.0.1:{front.port}?tls=true&ca_file={people.authority.file}&transport={transport}"
         with hb.connect(url) as store:
             for call in CALLS:
-                with pytest.raises(hb.CertificateRefused) as caught:
+                with pytest.raises(hb.errors.CertificateRefused) as caught:
                     call(store)
                 assert isinstance(caught.value, hb.StoreUnavailable)
                 assert caught.value.reason == why
@@ -115,7 +115,7 @@ def test_a_client_whose_certificate_is_missed_or_not_accepted_is_told_so(people:
                 store.increment("t", b"k", b"d:n", 1)  # certainly not carried out, or it would be UnknownOutcome
             assert front.handshakes == 0
         if more or version is ssl.TLSVersion.TLSv1_3:
-            assert isinstance(caught.value, hb.CertificateRefused)
+            assert isinstance(caught.value, hb.errors.CertificateRefused)
         else:  # which TLS 1.2 has no word for
             assert "HANDSHAKE_FAILURE" in caught.value.reason
 
@@ -134,7 +134,7 @@ def test_if_all_certificates_are_bad_each_is_told(people: Cast) -> None:
         url = f"hbase://127.0.0.1:{one.port},127.0.0.1:{other.port}?tls=true&ca_file={people.authority.file}"
         with (
             hb.connect(url) as store,
-            pytest.raises(hb.CertificateRefused, match="The certificates of all HBase gateways were refused, or they") as caught,
+            pytest.raises(hb.errors.CertificateRefused, match="The certificates of all HBase gateways were refused, or they") as caught,
         ):
             store.tables()
     assert sorted(caught.value.tried) == sorted(
@@ -164,12 +164,12 @@ def test_files_that_do_not_do_are_told_at_once(people: Cast, arguments: dict[str
     directory = people.authority.directory
     (directory / "text.pem").write_text("no certificate")
     given = {name: value if name == "key_password" else str(directory / value) for name, value in arguments.items()}
-    with pytest.raises(hb.InvalidRequest) as caught:
+    with pytest.raises(hb.errors.InvalidRequest) as caught:
         Tls(**given)
     assert caught.value.option == option
     assert SECRET not in str(caught.value)
     query = "&".join(f"{name}={value}" for name, value in given.items())
-    with pytest.raises(hb.StoreURLError) as told:
+    with pytest.raises(hb.errors.StoreURLError) as told:
         hb.connect(f"hbase://localhost?tls=true&{query}")
     assert told.value.option == option
     assert SECRET not in str(told.value)
@@ -177,7 +177,7 @@ def test_files_that_do_not_do_are_told_at_once(people: Cast, arguments: dict[str
 
 def test_certificates_without_tls_are_refused(people: Cast) -> None:
     for query in (f"ca_file={people.authority.file}", "cert_file=x", "key_file=x", f"key_password={SECRET}"):
-        with pytest.raises(hb.StoreURLError, match="tls=true") as caught:
+        with pytest.raises(hb.errors.StoreURLError, match="tls=true") as caught:
             hb.connect(f"hbase://localhost?{query}")
         assert SECRET not in str(caught.value)
 

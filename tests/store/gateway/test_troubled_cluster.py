@@ -71,7 +71,7 @@ def test_a_sequence_takes_the_next_block_if_the_answer_has_no_value() -> None:
         own_gateway(thrift2.SERVICE, increment=increment) as port,
         connect(f"hbase+thrift2://127.0.0.1:{port}") as store,
     ):
-        ids = hb.IdSequence("orders", block=10).on(store)
+        ids = hb.ids.IdSequence("orders", block=10).on(store)
         assert ids.take(10) == list(range(11, 21))
 
 

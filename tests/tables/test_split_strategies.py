@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.tables.split_keys import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
+from hbmodel.tables.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 
 
 @hb.model(table="hashed")
@@ -34,7 +34,7 @@ class Salted:
 
 @hb.model(table="numbered")
 class Numbered:
-    number: hb.Key[int] = hb.key(hb.UInt8)
+    number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     value: hb.Column[int] = hb.column("v")
 
 
@@ -84,7 +84,7 @@ def test_uniform_over_a_descending_field_gives_equal_shares_too() -> None:
 
 
 def Salted_entry(at: datetime) -> bytes:
-    return hb.schema_of(Salted).indexes["by_time"].layout.pack_field(0, at)
+    return hb.schema.schema_of(Salted).indexes["by_time"].layout.pack_field(0, at)
 
 
 def test_uniform_needs_bounds_where_the_codec_has_none_of_use() -> None:
@@ -176,9 +176,9 @@ def test_a_sample_for_an_index_table() -> None:
 
 def test_keys_by_hand_are_sorted_and_checked() -> None:
     assert split_keys(Hashed, AtKeys([b"m", b"c", b"m"])) == [b"c", b"m"]
-    with pytest.raises(hb.KeyTooLong, match="A row key must not be empty"):
+    with pytest.raises(hb.errors.KeyTooLong, match="A row key must not be empty"):
         split_keys(Hashed, AtKeys([b""]))
-    with pytest.raises(hb.UnknownIndex):
+    with pytest.raises(hb.errors.UnknownIndex):
         split_keys(Hashed, AtKeys([b"m"]), index="by_nothing")
     with pytest.raises(hb.EncodingError, match=r"Split keys must be row keys as bytes, for example from hb\.row_key\(\.\.\.\)"):
         split_keys(Hashed, AtKeys(["m"]))  # type: ignore[list-item]

@@ -31,7 +31,9 @@ def _at_least_two(regions: Any) -> int:
 
 def _within(strategy: Any) -> Any:
     if strategy is not None and not isinstance(strategy, Uniform | Hexadecimal):
-        raise DeclarationError("Buckets can be split further by hb.Uniform or hb.Hexadecimal: ByBucket(within=...).", found=repr(strategy))
+        raise DeclarationError(
+            "Buckets can be split further by hb.tables.Uniform or hb.tables.Hexadecimal: ByBucket(within=...).", found=repr(strategy)
+        )
     return strategy
 
 

@@ -1,0 +1,33 @@
+"""Loads the names of a package when they are first used (PEP 562), so that a program pays for no room that it does not enter."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+
+def lazy(package: str, *, names: Mapping[str, str], modules: Sequence[str] = ()) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """The functions `__getattr__` and `__dir__` of a package.
+
+    Args:
+        package: its name.
+        names: what it offers, separated by spaces, by the modules of hbmodel that define it.
+        modules: its own modules that are attributes without an import.
+    """
+    homes = {name: f"hbmodel.{module}" for module, offered in names.items() for name in offered.split()}
+
+    def attribute(name: str) -> object:
+        if name in homes:
+            value = getattr(import_module(homes[name]), name)
+        elif name in modules:
+            value = import_module(f"{package}.{name}")
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes, *modules})
+
+    return attribute, listed

@@ -1,0 +1,16 @@
+"""Ids: from a counter in the store, and for the names of a dictionary."""
+
+from __future__ import annotations
+
+from hbmodel.encoding.codecs import Dictionary
+from hbmodel.mapping.dictionary_tables import dictionary
+from hbmodel.tables.names import Names
+from hbmodel.tables.sequence import IdSequence, SequenceIds
+
+__all__ = [
+    "Dictionary",
+    "IdSequence",
+    "Names",
+    "SequenceIds",
+    "dictionary",
+]

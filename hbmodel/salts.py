@@ -1,0 +1,13 @@
+"""Salts: prefixes that spread consecutive row keys over a table."""
+
+from __future__ import annotations
+
+from hbmodel.encoding.salts import DigestSalt, HashSalt, RandomSalt, Salt, TextSalt
+
+__all__ = [
+    "DigestSalt",
+    "HashSalt",
+    "RandomSalt",
+    "Salt",
+    "TextSalt",
+]

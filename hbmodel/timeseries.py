@@ -1,0 +1,10 @@
+"""Aggregates of a query over spans of time."""
+
+from __future__ import annotations
+
+from hbmodel.query.downsample import TimeSpan, downsample
+
+__all__ = [
+    "TimeSpan",
+    "downsample",
+]
