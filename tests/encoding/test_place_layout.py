@@ -286,6 +286,6 @@ def test_layouts_are_values() -> None:
     assert KeyLayout(PETS.fields) != PETS
     assert PETS.spec["fields"] == [
         {"name": "owner", "codec": {"codec": "text"}, "desc": False, "nullable": False},
-        {"name": "name", "codec": {"codec": "text"}, "desc": False, "nullable": False, "in_qualifier": True},
+        {"name": "name", "codec": {"codec": "text"}, "desc": False, "nullable": False, "part": "column"},
     ]
     assert READINGS.spec["fields"][1]["split"] == 3_600_000_000  # type: ignore[index, call-overload]

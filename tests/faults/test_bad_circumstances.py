@@ -49,7 +49,7 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "delete of a query": lambda s: s.query(Order).allow_full_scan().delete(),
     "delete_key": lambda s: s.delete_key(Order, **KEY),
     "increment": lambda s: s.increment(order(1), Order.views),
-    "load": lambda s: s.bulk_add([]),
+    "bulk_add": lambda s: s.bulk_add([]),
     "commit": lambda s: s.commit(),
     "retry": lambda s: s.retry(lambda s: None),
     "group": lambda s: s.group(Order, **KEY),
@@ -58,8 +58,8 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "page": lambda s: s.query(Order).allow_full_scan().page(1),
     "count": lambda s: s.query(Order).allow_full_scan().count(),
     "explain": lambda s: s.query(Order).allow_full_scan().explain(),
-    "split": lambda s: s.query(Order).allow_full_scan().partitions(2),
-    "read": lambda s: s.read_partition(hb.Session(s.store).query(Order).allow_full_scan().partitions(2)[0]).all(),
+    "partitions": lambda s: s.query(Order).allow_full_scan().partitions(2),
+    "read_partition": lambda s: s.read_partition(hb.Session(s.store).query(Order).allow_full_scan().partitions(2)[0]).all(),
 }
 
 

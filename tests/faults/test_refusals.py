@@ -48,7 +48,7 @@ VALUES = [
     refused(hb.EncodingError, "the years 1 to 9999: store it as a number instead", lambda: hb.codecs.Timestamp.encode(FarTime(2026, 3, 1))),
     refused(
         hb.EncodingError,
-        r"A duration is more precise than a microsecond.*hb\.Duration\(round=True\)",
+        r"A duration is more precise than a microsecond.*hb\.codecs\.Duration\(round=True\)",
         lambda: hb.codecs.Duration.encode(Nano(1)),
     ),
     refused(

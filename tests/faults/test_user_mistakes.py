@@ -84,10 +84,10 @@ def test_bounds_of_uniform_splits_are_values_of_the_leading_field() -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.0, "2", True])
-def test_counts_of_parts_and_sizes_of_pages_are_whole_and_positive(count: Any) -> None:
+def test_counts_of_partitions_and_sizes_of_pages_are_whole_and_positive(count: Any) -> None:
     with fresh(Order) as store:
         query = hb.Session(store).query(Order)
-        for call in (query.split, query.page):
+        for call in (query.partitions, query.page):
             with pytest.raises(hb.QueryError, match="one or more"):
                 call(count)
 

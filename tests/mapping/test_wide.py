@@ -380,7 +380,7 @@ def row_field_behind_a_split_field() -> None:
 
 @mistake("give them in_qualifier=True", field="d")
 def two_split_fields() -> None:
-    declare(b=hb.key(hb.Datetime("s"), split=HOUR), d=hb.key(hb.Datetime("s"), row_span=HOUR))
+    declare(b=hb.key(hb.Datetime("s"), row_span=HOUR), d=hb.key(hb.Datetime("s"), row_span=HOUR))
 
 
 @mistake("give them in_qualifier=True", field="d")

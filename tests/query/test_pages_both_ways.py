@@ -18,7 +18,7 @@ from hbmodel.query.index_fit import fit
 from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.store import Store
-from tests.query.test_part import filled, keys_of
+from tests.query.test_query_partition import filled, keys_of
 from tests.support.beds import Bed
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore

@@ -133,7 +133,7 @@ def test_what_has_no_partitions() -> None:
     with hb.connect("memory:") as store:
         session = loaded(store)
         query = session.query(Order).where(Order.state == "new")
-        bounded, ordered = r"A query with limit\(\) or offset\(\) cannot be split", r"A query with order_by\(\) cannot be split"
+        bounded, ordered = r"A query with limit\(\) or offset\(\) has no partitions", r"A query with order_by\(\) has no partitions"
         for refused, message in ((query.limit(5), bounded), (query.offset(1), bounded), (query.order_by(Order.at.desc()), ordered)):
             with pytest.raises(QueryError, match=message):
                 refused.partitions(2)
@@ -206,14 +206,14 @@ def test_a_damaged_predicate_is_refused(predicate: Any) -> None:
 def test_an_index_built_anew_is_noticed() -> None:
     with hb.connect("memory:") as store:
         session = loaded(store)
-        parts = session.query(Order).where(Order.state == "new").split(2)
+        parts = session.query(Order).where(Order.state == "new").partitions(2)
         store.create_table("orders.by_state.2", [Family(b"d")])
         set_state(store, Order, "by_state", "readable", "orders.by_state.2")
         with pytest.raises(QueryError):
-            hb.Session(store).read(parts[0]).all()
+            hb.Session(store).read_partition(parts[0]).all()
         set_state(store, Order, "by_state", "write-only")
         with pytest.raises(hb.errors.IndexUnavailable, match="The index cannot be read"):
-            hb.Session(store).read(parts[0]).all()
+            hb.Session(store).read_partition(parts[0]).all()
 
 
 def in_processes(url: str, parts: Sequence[QueryPartition[Any]]) -> list[Any]:

@@ -338,7 +338,7 @@ def test_parts_keep_the_time() -> None:
     now = moment()
     session.add_all(Salted(group=0, number=number, name="y", amount=2) for number in range(4))
     session.commit()
-    parts = session.query(Salted).allow_full_scan().as_of(now).split(3)
+    parts = session.query(Salted).allow_full_scan().as_of(now).partitions(3)
     assert len(parts) == 3
     assert [each.amount for part in parts for each in session.read_partition(part)] == [1]
 

@@ -634,7 +634,7 @@ def test_queries_that_load() -> None:
             pets.select(model.name)
         with pytest.raises(hb.QueryError, match="leave out select"):
             session.query(model).select(model.name).load(model.notes)
-        with pytest.raises(hb.QueryError, match=r"A map column is read by load\(\), or by session\.columns\(\)"):
+        with pytest.raises(hb.QueryError, match=r"A map column is read by load\(\), or by session\.entries\(\)"):
             session.query(model).select(model.notes)
         with pytest.raises(hb.QueryError, match="Give a map column as an attribute of the model class"):
             pets.load(model.name)

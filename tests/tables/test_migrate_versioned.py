@@ -303,7 +303,7 @@ def test_what_cannot_move_is_refused(store: hb.Store) -> None:
         session.rekey(parcel(1), number=2)
     with pytest.raises(hb.CapabilityError, match=r"^prepend\(\) and rekey\(\)"):
         session.prepend(Sent, number=3, state="s", count=1)
-    with pytest.raises(hb.CapabilityError, match="cannot be split"):
+    with pytest.raises(hb.CapabilityError, match="has no partitions"):
         session.query(Sent).allow_full_scan().partitions(2)
     with pytest.raises(hb.CapabilityError, match="delete the objects one by one"):
         session.query(Sent).allow_full_scan().delete()
@@ -385,7 +385,7 @@ def test_a_unique_index_is_dropped_before_the_objects_move_and_built_after_it(sh
         programs = session_of(made)
         programs.add_all(unique(city=n % 3, number=n, name=f"n{n}") for n in range(10))
         programs.commit()
-        with pytest.raises(hb.DeclarationError, match=r"unique index.*hb\.drop_index\(\).*hb\.build_index\(\)"):
+        with pytest.raises(hb.DeclarationError, match=r"unique index.*hb\.indexes\.drop_index\(\).*hb\.indexes\.build_index\(\)"):
             badges("badges_by_number", False, unique)
         assert hb.indexes.drop_index(made, unique, "by_name", times=QUICK)
         programs.insert(unique(city=1, number=10, name="n10"))  # programs that still declare the index continue to write

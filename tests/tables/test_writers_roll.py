@@ -358,7 +358,7 @@ def test_a_writer_learns_of_a_change_from_what_it_reads() -> None:
             hb.create_tables(store, ONE)
             assert hb.indexes.build_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0, longest_call=0)).readable
             now[0] += 59_000
-            session._knowledge._bindings.clear()  # as if a reader's lease had ended before that of the line
+            session._cache._bindings.clear()  # as if a reader's lease had ended before that of the line
             session.get(PLAIN, name="a")
             now[0] += 500
             session.add(PLAIN(name="b", rank=1))
@@ -371,7 +371,7 @@ def test_a_session_that_nobody_closes_is_not_kept_until_the_end_of_the_program()
     with fresh(PLAIN, gated=False) as store:
         session = session_of(store, RollTimes(idle=0.001))
         add(session, "a")
-        roll = weakref.ref(session._knowledge.roll(1200))
+        roll = weakref.ref(session._cache.roll(1200))
         assert comes_true(lambda: kinds(store) == ["rest"])
         del session
 
