@@ -321,7 +321,7 @@ def check_parts(store: Store, data: st.DataObject) -> None:
         for part in parts:
             sent = evolve(pickle.loads(pickle.dumps(evolve(part, model=Order))), model=of.model)
             assert sent == part
-            restricted = reader.of_part(sent)  # type: ignore[union-attr]
+            restricted = reader.of_partition(sent)  # type: ignore[union-attr]
             items = restricted.all()
             assert restricted.count() == len(items)
             found += items
