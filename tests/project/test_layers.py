@@ -36,10 +36,6 @@ ABOVE = {"", "__main__", "codecs", "ids", "indexes", "migration", "salts", "sche
 EXECUTES = {"encoding.codegen"}
 """The only module that compiles code."""
 
-LONGEST_FILE = 400
-
-FORBIDDEN_WORDS = {"manager", "helper", "helpers", "util", "utils", "entity", "entities", "document", "documents"}
-
 
 def name_of(path: Path) -> str:
     """`a.b` of `hbmodel/a/b.py`, `a` of `hbmodel/a/__init__.py`, nothing of the package itself."""
@@ -176,47 +172,6 @@ def test_annotations_are_not_evaluated() -> None:
         if any(not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) for node in tree.body):
             futures = {a.name for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__" for a in n.names}
             assert "annotations" in futures or name == "_version", f"{name} lacks `from __future__ import annotations`"
-
-
-def test_no_file_is_long() -> None:
-    lengths = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
-    long = {name: length for name, length in lengths.items() if length > LONGEST_FILE}
-    assert not long, f"more than {LONGEST_FILE} lines; look for the second idea in them: {long}"
-
-
-def identifiers_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Every name that a module defines, binds or takes as an argument."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield name, node.lineno
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                yield name, node.lineno
-            case ast.Attribute(attr=name, ctx=ast.Store()):
-                yield name, node.lineno
-            case ast.alias(asname=str(name)):
-                yield name, node.lineno
-
-
-def words_of(identifier: str) -> set[str]:
-    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", identifier)}
-
-
-def test_names_say_what_things_are() -> None:
-    found = [
-        f"{name}:{line}: {identifier}"
-        for name, tree in trees().items()
-        for identifier, line in identifiers_of(tree)
-        if words_of(identifier) & FORBIDDEN_WORDS
-    ]
-    found += [name for name in MODULES if words_of(name) & FORBIDDEN_WORDS]
-    assert not found, f"{sorted(FORBIDDEN_WORDS)} say nothing: {found}"
-
-
-def test_identifiers_are_taken_apart() -> None:
-    assert words_of("HTTPSessionManager_of2x") == {"http", "session", "manager", "of", "2", "x"}
-    tree = ast.parse("class Helper:\n    x = 1\n    def f(self, utils): self.entity = 1\nimport a as document")
-    assert {"Helper", "utils", "entity", "document"} <= {name for name, _ in identifiers_of(tree)}
 
 
 def calls_of(tree: ast.Module, *names: str) -> list[int]:
