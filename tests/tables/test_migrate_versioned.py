@@ -144,6 +144,8 @@ def test_movers_and_writers_are_killed_and_nothing_is_lost_or_doubled(kind: str,
             for start in (30_000, 40_000):
                 _wait_until(partial(_moved, moving, (start - 20_000) // 1000))
                 mover, writer = movers.pop(0), writers.pop(0)
+                assert writer.stdout is not None
+                said.append(writer.stdout.readline().strip())  # it has begun, however slow the machine is
                 for process in (mover, writer):
                     process.kill()
                 mover.communicate()
