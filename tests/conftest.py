@@ -18,6 +18,8 @@ from tests.support.lease_clock import LeaseClock
 from tests.support.left_out import mark_left_out
 from tests.support.left_sessions import discard_left, watch_sessions
 
+pytest_plugins = ["pytest_hbmodel"]  # of this checkout, whatever the environment has installed
+
 settings.register_profile(
     "busy machines",
     settings(),
@@ -50,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for folder in MARKED.keys() & set(item.path.parent.parts):
             item.add_marker(MARKED[folder])
-        if "local_hbase" in getattr(item, "fixturenames", ()):
+        if "hbmodel_hbase" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.hbase)
     mark_left_out(items)
 
@@ -75,10 +77,10 @@ def fast_beds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beds]:
 
 
 @pytest.fixture(scope="session")
-def real_beds(local_hbase: Any) -> Iterator[Beds]:
+def real_beds(hbmodel_hbase: Any) -> Iterator[Beds]:
     """HBase by its gateways."""
     with ExitStack() as stack:
-        yield _opened(stack, {"thrift1": local_hbase.url, "thrift2": local_hbase.thrift2_url})
+        yield _opened(stack, {"thrift1": hbmodel_hbase.url, "thrift2": hbmodel_hbase.thrift2_url})
 
 
 def _opened(stack: ExitStack, urls: dict[str, str]) -> Beds:

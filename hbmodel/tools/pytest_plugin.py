@@ -1,23 +1,10 @@
-"""A pytest plugin: stores for tests (`memory_store`, `fresh_store`), and a real HBase for the whole test session (`local_hbase`).
-
-pytest loads it automatically if hbmodel is installed. HBase is started when the first test needs it and is stopped at the end of
-the session, however that ends. The workers of pytest-xdist share one.
-
-Environment:
-    HBMODEL_TEST_URL: the store of `fresh_store`, see `hbmodel_url`.
-    HBMODEL_REQUIRE_HBASE: with `1`, it is an error if HBase cannot be started; otherwise the tests that need it are skipped.
-    HBMODEL_TEST_HBASE: `HOST:PORT,HOST:PORT`, the Thrift1 and Thrift2 gateways of a running cluster, used instead of starting one.
-        Either side may be empty (`,HOST:PORT`).
-"""
+"""What the fixtures of the pytest plugin do; the plugin, `pytest_hbmodel`, imports this when a test asks for one of them."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 from uuid import uuid4
@@ -26,13 +13,11 @@ import pytest
 from attrs import frozen
 
 from hbmodel.errors import LocalHBaseError, StoreURLError, TableNotFound
+from hbmodel.session.connect import connect
 
 if TYPE_CHECKING:
     from hbmodel.localhbase import LocalHBase
     from hbmodel.store.port import Store
-
-_DIRECTORY = pytest.StashKey[Path]()
-_SHARED = "hbmodel_hbase"  # name under which the workers of pytest-xdist receive what they share
 
 
 @frozen
@@ -90,15 +75,16 @@ def _is_address(text: str) -> bool:
     return bool(host and colon and port.isdecimal() and 0 < int(port) <= 65_535)
 
 
-@pytest.fixture(scope="session")
-def local_hbase(request: pytest.FixtureRequest) -> Iterator[LocalHBase | ExternalHBase]:
-    """A running HBase with both gateways; see `hbmodel.localhbase.LocalHBase`.
+@contextmanager
+def running_hbase(shared: Mapping[str, Any]) -> Iterator[LocalHBase | ExternalHBase]:
+    """The HBase of a test session; tests that need it are skipped if it cannot be started, unless the environment requires it.
 
-    All tests of the session share it: use unique table names, and kill processes only in an HBase that the test started itself.
+    Args:
+        shared: what the parent of a worker of pytest-xdist has sent: `directory`, its `owner`, and whether it is `temporary`.
     """
     with ExitStack() as stack:
         try:
-            hbase = stack.enter_context(_hbase(request.config))
+            hbase = stack.enter_context(_hbase(shared))
         except LocalHBaseError as error:
             if os.environ.get("HBMODEL_REQUIRE_HBASE") == "1":
                 raise
@@ -106,34 +92,21 @@ def local_hbase(request: pytest.FixtureRequest) -> Iterator[LocalHBase | Externa
         yield hbase
 
 
-@pytest.fixture
-def memory_store() -> Iterator[Store]:
-    """An empty store in memory, closed after the test."""
-    with _connect("memory:") as store:
-        yield store
+@contextmanager
+def _hbase(shared: Mapping[str, Any]) -> Iterator[Any]:
+    if named := os.environ.get("HBMODEL_TEST_HBASE"):
+        yield external_hbase(named)
+        return
+    # A worker on another machine cannot share; there the parent process is not the one that sent the directory.
+    with _local_hbase_class()(**(shared if shared.get("owner") == os.getppid() else {})) as hbase:
+        yield hbase
 
 
-@pytest.fixture
-def hbmodel_url() -> str:
-    """The URL of the store that `fresh_store` opens: the environment variable `HBMODEL_TEST_URL`, or else `memory:`.
-
-    Override it in a `conftest.py`, with parameters to run the tests on several stores. It returns the URL of a gateway, `memory:`,
-    `embedded:` for a file in the test's own directory, or `local:` for the HBase of the fixture `local_hbase` (through its Thrift2
-    gateway).
-    """
-    return os.environ.get("HBMODEL_TEST_URL") or "memory:"
-
-
-@pytest.fixture
-def fresh_store(request: pytest.FixtureRequest, hbmodel_url: str) -> Iterator[Store]:
-    """A store without tables, at the URL of `hbmodel_url`; tables that the test creates belong to it and are dropped after it.
-
-    On HBase their names have a prefix that is unique to the test, so that tests can run in parallel on one cluster. Namespaces are
-    not dropped.
-    """
-    url = hbmodel_url
+@contextmanager
+def store_without_tables(url: str, request: pytest.FixtureRequest) -> Iterator[Store]:
+    """A store of one test, at a URL of the fixture `hbmodel_url`; the tables that the test has created are dropped at the end."""
     if url == "local:":
-        url = request.getfixturevalue("local_hbase").thrift2_url
+        url = request.getfixturevalue("hbmodel_hbase").thrift2_url
     if url.startswith("embedded:"):
         if url != "embedded:":
             raise StoreURLError("Each test has a file of its own: write 'embedded:', without a path.", found=url)
@@ -142,7 +115,7 @@ def fresh_store(request: pytest.FixtureRequest, hbmodel_url: str) -> Iterator[St
     if on_gateway:
         url = own_tables(url, f"pytest_{uuid4().hex[:8]}")
     try:
-        with _connect(url) as store:
+        with connect(url) as store:
             yield store
     finally:
         if on_gateway:
@@ -160,51 +133,8 @@ def own_tables(url: str, prefix: str) -> str:
     return f"{address}?{'&'.join([*others, name + (f'{given}_{prefix}' if given else prefix)])}"
 
 
-def _connect(url: str) -> Store:
-    from hbmodel.session.connect import connect  # not before a test asks for it: it takes a while
-
-    return connect(url)
-
-
 def _drop_all(url: str) -> None:
-    with _connect(url) as store:
+    with connect(url) as store:
         for table in store.tables():
             with suppress(TableNotFound):
                 store.delete_table(table)
-
-
-@contextmanager
-def _hbase(config: pytest.Config) -> Iterator[Any]:
-    if named := os.environ.get("HBMODEL_TEST_HBASE"):
-        yield external_hbase(named)
-        return
-    shared: dict[str, Any] = getattr(config, "workerinput", {}).get(_SHARED, {})
-    # A worker on another machine cannot share; there the parent process is not the one that sent the directory.
-    with _local_hbase_class()(**(shared if shared.get("owner") == os.getppid() else {})) as hbase:
-        yield hbase
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker of tests that need the fixture."""
-    config.addinivalue_line("markers", "hbase: needs a real HBase (started by the `local_hbase` fixture)")
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Pass a worker of pytest-xdist the directory that all workers share; the HBase in it lives as long as this process."""
-    stash = node.config.stash
-    if _DIRECTORY not in stash:
-        stash[_DIRECTORY] = Path(tempfile.mkdtemp(prefix="hbmodel-hbase-"))
-    node.workerinput[_SHARED] = {"directory": str(stash[_DIRECTORY]), "owner": os.getpid(), "temporary": True}
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop what the workers of pytest-xdist shared."""
-    directory = config.stash.get(_DIRECTORY, None)
-    if directory is None:
-        return
-    if (directory / "state.json").exists():
-        from hbmodel import localhbase
-
-        localhbase.stop(directory, grace=0)
-    shutil.rmtree(directory, ignore_errors=True)

@@ -32,7 +32,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     kind, length = request.param
     url = "memory:"
     if kind != "memory":
-        running = request.getfixturevalue("local_hbase")
+        running = request.getfixturevalue("hbmodel_hbase")
         url = running.url if kind == "thrift1" else running.thrift2_url
     table, narrow = (f"{name}_{uuid4().hex}" for name in ("folded_conformance", "folded_narrow"))
     with connect(url) as inner:

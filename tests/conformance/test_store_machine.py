@@ -364,7 +364,7 @@ def _as_of(before: int) -> Operation:
 
 @pytest.fixture(scope="module", params=["thrift1", "thrift2"])
 def hbase(request: pytest.FixtureRequest) -> Iterator[tuple[Store, str, str, str]]:
-    running = request.getfixturevalue("local_hbase")
+    running = request.getfixturevalue("hbmodel_hbase")
     wide, narrow, many = (f"{name}_{uuid4().hex}" for name in ("machine", "machine_narrow", "machine_many"))
     with connect(running.url if request.param == "thrift1" else running.thrift2_url) as store:
         store.create_table(wide, FAMILIES)

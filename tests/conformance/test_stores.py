@@ -42,7 +42,7 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         def open_store() -> Store:
             return EmbeddedStore(str(path))
     else:
-        hbase = request.getfixturevalue("local_hbase")
+        hbase = request.getfixturevalue("hbmodel_hbase")
         url = hbase.url if request.param == "thrift1" else hbase.thrift2_url
 
         def open_store() -> Store:

@@ -130,7 +130,7 @@ def kill_builders(url: str, directory: Path, rows: int) -> int:
 def test_an_index_over_all_flights_is_built_while_programs_write(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'flights.db'}"
     if kind != "embedded":
-        hbase = request.getfixturevalue("local_hbase")
+        hbase = request.getfixturevalue("hbmodel_hbase")
         url = f"{hbase.url if kind == 'thrift1' else hbase.thrift2_url}?table_prefix=c{uuid4().hex[:8]}"
     flights = charted(Indexed)
     with hb.connect(url) as store:

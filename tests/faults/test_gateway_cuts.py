@@ -38,7 +38,7 @@ State = dict[bytes, Cells]
 
 @pytest.fixture(scope="module", params=["thrift1", "thrift2"])
 def url(request: pytest.FixtureRequest) -> str:
-    hbase = request.getfixturevalue("local_hbase")
+    hbase = request.getfixturevalue("hbmodel_hbase")
     return hbase.url if request.param == "thrift1" else hbase.thrift2_url
 
 

@@ -77,7 +77,7 @@ class Own:
 
 
 @pytest.fixture(scope="module")
-def own(local_hbase: Any) -> Iterator[Own]:
+def own(hbmodel_hbase: Any) -> Iterator[Own]:
     """Where the shared one cannot be started, this is not tried."""
     with LocalHBase() as hbase:
         yield Own(hbase)

@@ -13,8 +13,8 @@ from tests.soak.journal import Journal
 @pytest.mark.slow
 @pytest.mark.hbase
 @pytest.mark.timeout(600)
-def test_nothing_is_lost_missing_wrong_or_doubled(local_hbase: Any) -> None:
-    """`local_hbase` only says that a real HBase can be started here; the soak has its own."""
+def test_nothing_is_lost_missing_wrong_or_doubled(hbmodel_hbase: Any) -> None:
+    """`hbmodel_hbase` only says that a real HBase can be started here; the soak has its own."""
     found = soak(1)
     assert failures(found) == [], found
     assert found["kills"] >= 10

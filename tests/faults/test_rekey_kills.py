@@ -26,7 +26,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of a store that several programs can open."""
     if request.param == "file":
         return f"embedded:{tmp_path / 'shelves.db'}"
-    return f"{request.getfixturevalue('local_hbase').thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
+    return f"{request.getfixturevalue('hbmodel_hbase').thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
 
 
 def begin(url: str, number: int) -> subprocess.Popen[str]:

@@ -50,7 +50,7 @@ class Cut:
 
 @pytest.fixture(scope="module", params=["thrift1", "thrift2"])
 def bed_and_url(request: pytest.FixtureRequest) -> Iterator[tuple[Bed, str, str]]:
-    hbase = request.getfixturevalue("local_hbase")
+    hbase = request.getfixturevalue("hbmodel_hbase")
     url = hbase.url if request.param == "thrift1" else hbase.thrift2_url
     prefix = f"t{uuid4().hex[:8]}"
     with hb.connect(f"{url}?table_prefix={prefix}") as store:

@@ -25,7 +25,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of a store that several programs can open."""
     if request.param == "file":
         return f"embedded:{tmp_path / 'wide.db'}"
-    hbase = request.getfixturevalue("local_hbase")
+    hbase = request.getfixturevalue("hbmodel_hbase")
     gateway = hbase.url if request.param == "thrift1" else hbase.thrift2_url
     return f"{gateway}?table_prefix=k{uuid4().hex[:8]}"
 

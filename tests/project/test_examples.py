@@ -112,7 +112,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param in {"memory", "file"}:
         yield "memory:" if request.param == "memory" else f"embedded:{tmp_path / 'example.db'}"
         return
-    running = request.getfixturevalue("local_hbase")
+    running = request.getfixturevalue("hbmodel_hbase")
     named = f"{running.url if request.param == 'thrift1' else running.thrift2_url}?table_prefix=e{uuid4().hex[:8]}"
     yield named
     with hb.connect(named) as store:
@@ -368,8 +368,8 @@ def test_what_is_there_already_is_not_mixed_with_new_objects(example: str, tmp_p
 
 
 @pytest.mark.hbase
-def test_flights_on_a_running_hbase(local_hbase: object) -> None:
-    url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]
+def test_flights_on_a_running_hbase(hbmodel_hbase: object) -> None:
+    url = f"{hbmodel_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]
     try:
         done = run("flights", "--store", url, "--rows", "7000")
         assert done.returncode == 0, done.stderr

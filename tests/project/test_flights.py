@@ -334,7 +334,7 @@ def test_all_flights(kind: str, request: pytest.FixtureRequest, tmp_path: Path) 
     """One test, so that the workers of pytest-xdist load them once."""
     url = f"embedded:{tmp_path / 'flights.db'}"
     if kind == "hbase":
-        url = f"{request.getfixturevalue('local_hbase').url}?table_prefix=f{uuid4().hex[:8]}"
+        url = f"{request.getfixturevalue('hbmodel_hbase').url}?table_prefix=f{uuid4().hex[:8]}"
     with loaded_with(ALL, url) as found:
         for question in flights.QUESTIONS:
             check_answer(found, question)

@@ -35,9 +35,9 @@ def test_a_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     there = {
         path.relative_to(ROOT).as_posix() for path in (ROOT / "hbmodel").rglob("*") if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {name for name in names if ".dist-info/" not in name} == there
+    assert {name for name in names if ".dist-info/" not in name} == {*there, "pytest_hbmodel.py"}
     assert dict(points["console_scripts"]) == {"hbmodel": "hbmodel.tools.command:main"}
-    assert dict(points["pytest11"]) == {"hbmodel": "hbmodel.tools.pytest_plugin"}
+    assert dict(points["pytest11"]) == {"pytest_hbmodel": "pytest_hbmodel"}
 
 
 @pytest.mark.slow

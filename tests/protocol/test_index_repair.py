@@ -50,7 +50,7 @@ class Meanwhile(RecordingStore):
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
     kind = request.param
     if kind.startswith("thrift"):
-        url = f"{request.getfixturevalue('local_hbase').thrift2_url}?table_prefix=purging"
+        url = f"{request.getfixturevalue('hbmodel_hbase').thrift2_url}?table_prefix=purging"
     else:
         url = "memory:" if kind == "memory" else f"embedded:{tmp_path / 'store.db'}"
     with hb.connect(url) as made:

@@ -38,7 +38,7 @@ def declare(table: str, kind: str, *, family: str = "d", alias: str = "a", newer
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
     kind = request.param
     if kind.startswith("thrift"):
-        local = request.getfixturevalue("local_hbase")
+        local = request.getfixturevalue("hbmodel_hbase")
         url = f"{local.url if kind == 'thrift1' else local.thrift2_url}?table_prefix=und{next(PREFIXES)}"
     else:
         url = "memory:" if kind == "memory" else f"embedded:{tmp_path / 'store.db'}"

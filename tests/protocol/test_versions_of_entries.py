@@ -23,7 +23,7 @@ TIMES = hb.indexes.IndexTimes(lease=0.2, longest_call=0.1, grace=0.5, clock_boun
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
     kind = request.param
     if kind.startswith("thrift"):
-        url = f"{request.getfixturevalue('local_hbase').thrift2_url}?table_prefix=answers"
+        url = f"{request.getfixturevalue('hbmodel_hbase').thrift2_url}?table_prefix=answers"
     else:
         url = "memory:" if kind == "memory" else f"embedded:{tmp_path / 'store.db'}"
     with hb.connect(url) as made:

@@ -254,8 +254,8 @@ def test_indexes_of_every_kind_are_built_on_rows_that_are_there() -> None:
 
 @pytest.mark.hbase
 @pytest.mark.parametrize("gateway", ["url", "thrift2_url"])
-def test_queries_through_every_kind_of_index_on_hbase(local_hbase: Any, gateway: str) -> None:
-    with hb.connect(f"{getattr(local_hbase, gateway)}?table_prefix=k{uuid4().hex[:8]}") as store:
+def test_queries_through_every_kind_of_index_on_hbase(hbmodel_hbase: Any, gateway: str) -> None:
+    with hb.connect(f"{getattr(hbmodel_hbase, gateway)}?table_prefix=k{uuid4().hex[:8]}") as store:
         hb.create_tables(store, Paper)
         rows: dict[int, Any] = {}
 

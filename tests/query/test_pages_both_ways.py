@@ -115,8 +115,8 @@ def test_walks_over_the_pages_of_any_query(data: st.DataObject) -> None:
 
 
 @pytest.mark.hbase
-def test_walks_over_the_pages_of_any_query_on_hbase(local_hbase: Any) -> None:
-    with hb.connect(f"{local_hbase.thrift2_url}?table_prefix=w{uuid4().hex[:8]}") as store:
+def test_walks_over_the_pages_of_any_query_on_hbase(hbmodel_hbase: Any) -> None:
+    with hb.connect(f"{hbmodel_hbase.thrift2_url}?table_prefix=w{uuid4().hex[:8]}") as store:
 
         @settings(max_examples=2, deadline=None, suppress_health_check=SLOW_TO_MAKE)
         @given(st.data())

@@ -326,7 +326,7 @@ def names(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Nam
     """A session over a store of its own that holds all the odd names, and the objects there."""
     url = "memory:"
     if request.param != "memory":
-        hbase = request.getfixturevalue("local_hbase")
+        hbase = request.getfixturevalue("hbmodel_hbase")
         url = hbase.url if request.param == "thrift1" else hbase.thrift2_url
     with open_bed(request.param, url) as bed:
         session = bed.use(Name)
@@ -433,7 +433,7 @@ def blanks(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Bl
     """A session over rows with every state of every cell, and the objects that these read as."""
     url = "memory:"
     if request.param != "memory":
-        hbase = request.getfixturevalue("local_hbase")
+        hbase = request.getfixturevalue("hbmodel_hbase")
         url = hbase.url if request.param == "thrift1" else hbase.thrift2_url
     schema = hb.schema.schema_of(Blank)
     states: list[dict[bytes, bytes]] = [{}, {f.column: b"" for f in schema.columns if f.kind == "column"}]

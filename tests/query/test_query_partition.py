@@ -239,12 +239,12 @@ def test_several_processes_over_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.hbase
-def test_several_processes_over_hbase(local_hbase: Any) -> None:
+def test_several_processes_over_hbase(hbmodel_hbase: Any) -> None:
     prefix = f"?table_prefix=p{uuid4().hex[:8]}"
-    url = local_hbase.thrift2_url + prefix
+    url = hbmodel_hbase.thrift2_url + prefix
     try:
         check_processes(url)
-        with hb.connect(url) as store, hb.connect(local_hbase.url + prefix) as first:
+        with hb.connect(url) as store, hb.connect(hbmodel_hbase.url + prefix) as first:
             ours, theirs = (hb.Session(s).query(Order).where(Order.state > "a") for s in (store, first))
             assert theirs.partitions(3) == ours.partitions(3)
             assert [obj for part in ours.partitions(3) for obj in hb.Session(first).read_partition(part)] == ours.all()
@@ -346,8 +346,8 @@ def test_every_item_is_in_exactly_one_part(data: st.DataObject) -> None:
 
 
 @pytest.mark.hbase
-def test_every_item_is_in_exactly_one_part_on_hbase(local_hbase: Any) -> None:
-    with hb.connect(f"{local_hbase.thrift2_url}?table_prefix=q{uuid4().hex[:8]}") as store:
+def test_every_item_is_in_exactly_one_part_on_hbase(hbmodel_hbase: Any) -> None:
+    with hb.connect(f"{hbmodel_hbase.thrift2_url}?table_prefix=q{uuid4().hex[:8]}") as store:
 
         @settings(max_examples=examples(4), deadline=None)
         @given(st.data())

@@ -25,8 +25,8 @@ def at(number: int) -> datetime:
 
 
 @pytest.fixture(scope="module")
-def java(local_hbase: Any) -> Iterator[JavaClient]:
-    with java_client(local_hbase.directory) as client:
+def java(hbmodel_hbase: Any) -> Iterator[JavaClient]:
+    with java_client(hbmodel_hbase.directory) as client:
         yield client
 
 
@@ -44,8 +44,8 @@ def table(java: JavaClient) -> Iterator[str]:
 
 
 @pytest.fixture(params=HBASE)
-def store(request: pytest.FixtureRequest, local_hbase: Any) -> Iterator[hb.Store]:
-    with hb.connect(local_hbase.url if request.param == "thrift1" else local_hbase.thrift2_url) as opened:
+def store(request: pytest.FixtureRequest, hbmodel_hbase: Any) -> Iterator[hb.Store]:
+    with hb.connect(hbmodel_hbase.url if request.param == "thrift1" else hbmodel_hbase.thrift2_url) as opened:
         yield opened
 
 

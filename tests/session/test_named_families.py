@@ -82,9 +82,9 @@ def test_deletes_of_index_entries_and_in_the_registry_name_families(deletes: lis
 
 
 @pytest.fixture
-def tables(local_hbase: Any) -> Iterator[Store]:
+def tables(hbmodel_hbase: Any) -> Iterator[Store]:
     """The tables of the model in HBase."""
-    with hb.connect(local_hbase.url) as store:
+    with hb.connect(hbmodel_hbase.url) as store:
         hb.create_tables(store, Note, registry=REGISTRY)
         yield store
         for table in (NAME, f"{NAME}.by_topic", REGISTRY):
@@ -92,8 +92,8 @@ def tables(local_hbase: Any) -> Iterator[Store]:
 
 
 @pytest.mark.hbase
-def test_through_thrift1_no_write_asks_the_master(tables: Store, local_hbase: Any) -> None:
-    with Proxy(local_hbase.url) as proxy, Thrift1Store.from_url(proxy.url) as store:
+def test_through_thrift1_no_write_asks_the_master(tables: Store, hbmodel_hbase: Any) -> None:
+    with Proxy(hbmodel_hbase.url) as proxy, Thrift1Store.from_url(proxy.url) as store:
         work(store, hb.Session(store, registry=REGISTRY))
         calls = proxy.calls()
     assert calls.count("mutateRowTs") + calls.count("mutateRowsTs") > 5

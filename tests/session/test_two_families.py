@@ -152,9 +152,9 @@ class Both:
 
 @pytest.mark.hbase
 @pytest.mark.parametrize("gateway", ["thrift1", "thrift2"])
-def test_what_a_query_does_not_need_is_not_sent(local_hbase: Any, gateway: str) -> None:
+def test_what_a_query_does_not_need_is_not_sent(hbmodel_hbase: Any, gateway: str) -> None:
     options = f"?table_prefix=wire{gateway[-1]}"
-    with Proxy(local_hbase.url if gateway == "thrift1" else local_hbase.thrift2_url) as proxy, hb.connect(proxy.url + options) as store:
+    with Proxy(hbmodel_hbase.url if gateway == "thrift1" else hbmodel_hbase.thrift2_url) as proxy, hb.connect(proxy.url + options) as store:
         hb.create_tables(store, *MODELS, Both)
         session = hb.Session(store)
         names = [f"n{n}" for n in range(5)]

@@ -54,7 +54,7 @@ def test_the_same_as_plain_rows(memory: tuple[Store, Store], data: st.DataObject
 @pytest.fixture(scope="module", params=["thrift1", "thrift2"])
 def hbase(request: pytest.FixtureRequest) -> Iterator[tuple[Store, Store, str]]:
     """A plain store in memory, HBase, and the table of both."""
-    running = request.getfixturevalue("local_hbase")
+    running = request.getfixturevalue("hbmodel_hbase")
     table = f"folded_{uuid4().hex}"
     with EmbeddedStore(None) as plain, connect(running.url if request.param == "thrift1" else running.thrift2_url) as store:
         for each in (plain, store):

@@ -123,10 +123,10 @@ def test_a_put_that_is_abandoned_is_told_with_an_unknown_outcome() -> None:
 
 
 @pytest.mark.hbase
-def test_puts_that_overlap_are_each_told_once(local_hbase: Any) -> None:
+def test_puts_that_overlap_are_each_told_once(hbmodel_hbase: Any) -> None:
     table = f"overlapping_{uuid4().hex[:8]}"
     calls: list[hb.store.Call] = []
-    with hb.connect(local_hbase.thrift2_url) as direct, Proxy(local_hbase.thrift2_url) as proxy:
+    with hb.connect(hbmodel_hbase.thrift2_url) as direct, Proxy(hbmodel_hbase.thrift2_url) as proxy:
         direct.create_table(table, [Family(b"d")])
         with hb.connect(proxy.url, on_call=calls.append) as store:
             assert isinstance(store, PipelinedStore)
@@ -292,10 +292,10 @@ class Retried:
 
 
 @pytest.fixture(params=HBASE)
-def retried(request: pytest.FixtureRequest, local_hbase: Any) -> Iterator[Retried]:
+def retried(request: pytest.FixtureRequest, hbmodel_hbase: Any) -> Iterator[Retried]:
     url, get = {
-        "thrift1": (local_hbase.url, "getRowsWithColumns"),
-        "thrift2": (local_hbase.thrift2_url, "getMultiple"),
+        "thrift1": (hbmodel_hbase.url, "getRowsWithColumns"),
+        "thrift2": (hbmodel_hbase.thrift2_url, "getMultiple"),
     }[request.param]
     table = f"observing_{uuid4().hex[:8]}"  # the workers of pytest-xdist share an HBase
     with hb.connect(url) as direct:

@@ -30,25 +30,25 @@ def seen(store: hb.Store, table: str, row: bytes, *befores: int | None) -> list[
 
 
 @pytest.fixture
-def keeping(local_hbase: Any) -> Iterator[tuple[Thrift2Store, str]]:
+def keeping(hbmodel_hbase: Any) -> Iterator[tuple[Thrift2Store, str]]:
     """A store with a table whose family keeps deleted cells."""
     table = f"keeping_{uuid4().hex[:8]}"
     family = TColumnFamilyDescriptor(name=b"d", attributes={b"VERSIONS": b"10", b"KEEP_DELETED_CELLS": b"TRUE"})
     descriptor = TTableDescriptor(tableName=table_name(table.encode()), columns=[family])
-    with Thrift2Store.from_url(local_hbase.thrift2_url) as store:
+    with Thrift2Store.from_url(hbmodel_hbase.thrift2_url) as store:
         store._administrate(("createTable", {"desc": descriptor, "splitKeys": None}), table=table)
         yield store, table
         store.delete_table(table)
 
 
-def test_with_deleted_cells_kept_a_delete_counts_from_its_time_on(keeping: tuple[Thrift2Store, str], local_hbase: Any) -> None:
+def test_with_deleted_cells_kept_a_delete_counts_from_its_time_on(keeping: tuple[Thrift2Store, str], hbmodel_hbase: Any) -> None:
     store, table = keeping
     deletes = {
         b"family": Delete(b"family", [b"d"], timestamp=20),
         b"column": Delete(b"column", columns=[b"d:a"], timestamp=20),
         b"row": Delete(b"row", timestamp=20),
     }
-    with hb.connect(local_hbase.url) as first:
+    with hb.connect(hbmodel_hbase.url) as first:
         for row, delete in deletes.items():
             store.put(table, [Put(row, {b"d:a": b"10"}, 10)])
             store.delete(table, [delete])
@@ -118,9 +118,9 @@ def test_older_versions_than_kept_may_be_there_and_may_be_gone(hbase_bed: Bed) -
 
 
 @pytest.mark.slow
-def test_flushes_and_compactions(local_hbase: Any) -> None:
+def test_flushes_and_compactions(hbmodel_hbase: Any) -> None:
     table = f"compacted_{uuid4().hex[:8]}"
-    with hb.connect(local_hbase.thrift2_url) as store, java_client(local_hbase.directory) as client:
+    with hb.connect(hbmodel_hbase.thrift2_url) as store, java_client(hbmodel_hbase.directory) as client:
         store.create_table(table, [Family(b"d", max_versions=2)])
         for at in (10, 20, 30, 40):
             store.put(table, [Put(b"r", {b"d:a": b"%d" % at}, at)])

@@ -74,7 +74,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Stor
     """A store without tables of these models."""
     kind = request.param
     if kind.startswith("thrift"):
-        local = request.getfixturevalue("local_hbase")
+        local = request.getfixturevalue("hbmodel_hbase")
         url = f"{local.url if kind == 'thrift1' else local.thrift2_url}?table_prefix=mig{kind[-1]}"
     else:
         url = "memory:" if kind == "memory" else f"embedded:{tmp_path / 'store.db'}"
@@ -134,7 +134,7 @@ def test_movers_are_killed_and_programs_write_and_nothing_is_lost_or_doubled(
     if kind == "file":
         url = f"embedded:{tmp_path / 'store.db'}"
     else:
-        local = request.getfixturevalue("local_hbase")
+        local = request.getfixturevalue("hbmodel_hbase")
         url = f"{local.url if kind == 'thrift1' else local.thrift2_url}?table_prefix=kill{kind[-1]}"
     with hb.connect(url) as store:
         hb.create_tables(store, Visit)

@@ -63,7 +63,7 @@ def store() -> Iterator[hb.Store]:
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
     """A store without tables of these models."""
     if request.param == "thrift2":
-        url = f"{request.getfixturevalue('local_hbase').thrift2_url}?table_prefix=seal"
+        url = f"{request.getfixturevalue('hbmodel_hbase').thrift2_url}?table_prefix=seal"
     else:
         url = "memory:" if request.param == "memory" else f"embedded:{tmp_path / 'store.db'}"
     with hb.connect(url) as made:
@@ -128,7 +128,7 @@ def test_movers_and_writers_are_killed_and_nothing_is_lost_or_doubled(kind: str,
     if kind == "file":
         url = f"embedded:{tmp_path / 'store.db'}"
     else:
-        url = f"{request.getfixturevalue('local_hbase').thrift2_url}?table_prefix=sealkill"
+        url = f"{request.getfixturevalue('hbmodel_hbase').thrift2_url}?table_prefix=sealkill"
     with hb.connect(url) as store:
         hb.create_tables(store, Parcel)
         session = session_of(store)

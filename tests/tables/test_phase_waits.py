@@ -52,8 +52,8 @@ def local(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
 
 
 @pytest.fixture(params=HBASE)
-def gateway(request: pytest.FixtureRequest, local_hbase: Any) -> Iterator[hb.Store]:
-    of = local_hbase.url if request.param == "thrift1" else local_hbase.thrift2_url
+def gateway(request: pytest.FixtureRequest, hbmodel_hbase: Any) -> Iterator[hb.Store]:
+    of = hbmodel_hbase.url if request.param == "thrift1" else hbmodel_hbase.thrift2_url
     with hb.connect(f"{of}?table_prefix=waits{request.param[-1]}") as store:
         yield store
         drop_left(store)

@@ -270,17 +270,17 @@ def test_several_programs_may_create_the_tables_at_once(empty: Bed) -> None:
 
 
 @pytest.mark.hbase
-def test_those_keys_are_what_a_tool_of_hbase_makes(local_hbase: Any) -> None:
-    if not isinstance(local_hbase, LocalHBase):
+def test_those_keys_are_what_a_tool_of_hbase_makes(hbmodel_hbase: Any) -> None:
+    if not isinstance(hbmodel_hbase, LocalHBase):
         pytest.skip("needs HBase's configuration, which a named gateway does not give")
     table = f"split_by_tool_{uuid4().hex[:8]}"
-    command = [str(find_java().path), "-Xmx256m", *JVM_FLAGS, f"-Dhbmodel.log={local_hbase.directory}/logs/splitter.log"]
+    command = [str(find_java().path), "-Xmx256m", *JVM_FLAGS, f"-Dhbmodel.log={hbmodel_hbase.directory}/logs/splitter.log"]
     tool = ["org.apache.hadoop.hbase.util.RegionSplitter", "-c", "10", "-f", "d", "--firstrow", "00000000", "--lastrow", "ffffffff"]
-    classes = f"{local_hbase.directory}/conf/gateways:{class_path(progress=False)}"
+    classes = f"{hbmodel_hbase.directory}/conf/gateways:{class_path(progress=False)}"
     done = subprocess.run(
         [*command, *tool, table, "UniformSplit"], env={**os.environ, "CLASSPATH": classes}, capture_output=True, text=True, check=False
     )
-    with hb.connect(local_hbase.thrift2_url) as store:
+    with hb.connect(hbmodel_hbase.thrift2_url) as store:
         assert table in store.tables(), done.stderr[-1000:]
         assert starts(store, table) == BY_HBASE
         store.delete_table(table)

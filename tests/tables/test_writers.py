@@ -60,8 +60,8 @@ def test_a_line_of_a_newer_version_is_listed_as_unknown() -> None:
 
 
 @pytest.mark.hbase
-def test_the_command_lists_them(local_hbase: Any) -> None:
-    url = f"{local_hbase.thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
+def test_the_command_lists_them(hbmodel_hbase: Any) -> None:
+    url = f"{hbmodel_hbase.thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
     with hb.connect(url) as store, hb.Session(store) as session:
         hb.create_tables(store, PLAIN)
         add(session, "a")

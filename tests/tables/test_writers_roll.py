@@ -383,9 +383,9 @@ def test_a_session_that_nobody_closes_is_not_kept_until_the_end_of_the_program()
 
 
 @pytest.fixture(params=HBASE)
-def url(request: pytest.FixtureRequest, local_hbase: Any) -> str:
+def url(request: pytest.FixtureRequest, hbmodel_hbase: Any) -> str:
     """Of a gateway, with tables of its own."""
-    of = local_hbase.url if request.param == "thrift1" else local_hbase.thrift2_url
+    of = hbmodel_hbase.url if request.param == "thrift1" else hbmodel_hbase.thrift2_url
     return f"{of}?table_prefix=r{uuid4().hex[:8]}"
 
 

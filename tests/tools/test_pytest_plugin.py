@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import pytest_hbmodel
 from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase import configuration, processes
 from hbmodel.tools.pytest_plugin import external_hbase
@@ -18,8 +20,10 @@ from tests.support.waiting import wait_until
 
 pytest_plugins = ["pytester"]
 
+ROOT = Path(__file__).parents[2]
+
 # Without an installed distribution pytest does not find the plugin by itself.
-PLUGIN = [] if any(entry.name == "hbmodel" for entry in entry_points(group="pytest11")) else ["-p", "hbmodel.tools.pytest_plugin"]
+PLUGIN = [] if any(entry.value == "pytest_hbmodel" for entry in entry_points(group="pytest11")) else ["-p", "pytest_hbmodel"]
 
 CONFTEST = """
 import tempfile
@@ -37,14 +41,14 @@ from pathlib import Path
 
 import pytest
 
-@pytest.mark.hbase
-def test_one(local_hbase):
-    seen = {"directory": str(local_hbase.directory), "pids": dict(local_hbase.pids)}
+@pytest.mark.hbmodel_hbase
+def test_one(hbmodel_hbase):
+    seen = {"directory": str(hbmodel_hbase.directory), "pids": dict(hbmodel_hbase.pids)}
     Path(os.environ["SEEN_IN"], str(os.getpid())).write_text(json.dumps(seen))
-    assert local_hbase.url.startswith("hbase://127.0.0.1:")
+    assert hbmodel_hbase.url.startswith("hbase://127.0.0.1:")
 
-def test_two(local_hbase):
-    assert local_hbase.status().running
+def test_two(hbmodel_hbase):
+    assert hbmodel_hbase.status().running
     time.sleep(float(os.environ.get("SLEEP", "0")))
 """
 
@@ -71,12 +75,53 @@ def seen_in(directory: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in (directory / "seen").iterdir() if path.stat().st_size]
 
 
+MODULES = """
+import json, sys
+from pathlib import Path
+
+def pytest_unconfigure():
+    Path("modules.json").write_text(json.dumps(list(sys.modules)))
+"""
+
+
+def modules_of_a_run(pytester: pytest.Pytester, *plugins: str) -> set[str]:
+    """What a test run has imported when it ends, with no other plugins than these."""
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", *(f"-p{plugin}" for plugin in plugins)).assert_outcomes(passed=1)
+    return set(json.loads((pytester.path / "modules.json").read_text()))
+
+
 def left_of(seen: dict[str, Any]) -> list[processes.Process]:
     return processes.marked(configuration.mark(Path(seen["directory"])))
 
 
 def options(*more: str) -> list[str]:
     return ["-p", "no:cacheprovider", *PLUGIN, *more]
+
+
+@pytest.mark.lengthy
+def test_a_run_without_its_fixtures_imports_the_plugin_alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makeconftest(MODULES)
+    pytester.makepyfile("def test_nothing(): pass")
+    without = modules_of_a_run(pytester)
+    assert modules_of_a_run(pytester, "pytest_hbmodel") - without == {"pytest_hbmodel"}
+    pytester.makepyfile("def test_nothing(hbmodel_memory_store): pass")
+    assert "hbmodel" in modules_of_a_run(pytester, "pytest_hbmodel")
+
+
+def test_pytest_loads_what_is_outside_of_the_package() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert declared["project"]["entry-points"]["pytest11"] == {"pytest_hbmodel": "pytest_hbmodel"}
+    assert "pytest_hbmodel.py" in declared["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+
+
+def test_all_that_it_adds_has_the_name_of_the_library(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixtures = [name for name, value in vars(pytest_hbmodel).items() if type(value).__name__ == "FixtureFunctionDefinition"]
+    assert sorted(fixtures) == ["hbmodel_hbase", "hbmodel_memory_store", "hbmodel_store", "hbmodel_url"]
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    shown = pytester.runpytest_subprocess("--markers", *options()).stdout.str()
+    assert "@pytest.mark.hbmodel_hbase: needs a real HBase" in shown
 
 
 @pytest.mark.lengthy
@@ -129,17 +174,17 @@ def test_a_running_cluster_is_used_where_it_is_named(project: pytest.Pytester, m
     monkeypatch.setenv("HBMODEL_TEST_HBASE", "a.example:9090,")
     project.makepyfile(
         """
-        def test_url(local_hbase):
-            assert local_hbase.url == "hbase://a.example:9090"
+        def test_url(hbmodel_hbase):
+            assert hbmodel_hbase.url == "hbase://a.example:9090"
 
-        def test_thrift2(local_hbase):
-            local_hbase.thrift2_url
+        def test_thrift2(hbmodel_hbase):
+            hbmodel_hbase.thrift2_url
 
-        def test_crash(local_hbase):
-            local_hbase.kill_server()
+        def test_crash(hbmodel_hbase):
+            hbmodel_hbase.kill_server()
 
-        def test_mistake(local_hbase):
-            assert not hasattr(local_hbase, "no_such_thing")
+        def test_mistake(hbmodel_hbase):
+            assert not hasattr(hbmodel_hbase, "no_such_thing")
         """
     )
     result = project.runpytest_subprocess(*options("-rs"))

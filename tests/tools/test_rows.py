@@ -60,7 +60,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if request.param == "file":
         found = f"embedded:{tmp_path_factory.mktemp('rows') / 'rows.db'}"
     else:
-        running = request.getfixturevalue("local_hbase")
+        running = request.getfixturevalue("hbmodel_hbase")
         found = f"{running.url if request.param == 'thrift1' else running.thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
     with hb.connect(found) as store:
         hb.create_tables(store, Action, Pet, Hit, Point)
@@ -257,7 +257,7 @@ def test_bounds_of_split_tables(kind: str, request: pytest.FixtureRequest, tmp_p
 
     url = f"embedded:{tmp_path / 's.db'}"
     if kind == "thrift2":
-        url = f"{request.getfixturevalue('local_hbase').thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
+        url = f"{request.getfixturevalue('hbmodel_hbase').thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
     with hb.connect(url) as store:
         hb.create_tables(store, Split, splits=hb.tables.AtKeys((hb.UInt32.encode(500), hb.row_key(Split, user=900, name="m"))))
         shown = lines(url, "regions", "cli_split")

@@ -14,9 +14,11 @@ from hbmodel.tools.pytest_plugin import own_tables
 
 pytest_plugins = ["pytester"]
 
+ROOT = Path(__file__).parents[2]
+
 # Without an installed distribution pytest does not find the plugin by itself.
-PLUGIN = [] if any(entry.name == "hbmodel" for entry in entry_points(group="pytest11")) else ["-p", "hbmodel.tools.pytest_plugin"]
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+PLUGIN = [] if any(entry.value == "pytest_hbmodel" for entry in entry_points(group="pytest11")) else ["-p", "pytest_hbmodel"]
+PAGE = ROOT / "docs" / "testing.md"
 
 MODEL = """
 import hbmodel as hb
@@ -46,19 +48,19 @@ def use(store):
     Path(os.environ["SEEN_IN"]).open("a").write(f"{type(store).__name__} {store.tables()}\\n")
 
 @pytest.mark.parametrize("time", [1, 2])
-def test_fresh(fresh_store, time):
-    use(fresh_store)
+def test_fresh(hbmodel_store, time):
+    use(hbmodel_store)
 
-def test_memory(memory_store):
-    use(memory_store)
+def test_memory(hbmodel_memory_store):
+    use(hbmodel_memory_store)
 
-def test_both_are_stores_of_their_own(fresh_store, memory_store):
-    use(fresh_store)
-    use(memory_store)
+def test_both_are_stores_of_their_own(hbmodel_store, hbmodel_memory_store):
+    use(hbmodel_store)
+    use(hbmodel_memory_store)
 
-def test_closed_by_the_test(fresh_store):
-    use(fresh_store)
-    fresh_store.close()
+def test_closed_by_the_test(hbmodel_store):
+    use(hbmodel_store)
+    hbmodel_store.close()
 """
 
 
@@ -67,6 +69,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path
     for name in ("HBMODEL_TEST_URL", "HBMODEL_URL", "HBMODEL_TABLE_PREFIX", "PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SEEN_IN", str(tmp_path / "seen"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makepyfile(thing=MODEL, test_things=TESTS)
     return pytester
 
@@ -87,15 +90,15 @@ def test_every_test_has_a_store_of_its_own(project: pytest.Pytester, monkeypatch
 @pytest.mark.hbase
 @pytest.mark.parametrize("side", [pytest.param("url", marks=pytest.mark.slow), "thrift2_url"])
 def test_on_hbase_tables_are_a_test_s_own_and_are_dropped(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, local_hbase: Any, side: str
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, hbmodel_hbase: Any, side: str
 ) -> None:
     """Creating and dropping six tables on HBase takes about 20 seconds on each side, and both sides run the same code of the plugin.
 
     So the Thrift1 side is slow: the default suite runs the Thrift2 side only.
     """
-    monkeypatch.setenv("HBMODEL_TEST_URL", f"{getattr(local_hbase, side)}?table_prefix=fixtures_{side}")
+    monkeypatch.setenv("HBMODEL_TEST_URL", f"{getattr(hbmodel_hbase, side)}?table_prefix=fixtures_{side}")
     run(project, "-k", "test_fresh and 1 or closed").assert_outcomes(passed=2, deselected=3)
-    with hb.connect(local_hbase.url) as store:
+    with hb.connect(hbmodel_hbase.url) as store:
         assert [table for table in store.tables() if table.startswith(f"fixtures_{side}")] == []
 
 
@@ -144,13 +147,13 @@ def write_page(project: pytest.Pytester) -> None:
 def test_the_examples_of_the_page_pass(project: pytest.Pytester) -> None:
     (project.path / "test_things.py").unlink()
     write_page(project)
-    run(project, "--strict-markers", "-m", "not hbase").assert_outcomes(passed=6, deselected=1)
+    run(project, "--strict-markers", "-m", "not hbmodel_hbase").assert_outcomes(passed=6, deselected=1)
 
 
 @pytest.mark.hbase
 @pytest.mark.slow
-def test_the_examples_of_the_page_pass_on_hbase(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, local_hbase: Any) -> None:
-    gateways = (url.partition("://")[2] for url in (local_hbase.url, local_hbase.thrift2_url))
+def test_the_examples_of_the_page_pass_on_hbase(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, hbmodel_hbase: Any) -> None:
+    gateways = (url.partition("://")[2] for url in (hbmodel_hbase.url, hbmodel_hbase.thrift2_url))
     monkeypatch.setenv("HBMODEL_TEST_HBASE", ",".join(gateways))
     write_page(project)
-    run(project, "-m", "hbase", "test_shop_everywhere.py").assert_outcomes(passed=1, deselected=2)
+    run(project, "-m", "hbmodel_hbase", "test_shop_everywhere.py").assert_outcomes(passed=1, deselected=2)

@@ -198,17 +198,17 @@ def take_away(proxy: Proxy) -> None:
 
 
 @pytest.fixture(scope="module")
-def table(local_hbase: Any) -> Iterator[str]:
+def table(hbmodel_hbase: Any) -> Iterator[str]:
     name = f"gateways_{uuid4().hex}"
-    with connect(local_hbase.url) as store:
+    with connect(hbmodel_hbase.url) as store:
         store.create_table(name, [Family(b"d")])
         yield name
         store.delete_table(name)
 
 
 @pytest.fixture(params=["thrift1", "thrift2"])
-def beside(request: pytest.FixtureRequest, local_hbase: Any, table: str) -> Iterator[Beside]:
-    url = local_hbase.url if request.param == "thrift1" else local_hbase.thrift2_url
+def beside(request: pytest.FixtureRequest, hbmodel_hbase: Any, table: str) -> Iterator[Beside]:
+    url = hbmodel_hbase.url if request.param == "thrift1" else hbmodel_hbase.thrift2_url
     scheme = url.partition(":")[0]
     with (
         Proxy(url) as one,

@@ -131,8 +131,8 @@ def cells_left(value: Filter, cells: dict[bytes, bytes]) -> dict[bytes, bytes]:
 
 
 @pytest.fixture(scope="module")
-def store(local_hbase: Any) -> Iterator[Thrift1Store]:
-    with store_with_table(local_hbase.url, TABLE, Family(b"d")) as store:
+def store(hbmodel_hbase: Any) -> Iterator[Thrift1Store]:
+    with store_with_table(hbmodel_hbase.url, TABLE, Family(b"d")) as store:
         yield store
 
 

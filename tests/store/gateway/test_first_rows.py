@@ -38,7 +38,7 @@ def gateway(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def url(gateway: str, request: pytest.FixtureRequest) -> str:
-    hbase = request.getfixturevalue("local_hbase")
+    hbase = request.getfixturevalue("hbmodel_hbase")
     return str(hbase.url if gateway == "thrift1" else hbase.thrift2_url)
 
 

@@ -46,7 +46,7 @@ SECOND = ("getMultiple", "put", "put", "putMultiple", "deleteSingle", "deleteSin
 
 @pytest.fixture(scope="module", params=["thrift1", "thrift2"])
 def gateway(request: pytest.FixtureRequest) -> Gateway:
-    hbase = request.getfixturevalue("local_hbase")
+    hbase = request.getfixturevalue("hbmodel_hbase")
     if request.param == "thrift1":
         return Gateway(hbase.url, *FIRST, "getTableNames")
     return Gateway(hbase.thrift2_url, *SECOND, "getTableNamesByPattern")
@@ -88,11 +88,11 @@ def test_a_read_that_never_succeeds_is_unavailable(proxy: Proxy, gateway: Gatewa
         through.get(TABLE, [b"read"])
 
 
-def test_a_put_with_timestamps_is_repeated_with_the_same_ones(proxy: Proxy, gateway: Gateway, local_hbase: Any, through: Store) -> None:
+def test_a_put_with_timestamps_is_repeated_with_the_same_ones(proxy: Proxy, gateway: Gateway, hbmodel_hbase: Any, through: Store) -> None:
     proxy.on_call(gateway.put, "cut", "lose")
     through.put(TABLE, [Put(b"put", {A: b"1"}, 7)])
     assert proxy.calls().count(gateway.put) == 3
-    with Thrift1Store.from_url(local_hbase.url) as first, first._pool.lease() as lease:  # which can read all versions
+    with Thrift1Store.from_url(hbmodel_hbase.url) as first, first._pool.lease() as lease:  # which can read all versions
         cells = lease.connection().call("getVer", tableName=TABLE.encode(), row=b"put", column=A, numVersions=10, attributes={})
     assert [(cell.value, cell.timestamp) for cell in cells] == [(b"1", 7)]
 

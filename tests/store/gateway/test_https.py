@@ -31,10 +31,10 @@ STORE_PASSWORD = "store password"
 
 
 @pytest.fixture(scope="module")
-def hbase(local_hbase: Any) -> Iterator[LocalHBase]:
+def hbase(hbmodel_hbase: Any) -> Iterator[LocalHBase]:
     """One that more gateways can be started for."""
-    if isinstance(local_hbase, LocalHBase):
-        yield local_hbase
+    if isinstance(hbmodel_hbase, LocalHBase):
+        yield hbmodel_hbase
     else:
         with LocalHBase(gateways=()) as own:
             yield own

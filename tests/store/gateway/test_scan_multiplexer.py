@@ -46,7 +46,7 @@ class Gateway:
 
 @pytest.fixture(scope="module", params=["thrift1", "thrift2"])
 def gateway(request: pytest.FixtureRequest) -> Gateway:
-    hbase = request.getfixturevalue("local_hbase")
+    hbase = request.getfixturevalue("hbmodel_hbase")
     if request.param == "thrift1":
         names = ("scannerOpenWithScan", "scannerGetList", "scannerClose")
         return Gateway(hbase.url, list(names), *names)

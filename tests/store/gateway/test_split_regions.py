@@ -21,8 +21,8 @@ REGIONS = 12
 
 
 @pytest.fixture(scope="module")
-def java(local_hbase: Any) -> Iterator[JavaClient]:
-    with java_client(local_hbase.directory) as client:
+def java(hbmodel_hbase: Any) -> Iterator[JavaClient]:
+    with java_client(hbmodel_hbase.directory) as client:
         yield client
 
 
@@ -33,7 +33,7 @@ def covers(regions: list[Region]) -> bool:
 
 
 @pytest.mark.parametrize("gateway", ["url", "thrift2_url"])
-def test_regions_that_are_being_split_cover_every_key(local_hbase: Any, java: JavaClient, gateway: str) -> None:
+def test_regions_that_are_being_split_cover_every_key(hbmodel_hbase: Any, java: JavaClient, gateway: str) -> None:
     table = f"test_split_regions_{uuid4().hex[:8]}"
     seen: list[list[Region]] = []
     errors: list[Exception] = []
@@ -46,7 +46,7 @@ def test_regions_that_are_being_split_cover_every_key(local_hbase: Any, java: Ja
         except Exception as error:
             errors.append(error)
 
-    with connect(local_hbase.thrift2_url) as second, connect(getattr(local_hbase, gateway)) as store:
+    with connect(hbmodel_hbase.thrift2_url) as second, connect(getattr(hbmodel_hbase, gateway)) as store:
         second.create_table(table, [Family(b"d")], [b"%02d" % number for number in range(1, REGIONS)])
         asker = threading.Thread(target=ask, args=(store,))
         asker.start()

@@ -277,8 +277,8 @@ def test_a_connection_that_the_other_side_closes_is_noticed(people: Cast, narrow
 
 @pytest.mark.hbase
 @pytest.mark.parametrize("kind", ["thrift1", "thrift2"])
-def test_all_goes_through_an_end_of_tls_in_front_of_a_gateway(people: Cast, local_hbase: Any, kind: str) -> None:
-    scheme, _, address = (local_hbase.url if kind == "thrift1" else local_hbase.thrift2_url).partition("://")
+def test_all_goes_through_an_end_of_tls_in_front_of_a_gateway(people: Cast, hbmodel_hbase: Any, kind: str) -> None:
+    scheme, _, address = (hbmodel_hbase.url if kind == "thrift1" else hbmodel_hbase.thrift2_url).partition("://")
     table = f"tls_{kind}"
     with (
         TlsFront(people.server, int(address.rpartition(":")[2])) as front,

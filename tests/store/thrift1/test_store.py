@@ -35,8 +35,8 @@ CELLS = {A: b""}
 
 
 @pytest.fixture(scope="module")
-def store(local_hbase: Any) -> Iterator[Thrift1Store]:
-    with store_with_table(local_hbase.url, TABLE, Family(b"d"), Family(b"e")) as store:
+def store(hbmodel_hbase: Any) -> Iterator[Thrift1Store]:
+    with store_with_table(hbmodel_hbase.url, TABLE, Family(b"d"), Family(b"e")) as store:
         yield store
 
 
@@ -226,12 +226,12 @@ def test_what_hbase_refuses_is_told_in_one_line(store: Thrift1Store) -> None:
         assert caught.value.__suppress_context__
 
 
-def test_a_disabled_table_is_told_at_once(store: Thrift1Store, local_hbase: Any) -> None:
+def test_a_disabled_table_is_told_at_once(store: Thrift1Store, hbmodel_hbase: Any) -> None:
     table = TABLE + "_disabled"
     store.create_table(table, [Family(b"d")])
     store._administrate(("disableTable", {"tableName": table.encode()}), table=table)
     begun = time.monotonic()
-    with Thrift1Store.from_url(local_hbase.url + "?timeout=2&retry_for=120") as impatient, pytest.raises(StoreError, match="disabled"):
+    with Thrift1Store.from_url(hbmodel_hbase.url + "?timeout=2&retry_for=120") as impatient, pytest.raises(StoreError, match="disabled"):
         impatient.put(table, [Put(b"k", CELLS, 1), Put(b"l", CELLS, 1)])
     assert time.monotonic() - begun < 100
     store.delete_table(table)
@@ -258,10 +258,10 @@ def test_tables_are_made_listed_and_dropped(store: Thrift1Store) -> None:
     assert table not in store.tables()
 
 
-def test_a_table_made_anew_with_other_families_loses_whole_rows_too(store: Thrift1Store, local_hbase: Any) -> None:
+def test_a_table_made_anew_with_other_families_loses_whole_rows_too(store: Thrift1Store, hbmodel_hbase: Any) -> None:
     table = TABLE + "_anew"
     store.create_table(table, [Family(b"d")])
-    with Thrift1Store.from_url(local_hbase.url) as other, Thrift1Store.from_url(local_hbase.url) as third:
+    with Thrift1Store.from_url(hbmodel_hbase.url) as other, Thrift1Store.from_url(hbmodel_hbase.url) as third:
         for of in (store, third):
             of.delete(table, [Delete(b"k", timestamp=1)])  # the families are known now
         other.delete_table(table)
@@ -275,8 +275,8 @@ def test_a_table_made_anew_with_other_families_loses_whole_rows_too(store: Thrif
     store.delete_table(table)
 
 
-def test_a_table_prefix_hides_other_tables(local_hbase: Any, store: Thrift1Store) -> None:
-    with Thrift1Store.from_url(local_hbase.url + "?table_prefix=test") as prefixed:
+def test_a_table_prefix_hides_other_tables(hbmodel_hbase: Any, store: Thrift1Store) -> None:
+    with Thrift1Store.from_url(hbmodel_hbase.url + "?table_prefix=test") as prefixed:
         inner = TABLE.removeprefix("test_")
         assert inner in prefixed.tables()
         assert TABLE not in prefixed.tables()

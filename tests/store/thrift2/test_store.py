@@ -31,14 +31,14 @@ CELLS = {A: b""}
 
 
 @pytest.fixture(scope="module")
-def store(local_hbase: Any) -> Iterator[Thrift2Store]:
-    with store_with_table(local_hbase.thrift2_url, TABLE, Family(b"d"), Family(b"e")) as store:
+def store(hbmodel_hbase: Any) -> Iterator[Thrift2Store]:
+    with store_with_table(hbmodel_hbase.thrift2_url, TABLE, Family(b"d"), Family(b"e")) as store:
         yield store
 
 
 @pytest.fixture
-def proxy(store: Thrift2Store, local_hbase: Any) -> Iterator[Proxy]:
-    with Proxy(local_hbase.thrift2_url) as proxy:
+def proxy(store: Thrift2Store, hbmodel_hbase: Any) -> Iterator[Proxy]:
+    with Proxy(hbmodel_hbase.thrift2_url) as proxy:
         yield proxy
 
 
@@ -229,7 +229,7 @@ def test_puts_of_one_call_have_lives_of_their_own(store: Thrift2Store) -> None:
     assert read(store, b"l4") == {B: b"long"}
 
 
-def test_sessions_insert(store: Thrift2Store, local_hbase: Any) -> None:
+def test_sessions_insert(store: Thrift2Store, hbmodel_hbase: Any) -> None:
     @hb.model(table=TABLE + "_insert", family="d")
     class Account:
         name: hb.Key[str] = hb.key()
@@ -237,7 +237,7 @@ def test_sessions_insert(store: Thrift2Store, local_hbase: Any) -> None:
         note: hb.Column[str | None] = hb.column("n", default=None)
         by_owner = hb.index("owner")
 
-    with hb.connect(local_hbase.thrift2_url + f"?table_prefix={TABLE}") as opened:
+    with hb.connect(hbmodel_hbase.thrift2_url + f"?table_prefix={TABLE}") as opened:
         hb.create_tables(opened, Account)
         session = hb.Session(opened)
         session.insert(Account(name="a", owner="ann"))
@@ -252,13 +252,13 @@ def test_sessions_insert(store: Thrift2Store, local_hbase: Any) -> None:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def test_regions_are_made_and_read_back_with_their_names(store: Thrift2Store, local_hbase: Any) -> None:
+def test_regions_are_made_and_read_back_with_their_names(store: Thrift2Store, hbmodel_hbase: Any) -> None:
     table = TABLE + "_split"
     keys = [b"\x00", b"a,b", b"m\x00\xff", b"\xff\xfe"]
     store.create_table(table, [Family(b"d")], [keys[2], keys[0], keys[3], keys[1]])
     found = store.regions(table)
     assert [region.range for region in found] == [KeyRange(start, stop) for start, stop in zip([b"", *keys], [*keys, None], strict=True)]
-    with Thrift1Store.from_url(local_hbase.url) as first:  # whose gateway knows the names
+    with Thrift1Store.from_url(hbmodel_hbase.url) as first:  # whose gateway knows the names
         assert found == first.regions(table)
     store.delete_table(table)
 
@@ -293,8 +293,8 @@ def test_what_hbase_refuses_is_told_in_one_line(store: Thrift2Store, family: Fam
     assert caught.value.__cause__ is None
 
 
-def test_a_table_prefix_hides_other_tables(local_hbase: Any, store: Thrift2Store) -> None:
-    with Thrift2Store.from_url(local_hbase.thrift2_url + "?table_prefix=test") as prefixed:
+def test_a_table_prefix_hides_other_tables(hbmodel_hbase: Any, store: Thrift2Store) -> None:
+    with Thrift2Store.from_url(hbmodel_hbase.thrift2_url + "?table_prefix=test") as prefixed:
         inner = TABLE.removeprefix("test_")
         assert inner in prefixed.tables()
         prefixed.put(inner, [Put(b"prefixed", CELLS, 1)])
@@ -303,9 +303,9 @@ def test_a_table_prefix_hides_other_tables(local_hbase: Any, store: Thrift2Store
         assert prefixed.families(inner) == store.families(TABLE)
 
 
-def test_a_table_prefix_follows_the_namespace(local_hbase: Any, store: Thrift2Store) -> None:
+def test_a_table_prefix_follows_the_namespace(hbmodel_hbase: Any, store: Thrift2Store) -> None:
     namespace = f"ns{uuid4().hex[:12]}"
-    url = local_hbase.thrift2_url
+    url = hbmodel_hbase.thrift2_url
     store.create_namespace(namespace)
     try:
         with hb.connect(f"{url}?table_prefix=app") as prefixed, hb.connect(f"{url}?table_prefix={namespace}:app") as inside:
@@ -329,8 +329,8 @@ def test_a_table_prefix_follows_the_namespace(local_hbase: Any, store: Thrift2St
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_table_is_not_found_by_any_call(local_hbase: Any) -> None:
-    with Thrift2Store.from_url(local_hbase.thrift2_url + "?table_prefix=test") as store:
+def test_a_missing_table_is_not_found_by_any_call(hbmodel_hbase: Any) -> None:
+    with Thrift2Store.from_url(hbmodel_hbase.thrift2_url + "?table_prefix=test") as store:
         change = [Put(b"k", CELLS, 1), Delete(b"k", timestamp=0)]
         calls: list[Callable[[], object]] = [
             lambda: store.get("absent", [b"k"]),
@@ -372,12 +372,12 @@ def test_a_missing_family_is_not_found_by_any_call(store: Thrift2Store) -> None:
             call()
 
 
-def test_a_disabled_table_is_told(store: Thrift2Store, local_hbase: Any) -> None:
+def test_a_disabled_table_is_told(store: Thrift2Store, hbmodel_hbase: Any) -> None:
     table = TABLE + "_disabled"
     store.create_table(table, [Family(b"d")])
     store._administrate(("disableTable", {"tableName": store._designation(table.encode())}), table=table)
     begun = time.monotonic()
-    with Thrift2Store.from_url(local_hbase.thrift2_url + "?timeout=2&retry_for=120") as impatient:
+    with Thrift2Store.from_url(hbmodel_hbase.thrift2_url + "?timeout=2&retry_for=120") as impatient:
         for call in (
             lambda: impatient.put(table, [Put(b"k", CELLS, 1)]),
             lambda: impatient.get(table, [b"k"]),
@@ -413,9 +413,9 @@ def test_the_gateway_resets_what_it_is_not_given_and_the_store_gives_it_everythi
 
 @pytest.mark.slow  # HBase's client tries again for most of a minute
 @pytest.mark.parametrize("gateway", ["thrift1", "thrift2"])
-def test_hbase_refuses_pieces_of_rows_that_a_filter_judges(store: Thrift2Store, local_hbase: Any, gateway: str) -> None:
+def test_hbase_refuses_pieces_of_rows_that_a_filter_judges(store: Thrift2Store, hbmodel_hbase: Any, gateway: str) -> None:
     asked = Scan(cells=5, filter=ValueFilter(A, "=", b""))
-    with hb.connect(local_hbase.url if gateway == "thrift1" else local_hbase.thrift2_url) as other:
+    with hb.connect(hbmodel_hbase.url if gateway == "thrift1" else hbmodel_hbase.thrift2_url) as other:
         with pytest.raises(InvalidRequest):
             other.scan(TABLE, [asked])
         (batches,) = other._scan(TABLE.encode(), [asked], TABLE)  # without the check that stands before HBase's answer
