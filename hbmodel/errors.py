@@ -1,13 +1,65 @@
-"""The error tree: everything that hbmodel raises on purpose is an `HbmodelError`.
+"""The errors of hbmodel: everything that it raises on purpose is an `HbmodelError`.
 
-Messages are fixed sentences. The details (table, key, field, ...) are attributes, and are appended when the error is printed.
-Row values never appear in an error.
+    HbmodelError
+    ├── DeclarationError (TypeError)
+    ├── EncodingError (ValueError)
+    │   ├── CounterOverflow
+    │   └── UnknownName
+    ├── IdsExhausted
+    ├── ComputedFieldError (ValueError)
+    ├── DecodingError (ValueError)
+    ├── RowKeyError
+    │   ├── IncompleteKey (TypeError)
+    │   └── KeyTooLong (ValueError)
+    ├── IncompleteRow
+    ├── QueryError
+    │   ├── UnknownField (AttributeError)
+    │   ├── UnknownIndex
+    │   ├── FullScanRefused
+    │   ├── OrderNotAvailable
+    │   ├── NoResultFound (LookupError)
+    │   ├── MultipleResultsFound
+    │   └── TokenError (ValueError)
+    ├── SessionError
+    │   ├── SessionClosed
+    │   └── SessionThreadError
+    ├── RowExists
+    ├── RowNotFound (LookupError)
+    ├── ConflictError
+    ├── ConditionFailed
+    ├── UniqueViolation
+    ├── PartialWrite
+    ├── ClockError
+    ├── SchemaMismatch
+    │   └── RowMoved
+    ├── MigrationError
+    ├── IndexUnavailable
+    ├── CapabilityError
+    ├── StoreError
+    │   ├── StoreURLError (ValueError)
+    │   ├── StoreClosed
+    │   ├── StoreUnavailable (ConnectionError)
+    │   │   └── CertificateRefused
+    │   ├── UnknownOutcome (ConnectionError)
+    │   ├── InvalidRequest (ValueError)
+    │   ├── TableNotFound (LookupError)
+    │   ├── TableExists
+    │   ├── FamilyNotFound (LookupError)
+    │   ├── FamilyExists
+    │   ├── NamespaceNotFound (LookupError)
+    │   └── NamespaceExists
+    └── LocalHBaseError
+
+The name in brackets is what an error is for Python itself. Every class has a `code` that stays if the class is renamed or
+its message is improved: programs compare it, and people search logs and the page of errors for it. Messages are fixed
+sentences. The details (table, key, field, ...) are attributes, and are appended when the error is printed. Row values never
+appear in an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 
 class HbmodelError(Exception):
@@ -18,9 +70,13 @@ class HbmodelError(Exception):
         **details: the details of this error, by name (`table`, `key`, `field`, `index`, `found`, ...). `None` is left out.
 
     Attributes:
-        message: the fixed sentence.
+        code: the short name of the class, such as `row-not-found`, to log, compare and search for. Unlike the message, it stays
+            from version to version.
+        message: the fixed sentence. A later version may word it better.
         details: the named details; each is also an attribute of the error.
     """
+
+    code: ClassVar[str] = "hbmodel-error"
 
     def __init__(self, message: str, /, **details: Any) -> None:
         super().__init__(message)
@@ -76,9 +132,13 @@ def _restore(kind: type[HbmodelError], message: str, details: dict[str, Any]) ->
 class DeclarationError(HbmodelError, TypeError):
     """A model, field, salt or index is declared in a way that cannot work."""
 
+    code = "declaration-error"
+
 
 class EncodingError(HbmodelError, ValueError):
     """A value cannot be stored exactly: wrong type, out of range, or it would lose precision."""
+
+    code = "encoding-error"
 
 
 class CounterOverflow(EncodingError):
@@ -88,21 +148,31 @@ class CounterOverflow(EncodingError):
         unchanged: True if the counter is as it was; False if it may have wrapped, which the message explains.
     """
 
+    code = "counter-overflow"
+
 
 class UnknownName(EncodingError):
     """A dictionary has no id for a name, so no row has the name."""
+
+    code = "unknown-name"
 
 
 class IdsExhausted(HbmodelError):
     """A sequence or a dictionary has used the last id that its counter or its codec allows."""
 
+    code = "ids-exhausted"
+
 
 class ComputedFieldError(HbmodelError, ValueError):
     """The function of a computed field raised for the values of a row. The error says where, and contains none of the values."""
 
+    code = "computed-field-error"
+
 
 class DecodingError(HbmodelError, ValueError):
     """Bytes read from a table are not in the format of the declared codec."""
+
+    code = "decoding-error"
 
     def __str__(self) -> str:
         return f"{super().__str__()}\n{_UNREADABLE}" if self.table else super().__str__()
@@ -117,17 +187,25 @@ _UNREADABLE = (
 class RowKeyError(HbmodelError):
     """A row key cannot be built or does not belong to this model (see the subclasses)."""
 
+    code = "row-key-error"
+
 
 class IncompleteKey(RowKeyError, TypeError):
     """Some key fields were not given; `missing` names them."""
+
+    code = "incomplete-key"
 
 
 class KeyTooLong(RowKeyError, ValueError):
     """A row key or index entry is empty or longer than HBase's 32,767 bytes."""
 
+    code = "key-too-long"
+
 
 class IncompleteRow(HbmodelError):
     """A stored row lacks a required column that has no default."""
+
+    code = "incomplete-row"
 
 
 # --- queries ----------------------------------------------------------------------------------------------------------
@@ -136,33 +214,49 @@ class IncompleteRow(HbmodelError):
 class QueryError(HbmodelError):
     """A query cannot be built or planned as written."""
 
+    code = "query-error"
+
 
 class UnknownField(QueryError, AttributeError):
     """The model has no field of that name."""
+
+    code = "unknown-field"
 
 
 class UnknownIndex(QueryError):
     """The model has no index of that name."""
 
+    code = "unknown-index"
+
 
 class FullScanRefused(QueryError):
     """The plan would read a whole table and the query does not have `.allow_full_scan()`."""
+
+    code = "full-scan-refused"
 
 
 class OrderNotAvailable(QueryError):
     """Neither the table nor an index of the model gives the order that `order_by` or `reversed` asks for."""
 
+    code = "order-not-available"
+
 
 class NoResultFound(QueryError, LookupError):
     """`one()` found no item."""
+
+    code = "no-result-found"
 
 
 class MultipleResultsFound(QueryError):
     """`one()` found more than one item."""
 
+    code = "multiple-results-found"
+
 
 class TokenError(QueryError, ValueError):
     """A continuation token is damaged, from another version, or belongs to another query."""
+
+    code = "token-error"
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
@@ -171,21 +265,31 @@ class TokenError(QueryError, ValueError):
 class SessionError(HbmodelError):
     """A session was used in a way that it does not allow."""
 
+    code = "session-error"
+
 
 class SessionClosed(SessionError):
     """The session was closed; open another one."""
+
+    code = "session-closed"
 
 
 class SessionThreadError(SessionError):
     """Two threads used a session at the same time; stores are thread-safe, sessions are not."""
 
+    code = "session-thread-error"
+
 
 class RowExists(HbmodelError):
     """A live row already exists under the key of an `insert`."""
 
+    code = "row-exists"
+
 
 class RowNotFound(HbmodelError, LookupError):
     """There is no live row under the key of an `update`, `increment`, `rekey` or write of map entries."""
+
+    code = "row-not-found"
 
 
 class ConflictError(HbmodelError):
@@ -198,12 +302,16 @@ class ConflictError(HbmodelError):
         failures: the outcomes, if several objects were committed, all of them were in conflict, and none was written.
     """
 
+    code = "conflict-error"
+
     def _shown(self) -> Mapping[str, Any]:
         return {name: len(value) if name == "failures" else value for name, value in self.details.items()}
 
 
 class ConditionFailed(HbmodelError):
     """The row does not satisfy the `condition` condition of an update or delete."""
+
+    code = "condition-failed"
 
 
 class UniqueViolation(HbmodelError):
@@ -215,6 +323,8 @@ class UniqueViolation(HbmodelError):
         value: the value that is taken, a tuple if there are several fields; not printed.
         owner: the row key of the other row.
     """
+
+    code = "unique-violation"
 
     def _shown(self) -> Mapping[str, Any]:
         return {name: value for name, value in self.details.items() if name != "value"}
@@ -233,6 +343,8 @@ class PartialWrite(HbmodelError):
         reason: why it failed, or why the commit stopped.
     """
 
+    code = "partial-write"
+
     def __str__(self) -> str:
         """The reason has a line of its own: it is the text of an error, in which keys are quoted already."""
         return super().__str__() if self.reason is None else f"{super().__str__()}\nreason: {self.reason}"
@@ -249,25 +361,37 @@ class PartialWrite(HbmodelError):
 class ClockError(HbmodelError):
     """This machine's clock and the server's differ by more than the allowed bound, so timestamps would be unsafe."""
 
+    code = "clock-error"
+
 
 class SchemaMismatch(HbmodelError):
     """The live layout of a table differs from the model's; `differences` lists each difference."""
+
+    code = "schema-mismatch"
 
 
 class RowMoved(SchemaMismatch):
     """A row is sealed: the object of a versioned model moves to another table, or has moved."""
 
+    code = "row-moved"
+
 
 class MigrationError(HbmodelError):
     """The phase of a migration does not allow this step, or a row cannot be copied; `phase` and `refused` are attributes."""
+
+    code = "migration-error"
 
 
 class IndexUnavailable(HbmodelError):
     """An index that a query or a write needs is absent, not built yet, or unknown to the model."""
 
+    code = "index-unavailable"
+
 
 class CapabilityError(HbmodelError):
     """The store or the model does not support this operation; the message says why, and names another store or way, if there is one."""
+
+    code = "capability-error"
 
 
 # --- stores -----------------------------------------------------------------------------------------------------------
@@ -276,54 +400,82 @@ class CapabilityError(HbmodelError):
 class StoreError(HbmodelError):
     """A store could not complete a request; the subclasses say why."""
 
+    code = "store-error"
+
 
 class StoreURLError(StoreError, ValueError):
     """A store URL cannot be parsed."""
+
+    code = "store-url-error"
 
 
 class StoreClosed(StoreError):
     """The store was closed."""
 
+    code = "store-closed"
+
 
 class StoreUnavailable(StoreError, ConnectionError):
     """The store cannot be reached, and the operation was certainly not executed."""
+
+    code = "store-unavailable"
 
 
 class CertificateRefused(StoreUnavailable):
     """The gateway's TLS certificate does not verify, or the gateway does not accept the client's; retrying does not help."""
 
+    code = "certificate-refused"
+
 
 class UnknownOutcome(StoreError, ConnectionError):
     """A write was sent and its result is unknown: it may have been applied, fully or in part, or not at all."""
+
+    code = "unknown-outcome"
 
 
 class InvalidRequest(StoreError, ValueError):
     """The request can never succeed: an empty row key, a row key over 32,767 bytes, a cell that is too large, ..."""
 
+    code = "invalid-request"
+
 
 class TableNotFound(StoreError, LookupError):
     """The store has no table of that name."""
+
+    code = "table-not-found"
 
 
 class TableExists(StoreError):
     """The store already has a table of that name."""
 
+    code = "table-exists"
+
 
 class FamilyNotFound(StoreError, LookupError):
     """The table has no column family of that name."""
+
+    code = "family-not-found"
 
 
 class FamilyExists(StoreError):
     """The table already has a column family of that name."""
 
+    code = "family-exists"
+
 
 class NamespaceNotFound(StoreError, LookupError):
     """The store has no namespace of that name."""
+
+    code = "namespace-not-found"
 
 
 class NamespaceExists(StoreError):
     """The store already has a namespace of that name."""
 
+    code = "namespace-exists"
+
 
 class LocalHBaseError(HbmodelError):
     """A local HBase could not be started, stopped or found; the message says what to do."""
+
+    code = "local-hbase-error"

@@ -1,10 +1,13 @@
-"""The error tree: one root, named details, and no surprises where Python copies, pickles or inspects an error."""
+"""The error tree: one root, named details, a code for each class, and no surprises where Python copies, pickles or inspects an error."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import pickle
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,93 @@ from hbmodel import errors
 from hbmodel.errors import EncodingError, HbmodelError, IncompleteKey, KeyTooLong, RowKeyError, StoreUnavailable, UnknownField
 
 TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, BaseException)]
+PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
+CODES = {
+    "CapabilityError": "capability-error",
+    "CertificateRefused": "certificate-refused",
+    "ClockError": "clock-error",
+    "ComputedFieldError": "computed-field-error",
+    "ConditionFailed": "condition-failed",
+    "ConflictError": "conflict-error",
+    "CounterOverflow": "counter-overflow",
+    "DeclarationError": "declaration-error",
+    "DecodingError": "decoding-error",
+    "EncodingError": "encoding-error",
+    "FamilyExists": "family-exists",
+    "FamilyNotFound": "family-not-found",
+    "FullScanRefused": "full-scan-refused",
+    "HbmodelError": "hbmodel-error",
+    "IdsExhausted": "ids-exhausted",
+    "IncompleteKey": "incomplete-key",
+    "IncompleteRow": "incomplete-row",
+    "IndexUnavailable": "index-unavailable",
+    "InvalidRequest": "invalid-request",
+    "KeyTooLong": "key-too-long",
+    "LocalHBaseError": "local-hbase-error",
+    "MigrationError": "migration-error",
+    "MultipleResultsFound": "multiple-results-found",
+    "NamespaceExists": "namespace-exists",
+    "NamespaceNotFound": "namespace-not-found",
+    "NoResultFound": "no-result-found",
+    "OrderNotAvailable": "order-not-available",
+    "PartialWrite": "partial-write",
+    "QueryError": "query-error",
+    "RowExists": "row-exists",
+    "RowKeyError": "row-key-error",
+    "RowMoved": "row-moved",
+    "RowNotFound": "row-not-found",
+    "SchemaMismatch": "schema-mismatch",
+    "SessionClosed": "session-closed",
+    "SessionError": "session-error",
+    "SessionThreadError": "session-thread-error",
+    "StoreClosed": "store-closed",
+    "StoreError": "store-error",
+    "StoreURLError": "store-url-error",
+    "StoreUnavailable": "store-unavailable",
+    "TableExists": "table-exists",
+    "TableNotFound": "table-not-found",
+    "TokenError": "token-error",
+    "UniqueViolation": "unique-violation",
+    "UnknownField": "unknown-field",
+    "UnknownIndex": "unknown-index",
+    "UnknownName": "unknown-name",
+    "UnknownOutcome": "unknown-outcome",
+}
+"""The code of each class. Programs compare codes, so a class that gets another name keeps its code."""
+
+
+def test_every_error_has_its_own_code() -> None:
+    assert {kind.__name__: vars(kind).get("code") for kind in TREE} == CODES
+    assert len(set(CODES.values())) == len(CODES)
+    assert all(re.fullmatch("[a-z]+(-[a-z]+)*", code) for code in CODES.values())
+
+
+def test_the_page_of_errors_has_a_heading_for_each_code() -> None:
+    headings = re.findall(r"^### (.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(headings) == sorted(CODES.values())
+
+
+def test_each_code_stands_with_its_class() -> None:
+    for code, text in re.findall(r"^### (.*)\n\n(.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE):
+        assert [name for name, known in CODES.items() if known == code] == re.findall(r"^`(\w+)`", text), code
+
+
+def drawn(kind: type[HbmodelError]) -> Iterator[str]:
+    """The lines of a class and of those below it, each with the classes of Python that it also belongs to."""
+    python = [base.__name__ for base in kind.__bases__ if not issubclass(base, HbmodelError) and base is not Exception]
+    yield f"{kind.__name__} ({', '.join(python)})" if python else kind.__name__
+    below = [other for other in kind.__subclasses__() if other.__module__ == errors.__name__]
+    for other in below:
+        first, rest = ("└── ", "    ") if other is below[-1] else ("├── ", "│   ")
+        head, *lines = drawn(other)
+        yield first + head
+        yield from (rest + line for line in lines)
+
+
+def test_the_module_and_the_page_show_the_tree() -> None:
+    tree = "\n".join(drawn(HbmodelError))
+    assert f"\n\n{tree}\n\n" in re.sub("^ {4}", "", inspect.getdoc(errors) or "", flags=re.MULTILINE)
+    assert f"```text\n{tree}\n```" in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", TREE)
@@ -105,6 +195,7 @@ def test_errors_survive_copying_and_pickling(kind: type[HbmodelError]) -> None:
     error = kind("A sentence.", table="t", missing=("a", "b"))
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
         assert type(again) is kind
+        assert again.code == CODES[kind.__name__]
         assert str(again) == str(error)
         assert again.missing == ("a", "b")
 

@@ -50,8 +50,8 @@ def test_mypy_accepts_the_declarations_of_the_page_about_models(tmp_path: Path) 
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
-def test_every_page_but_reference_tables_has_examples() -> None:
-    assert {page.name for page in PAGES if not BLOCK.search(page.read_text())} <= {"bytes.md", "errors.md"}
+def test_every_page_but_a_reference_table_has_examples() -> None:
+    assert {page.name for page in PAGES if not BLOCK.search(page.read_text())} <= {"bytes.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -14,6 +14,7 @@ from hbmodel.tools.cli.hbase import hbase as hbase_commands
 from hbmodel.tools.cli.index import index as index_commands
 from hbmodel.tools.cli.key import key as key_commands
 from hbmodel.tools.cli.migrate import migrate as migrate_commands
+from hbmodel.tools.cli.one_line import one_line
 from hbmodel.tools.cli.rows import regions, row, scan
 from hbmodel.tools.cli.writers import writers as writers_command
 
@@ -26,7 +27,7 @@ class OneLineErrors(click.Group):
         try:
             return super().invoke(ctx)
         except HbmodelError as error:
-            raise click.ClickException(" ".join(str(error).split())) from error
+            raise click.ClickException(one_line(error)) from error
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # the reader has seen enough: click ends the program without a word

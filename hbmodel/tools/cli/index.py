@@ -25,6 +25,7 @@ from hbmodel.tables.index_sweeps import IndexProgress, Report
 from hbmodel.tables.index_work import TIMES, IndexTimes, waiting
 from hbmodel.tables.indexes import build_index, index_status, purge_rows, repair_index, verify_index
 from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry
+from hbmodel.tools.cli.one_line import one_line
 from hbmodel.tools.cli.registered import known_places
 from hbmodel.tools.cli.waits import told_once, waiting_text
 
@@ -164,7 +165,7 @@ def _repeatedly(every: float | None, work: Callable[[], int]) -> int:
         except HbmodelError as error:
             if every is None:
                 raise
-            click.echo(" ".join(str(error).split()), err=True)
+            click.echo(one_line(error), err=True)
             status = 1
         if every is None:
             return status
