@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from tests.checker import checked_code
 from tests.support.beds import ATOMIC, HBASE, KINDS, Bed, open_bed
 from tests.support.examples import examples
 from tests.support.lease_clock import LeaseClock
@@ -42,8 +43,14 @@ MARKED = {"checker": pytest.mark.model}
 """Folders whose tests all have a marker."""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells each worker of pytest-xdist whether the samples of the checker have passed, which takes seconds to find out."""
+    node.workerinput["checked"] = checked_code.is_checked()
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts the modules that take minutes first, so that in the end no worker of pytest-xdist waits for another.
 
     Whatever asks for HBase by name is marked so: a mark that is forgotten would start one in the fast suite.
@@ -54,7 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(MARKED[folder])
         if "hbmodel_hbase" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.hbase)
-    mark_left_out(items)
+    told: dict[str, Any] = getattr(config, "workerinput", {})
+    mark_left_out(items, lambda: bool(told["checked"]) if "checked" in told else checked_code.is_checked())
 
 
 @pytest.hookimpl(trylast=True)

@@ -10,7 +10,8 @@ import ast
 import hashlib
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -41,16 +42,32 @@ def of_sources(sources: Mapping[str, str]) -> str:
     """One text for the code of some files, by their names."""
     found = hashlib.sha256()
     for name, source in sources.items():
-        for part in (name, *_shape(_without_docstrings(ast.parse(source)))):
-            found.update(part.encode() + b"\0")
+        parts = [name]
+        _add_shape(ast.parse(source), parts.append)
+        found.update("".join(f"{part}\0" for part in parts).encode())
     return found.hexdigest()
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [child for child in node.body if not _is_text(child)]
-    return tree
+def _add_shape(node: object, add: Callable[[str], None]) -> None:
+    """Adds the names and values of a tree without docstrings; what a version of Python knows and others do not is empty, and left out."""
+    if isinstance(node, ast.AST):
+        add(f"({type(node).__name__}")
+        described = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if described and name == "body":
+                value = [child for child in value if not _is_text(child)]
+            if value is not None and value != []:
+                add(name)
+                _add_shape(value, add)
+        add(")")
+    elif isinstance(node, list):
+        add("[")
+        for child in node:
+            _add_shape(child, add)
+        add("]")
+    else:
+        add(repr(node))
 
 
 def _is_text(node: ast.stmt) -> bool:
@@ -58,24 +75,7 @@ def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def _shape(node: object) -> Iterator[str]:
-    """The names and values of a tree; what a version of Python knows and others do not is empty, and left out."""
-    if isinstance(node, ast.AST):
-        yield f"({type(node).__name__}"
-        for name, value in ast.iter_fields(node):
-            if value is not None and value != []:
-                yield name
-                yield from _shape(value)
-        yield ")"
-    elif isinstance(node, list):
-        yield "["
-        for child in node:
-            yield from _shape(child)
-        yield "]"
-    else:
-        yield repr(node)
-
-
+@cache
 def is_checked() -> bool:
     """Whether the samples have passed with the code as it is."""
     return RECORD.exists() and RECORD.read_text().strip() == fingerprint()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
-
-from tests.checker import checked_code
 
 PROVEN = frozenset({"embedded", "thrift1", "thrift2"})
 """Stores that the conformance suite compares with the one in memory."""
@@ -20,7 +18,7 @@ SAMPLES = frozenset({"test_protocol_unique_build.py", "test_search.py", "test_sw
 """The modules of the model checker whose tests depend on nothing but the code that has a fingerprint."""
 
 
-def mark_left_out(items: Sequence[pytest.Item]) -> None:
+def mark_left_out(items: Sequence[pytest.Item], is_checked: Callable[[], bool]) -> None:
     """Marks tests as `repeated` or `checked`.
 
     A test that runs on one of the other stores too is `repeated` on those of which the conformance suite proves that they answer alike,
@@ -29,7 +27,7 @@ def mark_left_out(items: Sequence[pytest.Item]) -> None:
     for item in repeated(items):
         item.add_marker(pytest.mark.repeated)
     samples = [item for item in items if item.path.parent.name == "checker" and item.path.name in SAMPLES]
-    if samples and checked_code.is_checked():
+    if samples and is_checked():
         for item in samples:
             item.add_marker(pytest.mark.checked)
 
