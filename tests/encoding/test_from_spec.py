@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hbmodel as hb
+from hbmodel.encoding.codecs import library
 from hbmodel.encoding.codecs.from_spec import UnknownCodec, codec_of
 from hbmodel.encoding.codecs.text import PaddedBytes
 from tests.support.strategies import KEY_CODECS
+
+NO_CODECS = {"__init__", "base", "enums", "from_spec", "infer", "library"}
+"""Modules that register nothing: what all codecs share, and enumerations, which are stored by the codec of their values."""
 
 
 @pytest.mark.parametrize(
@@ -37,3 +42,12 @@ def test_of_an_unknown_one_the_bytes_are_the_values(spec: dict[str, Any]) -> Non
     assert made.spec == spec
     assert not made.key
     assert made.decode(made.encode(b"\x00a")) == b"\x00a"
+
+
+def test_each_module_of_codecs_registers_its_specs() -> None:
+    """A codec that is missing here would be read back as bytes."""
+    for module in library.MODULES:
+        assert module.SPECS.keys() <= library.READERS.keys()
+    assert len(library.READERS) == sum(len(module.SPECS) for module in library.MODULES), "two modules register one name"
+    listed = {path.stem for path in Path(library.__file__).parent.glob("*.py")} - NO_CODECS
+    assert {module.__name__.rpartition(".")[2] for module in library.MODULES} == listed

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attrs import frozen
 
-from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, wrong_type
+from hbmodel.encoding.codecs.base import JSON, Codec, DefaultCodecs, FixedWidth, SpecReaders, wrong_type
 from hbmodel.errors import DecodingError, EncodingError
 
 A = TypeVar("A", IPv4Address, IPv6Address)
@@ -92,3 +93,8 @@ class IPVersionCodec(FixedWidth[A]):
 IPAddress = IPAddressCodec()
 IPv4 = IPVersionCodec(IPv4Address, TAG_4, 5)
 IPv6 = IPVersionCodec(IPv6Address, TAG_6, 17)
+
+_BY_VERSION: Mapping[int | None, Codec[Any]] = {None: IPAddress, 4: IPv4, 6: IPv6}
+
+DEFAULTS: DefaultCodecs = {IPv4Address: IPv4, IPv6Address: IPv6}
+SPECS: SpecReaders = {"ip": lambda spec, codec_of: _BY_VERSION[spec.get("version")]}

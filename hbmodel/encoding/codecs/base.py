@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import calcsize
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
@@ -191,6 +191,13 @@ class Codec(ABC, Generic[T]):
         # Compiled struct functions cannot be pickled; what was given to the constructor can.
         # attrs adds the class attribute that `fields` reads to every subclass, so mypy cannot know it here.
         return type(self), tuple(getattr(self, a.name) for a in fields(type(self)) if a.init)  # type: ignore[arg-type]
+
+
+DefaultCodecs = Mapping[type, Codec[Any]]
+"""`DEFAULTS` of a module of codecs: the codecs of plain Python types that a field may be annotated with."""
+
+SpecReaders = Mapping[str, Callable[[Mapping[str, Any], Callable[[Mapping[str, Any]], Codec[Any]]], Codec[Any]]]
+"""`SPECS` of a module of codecs: by the name in a spec, what makes the codec of one, given what makes the codec of an inner spec."""
 
 
 class FixedWidth(Codec[T]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from hbmodel.encoding.codecs.base import JSON, FixedWidth, Source, wrong_type
+from hbmodel.encoding.codecs.base import JSON, DefaultCodecs, FixedWidth, Source, SpecReaders, wrong_type
 from hbmodel.errors import DecodingError
 
 
@@ -45,3 +45,6 @@ class BoolCodec(FixedWidth[bool]):
 
 
 Bool = BoolCodec()
+
+DEFAULTS: DefaultCodecs = {bool: Bool}
+SPECS: SpecReaders = {"bool": lambda spec, codec_of: Bool}

@@ -8,7 +8,7 @@ from struct import error as StructError
 
 from attrs import frozen
 
-from hbmodel.encoding.codecs.base import COMPLEMENT, JSON, Codec, wrong_type
+from hbmodel.encoding.codecs.base import COMPLEMENT, JSON, Codec, DefaultCodecs, SpecReaders, wrong_type
 from hbmodel.errors import DecodingError, EncodingError
 
 NEGATIVE, ZERO, POSITIVE = b"\x01", b"\x02", b"\x03"
@@ -89,3 +89,6 @@ class DecimalCodec(Codec[Decimal]):
 
 
 DecimalNumber = DecimalCodec()
+
+DEFAULTS: DefaultCodecs = {Decimal: DecimalNumber}
+SPECS: SpecReaders = {"decimal": lambda spec, codec_of: DecimalNumber}

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from attrs import Factory, field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, declared_codec, wrong_type
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, SpecReaders, declared_codec, wrong_type
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, QueryError
 from hbmodel.store.values import MAX_ROW_LENGTH
 
@@ -129,3 +129,6 @@ class Dictionary(FixedWidth[str]):
     def spec(self) -> dict[str, JSON]:
         """The dictionary's name, and the layout of its ids."""
         return {"codec": "dictionary", "name": self.name, "ids": self.ids.spec}
+
+
+SPECS: SpecReaders = {"dictionary": lambda spec, codec_of: Dictionary(spec["name"], codec_of(spec["ids"]))}

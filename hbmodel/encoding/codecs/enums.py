@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, Order, Source, declared_codec, wrong_type
-from hbmodel.encoding.codecs.defaults import SCALARS
+from hbmodel.encoding.codecs.library import SCALARS
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 E = TypeVar("E", bound=Enum)

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import JSON, DefaultCodecs, FixedWidth, Source, SpecReaders, wrong_type, wrong_width
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 DOUBLE = Struct(">d")
@@ -125,3 +125,6 @@ class FloatCodec(FixedWidth[float]):
 
 
 Float64 = FloatCodec()
+
+DEFAULTS: DefaultCodecs = {float: Float64}
+SPECS: SpecReaders = {"float": lambda spec, codec_of: Float64}

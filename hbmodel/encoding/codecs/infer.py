@@ -9,8 +9,8 @@ from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
 from hbmodel.encoding.codecs.addresses import IPAddress
 from hbmodel.encoding.codecs.base import Codec
-from hbmodel.encoding.codecs.defaults import SCALARS
 from hbmodel.encoding.codecs.enums import EnumOf
+from hbmodel.encoding.codecs.library import SCALARS
 from hbmodel.errors import DeclarationError
 
 

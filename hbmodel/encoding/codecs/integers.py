@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import JSON, DefaultCodecs, FixedWidth, Source, SpecReaders, wrong_type, wrong_width
 from hbmodel.errors import EncodingError
 from hbmodel.store.checks.numbers import whole_number
 
@@ -108,3 +108,6 @@ UInt8 = IntCodec(8, False)
 UInt16 = IntCodec(16, False)
 UInt32 = IntCodec(32, False)
 UInt64 = IntCodec(64, False)
+
+DEFAULTS: DefaultCodecs = {int: Int64}
+SPECS: SpecReaders = {"int": lambda spec, codec_of: IntCodec(spec["bits"], spec["signed"])}

@@ -8,7 +8,7 @@ from struct import error as StructError
 
 from attrs import Factory, field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Source, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Source, SpecReaders, wrong_type, wrong_width
 from hbmodel.encoding.codecs.integers import floor_integer, integer, out_of_range
 from hbmodel.encoding.codecs.times import MICROSECONDS, Unit, declared_round, declared_unit, from_epoch, since_epoch, whole_units
 from hbmodel.errors import DecodingError, EncodingError
@@ -226,3 +226,10 @@ class JavaUTFCodec(Codec[str]):
 
 
 JavaUTF = JavaUTFCodec()
+
+SPECS: SpecReaders = {
+    "java_int": lambda spec, codec_of: JavaIntCodec(spec["bits"]),
+    "java_utf": lambda spec, codec_of: JavaUTF,
+    "reverse_long": lambda spec, codec_of: ReverseStampInt,
+    "reverse_stamp": lambda spec, codec_of: ReverseStampCodec(spec["unit"]),
+}

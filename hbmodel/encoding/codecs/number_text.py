@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order, declared_width, wrong_width
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order, SpecReaders, declared_width, wrong_width
 from hbmodel.encoding.codecs.integers import floor_integer, integer, out_of_range
 from hbmodel.encoding.codecs.text import from_utf8, to_utf8
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, QueryError
@@ -190,3 +190,10 @@ class Delimited(Codec[str]):
     def spec(self) -> dict[str, JSON]:
         """The delimiter, in hex."""
         return {"codec": "delimited", "delimiter": self.delimiter.hex()}
+
+
+SPECS: SpecReaders = {
+    "decimal_text": lambda spec, codec_of: DecimalText(spec["width"]),
+    "hex_text": lambda spec, codec_of: HexText(spec["width"]),
+    "delimited": lambda spec, codec_of: Delimited(bytes.fromhex(spec["delimiter"])),
+}

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 from attrs import Factory, field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, Codec
+from hbmodel.encoding.codecs.base import JSON, Codec, SpecReaders
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 V = TypeVar("V")
@@ -129,3 +129,6 @@ def MsgPack(declared: Any, /) -> Codec[Any]:
         DeclarationError: msgspec does not support the type.
     """
     return MsgPackCodec(declared)
+
+
+SPECS: SpecReaders = {"json": lambda spec, codec_of: Json(Any), "msgpack": lambda spec, codec_of: MsgPack(Any)}

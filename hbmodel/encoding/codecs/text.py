@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Source, T, declared_width, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import (
+    JSON,
+    Codec,
+    DefaultCodecs,
+    FixedWidth,
+    Source,
+    SpecReaders,
+    T,
+    declared_width,
+    wrong_type,
+    wrong_width,
+)
 from hbmodel.errors import DecodingError, EncodingError, QueryError
 
 TERMINATOR = b"\x00\x01"
@@ -285,3 +296,9 @@ class PaddedBytes(FixedWidth[bytes]):
 
 Text = TextCodec()
 Bytes = BytesCodec()
+
+DEFAULTS: DefaultCodecs = {str: Text, bytes: Bytes}
+SPECS: SpecReaders = {
+    "text": lambda spec, codec_of: Text(spec["width"]) if "width" in spec else Text,
+    "bytes": lambda spec, codec_of: Bytes(spec["width"]) if "width" in spec else Bytes,
+}

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from attrs import Factory, field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import JSON, DefaultCodecs, FixedWidth, Source, SpecReaders, wrong_type, wrong_width
 from hbmodel.encoding.codecs.integers import Int32, Int64
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
@@ -278,3 +278,10 @@ def _duration(value: timedelta, round: bool) -> int:
 Timestamp = Datetime()
 Date = DateCodec()
 Duration = DurationCodec()
+
+DEFAULTS: DefaultCodecs = {date: Date, datetime: Timestamp, timedelta: Duration}
+SPECS: SpecReaders = {
+    "date": lambda spec, codec_of: Date,
+    "datetime": lambda spec, codec_of: Datetime(spec["unit"]),
+    "duration": lambda spec, codec_of: Duration,
+}

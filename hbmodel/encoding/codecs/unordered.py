@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from attrs import Factory, evolve, field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, declared_codec, declared_width, wrong_width
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, SpecReaders, declared_codec, declared_width, wrong_width
 from hbmodel.encoding.codecs.number_text import digits_of, number_of
 from hbmodel.errors import DeclarationError, DecodingError
 
@@ -203,3 +203,10 @@ class DigestPrefixed(Codec[V]):
     def spec(self) -> dict[str, JSON]:
         """The digest and the value's codec."""
         return {"codec": "digest_prefixed", "algorithm": self.algorithm, "length": self.length, "hex": self.hex, "of": self.codec.spec}
+
+
+SPECS: SpecReaders = {
+    "reversed": lambda spec, codec_of: Reversed(codec_of(spec["of"])),
+    "reversed_digits": lambda spec, codec_of: ReversedDigits(spec["width"]),
+    "digest_prefixed": lambda spec, codec_of: DigestPrefixed(codec_of(spec["of"]), spec["length"], spec["algorithm"], spec["hex"]),
+}

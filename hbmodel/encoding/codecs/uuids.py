@@ -6,7 +6,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from hbmodel.encoding.codecs.base import JSON, FixedWidth, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import JSON, DefaultCodecs, FixedWidth, SpecReaders, wrong_type, wrong_width
 
 
 @frozen
@@ -37,3 +37,6 @@ class UUIDCodec(FixedWidth[UUID]):
 
 
 UUID128 = UUIDCodec()
+
+DEFAULTS: DefaultCodecs = {UUID: UUID128}
+SPECS: SpecReaders = {"uuid": lambda spec, codec_of: UUID128}
