@@ -1,4 +1,4 @@
-"""Methods of a session for cell versions: reads an object as of a time, and the versions of one of its columns."""
+"""Reads an object as of a time, and the versions of one of its columns."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from hbmodel.errors import DecodingError, QueryError, UnknownField
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.predicates import And
-from hbmodel.mapping.schema import LIVE, Field, TableSchema, schema_of
+from hbmodel.mapping.schema import LIVE, Field, TableSchema
 from hbmodel.query.arguments import whole
 from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.query_runner import QueryRunner
-from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.store.port import Store, read_versions
 from hbmodel.store.values import Cell
 from hbmodel.tables.registration import Binding
@@ -38,51 +37,31 @@ class CellVersion(NamedTuple, Generic[V]):
     value: V
 
 
-class CellVersionCalls:
-    """The methods of a session for versions of cells."""
+def get_as_of(runner: QueryRunner, schema: TableSchema, key: dict[str, Any]) -> Any:
+    """The object under a key as of the time given among the fields of the key, or None."""
+    time = key.pop("as_of")
+    if not known_rows(schema, key):
+        return None
+    values = zip(schema.layout.names, KeyMapper(schema).complete(key), strict=True)
+    predicate = And(tuple(FieldExpression[Any](of=schema.field(name)) == value for name, value in values))
+    return Query[Any](QueryTerms(schema, predicate), runner).as_of(time).first()
 
-    _view: Callable[[TableSchema], Store]
-    _bind: Callable[[TableSchema], Binding]
-    _runner: QueryRunner
-    _guard: Guard
 
-    @guarded
-    def versions(self, model: type[Any], of: FieldExpression[V], /, **key: Any) -> list[CellVersion[V]]:
-        """The versions of one column of one object, newest first, each with the time when it was written.
-
-        Returns as many as the column keeps, see `hb.column(versions=n)`, and none if there is no such object. Versions from before
-        a delete of an earlier object with the same key are not included.
-
-        Args:
-            model: the model class.
-            of: the column, as an attribute of the class.
-            **key: every key field of the object by name; and `limit` (unless a key field has this name), the maximum number of
-                versions.
-
-        Raises:
-            IncompleteKey: names the missing fields.
-            QueryError: the column keeps no versions.
-            CapabilityError: the store reads the newest version only.
-        """
-        schema = schema_of(model)
-        limit = None if "limit" in schema.layout.names else key.pop("limit", None)
-        most = _most(schema, of, limit)
-        rows = known_rows(schema, key)
-        if schema.salt.random or schema.replaces is not None:
-            raise QueryError(
-                "Objects whose row may be in several buckets or tables have no ordered versions: read the cells from the store.",
-                table=schema.table,
-            )
-        return [] if not rows else _versions(self._view(schema), self._bind(schema), schema, of.of, rows[0], most)
-
-    def _get_as_of(self, schema: TableSchema, key: dict[str, Any]) -> Any:
-        """`get` as of the time given among the fields of the key."""
-        time = key.pop("as_of")
-        if not known_rows(schema, key):
-            return None
-        values = zip(schema.layout.names, KeyMapper(schema).complete(key), strict=True)
-        predicate = And(tuple(FieldExpression[Any](of=schema.field(name)) == value for name, value in values))
-        return Query[Any](QueryTerms(schema, predicate), self._runner).as_of(time).first()
+def versions_of(
+    store: Store, bind: Callable[[TableSchema], Binding], schema: TableSchema, of: object, key: dict[str, Any], limit: Any
+) -> list[CellVersion[Any]]:
+    """The versions of a column of the object under a key, newest first; see `Session.versions`."""
+    most = _most(schema, of, limit)
+    rows = known_rows(schema, key)
+    if schema.salt.random or schema.replaces is not None:
+        raise QueryError(
+            "Objects whose row may be in several buckets or tables have no ordered versions: read the cells from the store.",
+            table=schema.table,
+        )
+    if not rows:
+        return []
+    assert isinstance(of, FieldExpression)
+    return _versions(store, bind(schema), schema, of.of, rows[0], most)
 
 
 def asks_as_of(schema: TableSchema) -> bool:

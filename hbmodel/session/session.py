@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar, overload
 
 from hbmodel.errors import SessionError, UnknownName
 from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.map_declaration import MapExpression
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema, schema_of
@@ -17,29 +18,32 @@ from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
+from hbmodel.query.map_slice import MapSlice
 from hbmodel.query.paging import FernetSeal, Seal
 from hbmodel.query.query import Query
 from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.batches import Pending
 from hbmodel.session.bulk_add import DEFAULT_BATCH, BulkAdd, Progress
-from hbmodel.session.cell_versions import CellVersionCalls, asks_as_of
+from hbmodel.session.cell_versions import CellVersion, asks_as_of, get_as_of, versions_of
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.increment import increment
-from hbmodel.session.insert_calls import InsertCalls
-from hbmodel.session.key_calls import KeyCalls
+from hbmodel.session.insert import Inserter, insert_between
 from hbmodel.session.known_models import KnownModels
-from hbmodel.session.map_entries import MapEntryCalls
+from hbmodel.session.map_entries import slice_of
+from hbmodel.session.map_writes import put_changes, remove_changes
 from hbmodel.session.merging import MergingQueries
 from hbmodel.session.moves import Moves
 from hbmodel.session.named_queries import NamedQueryRunner
 from hbmodel.session.options import check_seconds
+from hbmodel.session.prepend import prepend
+from hbmodel.session.rekey import rekey
 from hbmodel.session.row_group import RowGroup
 from hbmodel.session.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
-from hbmodel.session.update import update_call
+from hbmodel.session.update import update_call, update_key_call
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.metadata_cache import MetadataCache
@@ -48,11 +52,13 @@ from hbmodel.tables.registration import LEASE, Binding
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 log = logging.getLogger("hbmodel")
 
 
-class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
+class Session:
     """Reads and writes objects of a store.
 
     Writes are pending until `commit()`; reads never see pending writes. As a context manager, a session commits on a clean exit and
@@ -187,7 +193,7 @@ class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
         """
         schema = schema_of(model)
         if "as_of" in key and asks_as_of(schema):
-            found: T | None = self._get_as_of(schema, key)
+            found: T | None = get_as_of(self._runner, schema, key)
             return found
         try:
             rows = [] if schema.replaces is not None else KeyMapper.rows_code(schema)(key)
@@ -221,6 +227,45 @@ class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
             SchemaMismatch: the model's declaration differs from the one in the process that divided the query.
         """
         return self._runner.of_partition(partition)
+
+    @overload
+    def entries(self, of: MapExpression[K, V], /, **key: Any) -> MapSlice[K, V]: ...
+    @overload
+    def entries(self, of: Mapping[K, V], /, **key: Any) -> MapSlice[K, V]: ...
+    @guarded
+    def entries(self, of: Any, /, **key: Any) -> MapSlice[Any, Any]:
+        """The entries of one object's map column; refine them with `between` and others, and read them by iterating, `page`, ...
+
+        Args:
+            of: the map column, as an attribute of the model class.
+            **key: every key field of the object by name.
+
+        Raises:
+            IncompleteKey: names the missing fields.
+        """
+        return slice_of(of, key, self.store, self._view, self._planning_binding, self._seal, self._sizes.pages)
+
+    @guarded
+    def versions(self, model: type[Any], of: FieldExpression[V], /, **key: Any) -> list[CellVersion[V]]:
+        """The versions of one column of one object, newest first, each with the time when it was written.
+
+        Returns as many as the column keeps, see `hb.column(versions=n)`, and none if there is no such object. Versions from before
+        a delete of an earlier object with the same key are not included.
+
+        Args:
+            model: the model class.
+            of: the column, as an attribute of the class.
+            **key: every key field of the object by name; and `limit` (unless a key field has this name), the maximum number of
+                versions.
+
+        Raises:
+            IncompleteKey: names the missing fields.
+            QueryError: the column keeps no versions.
+            CapabilityError: the store reads the newest version only.
+        """
+        schema = schema_of(model)
+        limit = None if "limit" in schema.layout.names else key.pop("limit", None)
+        return versions_of(self._view(schema), self._bind, schema, of, key, limit)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -273,6 +318,20 @@ class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
         return changed
 
     @guarded
+    def update_key(self, model: type[Any], /, *, condition: Predicate | None = None, **fields: Any) -> None:
+        """`update` by key: writes some fields of the row under a key at the next commit, whatever its version.
+
+        Args:
+            model: the model class.
+            condition: as for `update`.
+            **fields: every key field by name, to identify the row, and the new values of other fields, as for `update`.
+
+        Raises:
+            IncompleteKey: names the missing key fields.
+        """
+        self._work.add(update_key_call(schema_of(model), fields, condition))
+
+    @guarded
     def delete(self, obj: Any, *, condition: Predicate | None = None) -> None:
         """Deletes the object's row and its index entries at the next commit; uses only the key and version of `obj`.
 
@@ -288,6 +347,12 @@ class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
         check_condition(schema, condition)
         self._delete(schema, obj, key_of(schema, obj), version_of(schema, obj), condition)
 
+    @guarded
+    def delete_key(self, model: type[Any], /, **key: Any) -> None:
+        """`delete` by key; under a random salt, in every bucket."""
+        schema = schema_of(model)
+        self._delete(schema, dict(key), KeyMapper(schema).complete(key))
+
     def _delete(
         self, schema: TableSchema, subject: Any, key: tuple[Any, ...], version: int = UNKNOWN, condition: Predicate | None = None
     ) -> None:
@@ -295,6 +360,80 @@ class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
         rows = known_rows(schema, key)
         if rows:  # else no row has a name that is in the key
             self._work.add(Pending(schema, subject, [DeleteRow(subject, row, version, condition) for row in rows]))
+
+    @guarded
+    def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:
+        """Puts an object if its key is free and returns it; atomic, runs immediately.
+
+        A versioned object then has the row's version; for a frozen class a copy with this version is returned. If a codec rounds a
+        value, a copy with the stored values is returned, and the object keeps its own.
+
+        Args:
+            obj: the object.
+            ttl: as for `add`.
+
+        Raises:
+            RowExists: the key is not free.
+            CapabilityError: the model has no column that is never empty; or the store has no check-and-mutate, and the model has
+                indexes, a version, or several columns and no existence flag, or a TTL is given.
+        """
+        schema = schema_of(type(obj))
+        life = milliseconds(schema, ttl)
+        if self._moves.inserts(schema):
+            return insert_between(self._work.apart(inserting=True), obj)
+        with self._writing(schema):
+            return self._inserter(schema).insert(obj, life)
+
+    @guarded
+    def prepend(self, model: type[T], /, **fields: Any) -> T:
+        """Puts an object before the first row of its key prefix and returns it; runs immediately.
+
+        The last key field must hold whole numbers. It gets the value before that of the first live row, or the greatest value if
+        the prefix is empty, and the key is claimed as in `insert`. No two programs get the same key. Without deletes the keys of a
+        prefix are consecutive, except for one gap for each program that died while it held a claim. The key of a deleted first row
+        is reused.
+
+        Args:
+            model: the model class.
+            **fields: every field except the last of the key.
+
+        Raises:
+            CapabilityError: as for `insert`; or the last key field has no whole number before another.
+            IncompleteKey: names the missing fields.
+            EncodingError: there is no value before the first row's.
+        """
+        schema = schema_of(model)
+        with self._writing(schema):
+            return prepend(self._inserter(schema), model, fields)
+
+    @guarded
+    def rekey(self, obj: T, /, **key: Any) -> T:
+        """Moves an object to another key and returns it with that key; runs immediately, and uses only the key and version of `obj`.
+
+        Everything stored for the object moves: columns, counters, the entries of map columns, and its time of expiry. A reader who
+        looks under the old key and then under the new one always finds it; for a while it is under both. If the program dies during
+        the move, the same call completes it.
+
+        Args:
+            obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still have the
+                version that was read.
+            **key: new values of key fields by name; the others are unchanged.
+
+        Raises:
+            RowNotFound: there is no such object.
+            RowExists: there is another object under the new key.
+            ConflictError: the object is being moved to a different key, or has another version.
+            CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty; or the objects of
+                the model are moving to another table.
+        """
+        schema = schema_of(type(obj))
+        self._moves.check_insert(schema)
+        with self._writing(schema):
+            return rekey(self._view(schema), self._bind_to_write, self._clock, obj, key)
+
+    def _inserter(self, schema: TableSchema) -> Inserter:
+        self._moves.check_insert(schema)
+        return Inserter(self._view(schema), self._bind_to_write, self._clock)
 
     @guarded
     def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:
@@ -336,6 +475,33 @@ class Session(InsertCalls, KeyCalls, MapEntryCalls, CellVersionCalls):
                 number of leading objects that are certainly written.
         """
         return BulkAdd(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).run(objs)
+
+    @guarded
+    def put_entries(self, obj: Any, of: MapExpression[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:
+        """Puts entries of a map column at the next commit; uses only the key and version of `obj`.
+
+        Existing entries with the same keys are overwritten. A versioned object has the row's version after the commit. All changes
+        that one commit makes to such an object must be in one call.
+
+        Args:
+            obj: the object whose key identifies the row. If the row is absent at the commit, that is a `RowNotFound`.
+            of: the map column, as an attribute of the model class.
+            entries: keys and values.
+
+        Raises:
+            EncodingError: a key or a value cannot be stored; names the field.
+        """
+        self._add_entries(obj, put_changes(obj, of, entries))
+
+    @guarded
+    def remove_entries(self, obj: Any, of: MapExpression[K, V] | Mapping[K, V], keys: Iterable[K], /) -> None:
+        """Removes entries of a map column at the next commit, whether they exist or not; otherwise like `put_entries`."""
+        self._add_entries(obj, remove_changes(obj, of, keys))
+
+    def _add_entries(self, obj: Any, changes: dict[str, Any]) -> None:
+        call = update_call(obj, changes, None)
+        call.copy, call.following = obj, None  # has the version of its row then
+        self._work.add(call)
 
     @guarded
     def commit(self, *, resend: bool = False) -> list[Outcome]:
