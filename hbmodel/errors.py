@@ -353,7 +353,6 @@ class PartialWrite(HbmodelError):
         return {name: value for name, value in self._named().items() if name != "reason"}
 
     def _named(self) -> Mapping[str, Any]:
-        """How many there are of each kind: objects hold row values, and there may be thousands."""
         counted = {"applied", "pending", "failures"}
         return {name: len(value) if name in counted else value for name, value in self.details.items()}
 

@@ -46,20 +46,16 @@ class RowSlot(CompiledKeyField):
 
     @property
     def word(self) -> str | None:
-        """None: escaped numbers have no fixed width."""
         return None
 
     @property
     def inline(self) -> bool:
-        """Whether generated code can write the field without a call."""
         return self.inner.inline
 
     def packed(self, code: Code, value: str) -> str:
-        """The expression of the field's bytes."""
         return f"({self.inner.packed(code, value)}){ESCAPE_CODE}" + (f" + {TERMINATOR!r}" if self.last else "")
 
     def range(self, prefix: bytes, bounds: Bounds) -> KeyRange:
-        """The keys that begin with `prefix` and go on with a value of this field within `bounds`."""
         # A place key is not below an escaped bound just where its row is not below the bound.
         found = self.inner.range(prefix.replace(ESCAPED_ZERO, TERMINATOR[:1]), bounds)
         return KeyRange(escape(found.start), None if found.stop is None else escape(found.stop))
@@ -85,16 +81,13 @@ class SplitSlot(CompiledKeyField):
 
     @property
     def word(self) -> str | None:
-        """None: two parts are no number."""
         return None
 
     @property
     def inline(self) -> bool:
-        """Whether generated code can write the field without a call."""
         return self.bucket.inline and self.offset.inline
 
     def packed(self, code: Code, value: str) -> str:
-        """The expression of the field's bytes."""
         return f"{self.bucket.packed(code, value)} + {self.offset.packed(code, value)}"
 
 
@@ -166,13 +159,11 @@ class PlaceLayout(KeyLayout):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The layout as canonical JSON."""
         places: dict[str, JSON] = {"raw": True} if self.raw else {}
         return {**super().spec, "fields": self.field_specs, "row": self.rows, **places}
 
     @property
     def field_specs(self) -> list[JSON]:
-        """The fields as canonical JSON, with where they stand."""
         specs: list[dict[str, JSON]] = [f.spec for f in self.fields]
         if self.split is not None:
             specs[self.rows - 1]["split"] = microseconds(self.split)
@@ -199,7 +190,6 @@ class PlaceLayout(KeyLayout):
         return first + behind
 
     def unpack_code(self, code: Code, depth: int) -> list[str]:
-        """Adds to generated code the lines that take a key apart, and returns the expressions of its fields."""
         first: list[str] = []
         behind: list[str] = []
         if self.row is not None:
@@ -231,7 +221,6 @@ class PlaceLayout(KeyLayout):
         code.add("start = 0", depth)
 
     def join_code(self, code: Code, names: Sequence[str]) -> tuple[list[str], str]:
-        """For generated code: the conditions for, and the expression of, a whole key; the row key is escaped at once."""
         first, behind = self.parts_of(names)
         conditions: list[str] = []
         joined: list[str] = []

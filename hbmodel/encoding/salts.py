@@ -106,16 +106,13 @@ class HashSalt(Salt):
     width = 1
 
     def prefix(self, bucket: int) -> bytes:
-        """The bucket's number as a byte."""
         return bytes((bucket,))
 
     def bucket(self, data: bytes) -> int:
-        """The checksum of the bytes, modulo the number of buckets."""
         return crc32(data) % self.buckets
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The number of buckets and the fields."""
         return {"salt": "hash", "buckets": self.buckets, "by": list(self.by)}
 
 
@@ -133,20 +130,16 @@ class RandomSalt(Salt):
     random = True
 
     def prefix(self, bucket: int) -> bytes:
-        """The bucket's number as a byte."""
         return bytes((bucket,))
 
     def bucket(self, data: bytes) -> int:
-        """Always raises: the key does not determine the bucket."""
         raise RowKeyError("A random salt is drawn for each write: the bucket cannot be computed from the key.")
 
     def draw(self) -> int:
-        """A random bucket, each equally likely."""
         return secrets.randbelow(self.buckets)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The number of buckets."""
         return {"salt": "random", "buckets": self.buckets, "by": []}
 
 
@@ -176,11 +169,9 @@ class TextSalt(Salt):
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: len(self.prefixes[0]), takes_self=True))
 
     def prefix(self, bucket: int) -> bytes:
-        """The prefix declared at that position."""
         return self.prefixes[bucket]
 
     def bucket(self, data: bytes) -> int:
-        """The bucket that `choose` returns."""
         if self.choose is None:
             return crc32(data) % len(self.prefixes)
         bucket = self.choose(data)
@@ -190,7 +181,6 @@ class TextSalt(Salt):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Prefixes in hex, fields, and whether `choose` is custom."""
         return {
             "salt": "text",
             "prefixes": [prefix.hex() for prefix in self.prefixes],
@@ -230,16 +220,13 @@ class DigestSalt(Salt):
         return type(self), (self.digits, self.by, self.algorithm)
 
     def prefix(self, bucket: int) -> bytes:
-        """The bucket's number in hex."""
         return b"%0*x" % (self.digits, bucket)
 
     def bucket(self, data: bytes) -> int:
-        """The bucket of the digest's first digits."""
         return int(self._new(data).hexdigest()[: self.digits], 16)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Digits, fields and algorithm."""
         return {"salt": "digest", "digits": self.digits, "by": list(self.by), "algorithm": self.algorithm}
 
 
@@ -251,16 +238,13 @@ class NoSalt(Salt):
     width = 0
 
     def prefix(self, bucket: int) -> bytes:
-        """The empty prefix."""
         return b""
 
     def bucket(self, data: bytes) -> int:
-        """The only bucket."""
         return 0
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone."""
         return {"salt": "none"}
 
 
@@ -298,16 +282,13 @@ class RowSalt(Salt):
         return cls(salt, tuple(name for name in known if not salt.by or name in salt.by))
 
     def prefix(self, bucket: int) -> bytes:
-        """The prefix of the declared salt."""
         return self.salt.prefix(bucket)
 
     def bucket(self, data: bytes) -> int:
-        """The bucket of the fields' bytes in the row key, given those in the place key."""
         return self.salt.bucket(unescaped(data))
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The spec of the declared salt."""
         return self.salt.spec
 
 

@@ -62,23 +62,19 @@ class BucketCodec(FixedWidth[Any]):
     width = 8
 
     def encode(self, value: datetime) -> bytes:
-        """Of a time."""
         units = _units_of(self)(value, self.scale)
         return WORD.pack(units - units % self.units + OFFSET)
 
     def decode(self, data: bytes) -> int:
-        """The number of the first unit of a bucket."""
         return Int64.decode(data)
 
     @property
     def source(self) -> Source | None:
-        """For exactly a datetime."""
         encode = f"{{units_of}}({{v}}, {self.scale}) // {self.units} * {self.units} + {OFFSET}"
         return Source(datetime, f"({{v}} - {OFFSET})", encode, "Q", scope={"units_of": _units_of(self)})
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Unit and bucket."""
         return {"codec": "bucket", "scale": self.scale, "units": self.units}
 
 
@@ -105,25 +101,21 @@ class OffsetCodec(FixedWidth[Any]):
     python_type = datetime
 
     def encode(self, value: datetime) -> bytes:
-        """Of a time."""
         data: bytes = self._word.pack(_units_of(self)(value, self.scale) % self.units)
         return data
 
     def decode(self, data: bytes) -> int:
-        """The number of units."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         return int.from_bytes(data, "big")
 
     @property
     def source(self) -> Source | None:
-        """For exactly a datetime."""
         encode = f"{{units_of}}({{v}}, {self.scale}) % {self.units}"
         return Source(datetime, "{v}", encode, self._word.format[1:], scope={"units_of": _units_of(self)})
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Unit and bucket."""
         return {"codec": "offset", "scale": self.scale, "units": self.units}
 
 

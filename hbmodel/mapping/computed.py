@@ -49,7 +49,6 @@ class ComputedField(Field):
 
     @override
     def value_in(self, values: Values) -> Any:
-        """The function's value; raises `ComputedFieldError` if the function raises, without any of the row's values."""
         arguments = [stored(values[name]) for name, stored in zip(self.of, self.forms, strict=True)]
         try:
             return self.function(*arguments)

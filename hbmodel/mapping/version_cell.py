@@ -110,7 +110,6 @@ class VersionCodec(Codec[int]):
     key = False
 
     def encode(self, value: int) -> bytes:
-        """The prefix of the cells of this version; it keeps the order of versions."""
         if isinstance(value, NextVersion):
             value = value.required
         if type(value) is not int:
@@ -120,10 +119,8 @@ class VersionCodec(Codec[int]):
         return VERSIONED + value.to_bytes(8)
 
     def decode(self, data: bytes) -> int:
-        """The version in a whole cell, or in the result of `encode`."""
         return int.from_bytes(data[len(VERSIONED) :]) if len(data) == _START else VersionCell.of(data).version
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """A fixed description, since this is not a codec for ordinary columns."""
         return {"codec": "version"}

@@ -46,11 +46,9 @@ class IndexedMover(RowMover, Generic[P]):
     verifications: list[tuple[str, Put]] = field(factory=list, kw_only=True)
 
     def end_of(self, row: Row) -> int | None:
-        """See `RowMover.end_of`."""
         return self.planner.end_of(row)
 
     def moves_within_row(self, row: Row) -> bool:
-        """False for rows that updates put again as a whole: an update would have to heed the deletion of the old place too."""
         return not self.planner.rewritten_by_updates(row)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
@@ -84,7 +82,6 @@ class IndexedMover(RowMover, Generic[P]):
         return timestamp
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
-        """Puts an empty cell over the mark: the next mark gets a later time. A delete could hide the next mark."""
         schema, found = self.schema, row
         if not self.planner.rewritten_by_updates(row):
             yield PutRows(schema.table, [Put(row.row, {schema.move_column: b""}, mark.timestamp + 1)])
@@ -96,15 +93,12 @@ class IndexedMover(RowMover, Generic[P]):
             (found,) = yield GetRows(schema.table, [row.row], self.columns)
 
     def copy(self, write: PutObject) -> Protocol[Any]:
-        """See `RowMover.copy`."""
         return without_acknowledgement(insert_indexed(self.planner, write))
 
     def take_back(self, row: Row) -> Protocol[Any]:
-        """See `RowMover.take_back`."""
         return self._deleted(row)
 
     def leave(self, row: Row) -> Protocol[bool]:
-        """See `RowMover.leave`."""
         return self._deleted(row)
 
     def _deleted(self, row: Row) -> Protocol[bool]:
@@ -141,7 +135,6 @@ class IndexedMover(RowMover, Generic[P]):
         return applied
 
     def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:
-        """See `RowMover.move_within_row`."""
         before = self.planner.old(new)
         now = yield ReadClock(self.planner.mixed)
         plan = self.planner.plan(write, before, now)
@@ -183,11 +176,9 @@ class IndexedMover(RowMover, Generic[P]):
         return value == put or (value is not None and {*VersionCell.of(put).nonces[:1]} & {*VersionCell.of(value).nonces} != set())
 
     def keep_entries(self, row: bytes) -> Protocol[None]:
-        """See `RowMover.keep_entries`."""
         return keep_entries(RowIndexer(self.schema, self.planner.indexes, self.planner.adopting), row)
 
     def finish(self) -> Protocol[None]:
-        """See `RowMover.finish`."""
         yield from finish(self.verifications, self.stale)
 
 
@@ -196,7 +187,6 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
     """Moves objects of a versioned model: nobody else writes an object while it moves."""
 
     def _moved(self, plan: RowPlan, row: Row) -> RowPlan:
-        """The plan as it is: the version cell already has the nonces of earlier writes."""
         return plan
 
     @property
@@ -204,20 +194,16 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
         return any(index.unique for index in self.planner.indexes)
 
     def moves_within_row(self, row: Row) -> bool:
-        """False with unique indexes: their values must be claimed for the new row before the old one is deleted."""
         return not self._unique
 
     @property
     def copies_again(self) -> bool:
-        """False with unique indexes: their values may be claimed for the copy already. Only counters can have changed."""
         return not self._unique
 
     def outcome(self, row: Row) -> Outcome:
-        """The outcome of the put of the new row, with its version."""
         return Outcome("put", row.row, version=self.planner.cell(self.planner.old(row)).version)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
-        """Marks the old row and increments its version, so that writes that have read the row before are refused."""
         old = self.planner.old(row)
         plan = yield from self._counted_on(old, version)
         assert plan.put is not None
@@ -227,7 +213,6 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
         return (yield from self._changed(evolve(plan, put=marked), old))
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
-        """Removes the mark and increments the version."""
         old = self.planner.old(row)
         plan = yield from self._counted_on(old, UNKNOWN)
         taken = Delete(row.row, columns=(self.schema.move_column,), timestamp=mark.timestamp)
@@ -247,12 +232,10 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
         return plan
 
     def copy(self, write: PutObject) -> Protocol[Any]:
-        """Puts the new row; its unique values are claimed afterwards."""
         planner = evolve(self.planner, indexes=tuple(evolve(index, unique=False) for index in self.planner.indexes))
         return without_acknowledgement(insert_versioned(planner, write, {}))
 
     def claim(self, old: Row, new: Row) -> Protocol[bool]:
-        """Transfers the claims of the old row to the new one. Until then both rows hold the values, and neither can be written."""
         planner = self.planner
         claims = held_claims(planner, planner.old(new))
         if not claims:

@@ -172,7 +172,6 @@ class UnindexedMover(RowMover):
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """Every column of the model, and unless the table is external, everything else in its families."""
         if not self.schema.external:
             return self.schema.family_names
         return tuple(sorted({*self.planner.columns, self.schema.move_column}))
@@ -191,7 +190,6 @@ class UnindexedMover(RowMover):
         return self.schema.wide_rows is not None and self.schema.wide_rows.bare
 
     def end_of(self, row: Row) -> int | None:
-        """See `RowMover.end_of`."""
         return self.planner.end_of(row)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
@@ -210,7 +208,6 @@ class UnindexedMover(RowMover):
         return applied
 
     def copy(self, write: PutObject) -> Protocol[Any]:
-        """See `RowMover.copy`."""
         return self._inserted(write)
 
     def _inserted(self, write: PutObject, change: Callable[[CheckAndMutate], Operation] = lambda operation: operation) -> Protocol[Any]:
@@ -233,15 +230,12 @@ class UnindexedMover(RowMover):
         return outcome
 
     def keep_entries(self, row: bytes) -> Protocol[None]:
-        """See `RowMover.keep_entries`."""
         return keep_entries(RowIndexer(self.schema, self.indexes, plain=True), row)
 
     def take_back(self, row: Row) -> Protocol[Any]:
-        """See `RowMover.take_back`."""
         return self._deleted(row)
 
     def leave(self, row: Row) -> Protocol[bool]:
-        """See `RowMover.leave`."""
         return self._deleted(row)
 
     def _deleted(self, row: Row) -> Protocol[bool]:
@@ -282,7 +276,6 @@ class UnindexedMover(RowMover):
         return [whole, *masks, *traces_of(self.schema, row)]
 
     def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:
-        """See `RowMover.move_within_row`."""
         masks = yield from self._masks(old)
 
         def both(operation: CheckAndMutate) -> Operation:

@@ -83,7 +83,6 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return evolve(self, indexes=(*self.indexes, *self.answering), answering=()) if self.answering else self
 
     def needs_read(self, write: RowWrite) -> bool:
-        """Always: the version cell that was read is what a write is checked against."""
         return True
 
     def cell(self, old: OldRow) -> VersionCell:
@@ -96,12 +95,10 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return None if found is None else found.value
 
     def version(self, nonce: bytes, old: OldRow, timestamp: int) -> bytes:
-        """The next version, with the nonces of the last writes."""
         kept = KEPT_WHEN_BUSY if timestamp - self.version_time(old) <= BUSY else KEPT
         return self.cell(old).next(nonce, timestamp, kept).data
 
     def entry_version(self, version: bytes) -> bytes:
-        """An entry has no use for the earlier nonces."""
         return entry_version(version)
 
     def change(self, plan: RowPlan, old: OldRow) -> ConditionalChange:

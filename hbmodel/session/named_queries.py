@@ -75,7 +75,6 @@ class NamedQueryRunner(QueryRunner):
         return evolve(terms, predicate=predicate)
 
     def stream(self, terms: QueryTerms) -> Iterator[Any]:
-        """Iterates over the items."""
         if not terms.schema.dictionaries:
             return super().stream(terms)
         with self._names.bound():
@@ -93,21 +92,18 @@ class NamedQueryRunner(QueryRunner):
                 yield item
 
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
-        """One page."""
         if not terms.schema.dictionaries:
             return super().page(terms, size, at, backwards)
         with self._names.bound():
             return super().page(self._with_ids(terms), size, at, backwards)
 
     def count(self, terms: QueryTerms) -> int:
-        """The number of items."""
         if not terms.schema.dictionaries:
             return super().count(terms)
         with self._names.bound():
             return super().count(self._with_ids(terms))
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        """The first item of each key, None for a key with a name that has no id."""
         named = [(at, of.codec) for at, of in enumerate(fields) if isinstance(of.codec, Dictionary)]
         if not terms.schema.dictionaries:
             return super().first_of_each(terms, fields, keys)
@@ -120,17 +116,14 @@ class NamedQueryRunner(QueryRunner):
         return found
 
     def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
-        """At most `count` partitions."""
         with self._names.bound():
             return super().partitions(self._with_ids(terms) if terms.schema.dictionaries else terms, count)
 
     def of_partition(self, partition: QueryPartition[Any]) -> Query[Any]:
-        """The query for a partition."""
         with self._names.bound():
             return super().of_partition(partition)
 
     def explain(self, terms: QueryTerms) -> Explanation:
-        """The plan of a query."""
         with self._names.bound():
             return super().explain(self._with_ids(terms) if terms.schema.dictionaries else terms)
 

@@ -300,11 +300,9 @@ class FoldedStore(WrappingStore):
     # --- tables ---------------------------------------------------------------------------------------------------------
 
     def families(self, table: str) -> list[Family]:
-        """See `Store.families`."""
         return self._store.families(self._table(table))
 
     def regions(self, table: str) -> list[Region]:
-        """See `Store.regions`; their bounds are place keys."""
         regions = self._store.regions(self._table(table))
         wide = self._wides.get(table)
         return regions if wide is None else [evolve(region, range=wide.places.places(region.range)) for region in regions]

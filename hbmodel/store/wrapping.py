@@ -67,7 +67,6 @@ class WrappingStore(ClosingStore):
         return self._store.regions(table)
 
     def close(self) -> None:
-        """Closes the store inside."""
         self._store.close()
 
     def __getattr__(self, name: str) -> Any:

@@ -39,7 +39,6 @@ class Sealing(Copying):
         return move_rows(way, [Pair(row.source, row.target) for row in moved if row.target is not None], seals=way.seals)
 
     def compare(self, *, mend: bool) -> Compared:
-        """Looks for rows that are in the table still, and moves them if that is wanted."""
         found = Compared()
         for rows, since in self._batches():
             moved = self._moved(rows)

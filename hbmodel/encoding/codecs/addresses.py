@@ -35,20 +35,17 @@ class IPAddressCodec(Codec[IPv4Address | IPv6Address]):
     python_type = (IPv4Address, IPv6Address)
 
     def encode(self, value: IPv4Address | IPv6Address) -> bytes:
-        """The version byte and the address."""
         return _pack_address(value)
 
     encode_part = encode
 
     def decode(self, data: bytes) -> IPv4Address | IPv6Address:
-        """The address of exactly these bytes."""
         value, end = self.decode_part(data, 0)
         if end != len(data):
             raise DecodingError("Stored bytes continue after the end of an IP address.")
         return value
 
     def decode_part(self, data: bytes, start: int) -> tuple[IPv4Address | IPv6Address, int]:
-        """The address that begins at `start`, and the position after it."""
         tag = data[start : start + 1]
         end = start + (5 if tag == TAG_4 else 17)
         if tag not in (TAG_4, TAG_6) or end > len(data):
@@ -58,7 +55,6 @@ class IPAddressCodec(Codec[IPv4Address | IPv6Address]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone."""
         return {"codec": "ip"}
 
 
@@ -71,7 +67,6 @@ class IPVersionCodec(FixedWidth[A]):
     width: int
 
     def encode(self, value: A) -> bytes:
-        """The version byte and the address."""
         if type(value) is not self.python_type:
             raise wrong_type(self.python_type, value)
         return _pack_address(value)
@@ -79,14 +74,12 @@ class IPVersionCodec(FixedWidth[A]):
     encode_part = encode
 
     def decode(self, data: bytes) -> A:
-        """The address of exactly these bytes."""
         if len(data) != self.width or not data.startswith(self.tag):
             raise DecodingError("Stored bytes are not an IP address of this version.")
         return self.python_type(data[1:])
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The version."""
         return {"codec": "ip", "version": self.tag[0]}
 
 

@@ -208,20 +208,16 @@ class FixedWidth(Codec[T]):
     width: int  # pyright: ignore[reportIncompatibleVariableOverride]  # nobody assigns it
 
     def encode_part(self, value: T) -> bytes:
-        """The same bytes as `encode`."""
         return self.encode(value)
 
     def constant(self, value: T) -> T:
-        """A value to compare with in a query; see `Codec.constant`."""
         return self.decode(self.encode(value))
 
     def decode_part(self, data: bytes, start: int) -> tuple[T, int]:
-        """The value in the `width` bytes from `start`."""
         end = start + self.width
         return self.decode(data[start:end]), end
 
     def part_end(self, data: bytes, start: int) -> int:
-        """`start` plus `width`."""
         end = start + self.width
         if end > len(data):
             raise wrong_width(self.width, len(data) - start)

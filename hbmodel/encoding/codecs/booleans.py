@@ -16,7 +16,6 @@ class BoolCodec(FixedWidth[bool]):
     width = 1
 
     def encode(self, value: bool) -> bytes:
-        """00 or 01."""
         if value is True:
             return b"\x01"
         if value is False:
@@ -26,7 +25,6 @@ class BoolCodec(FixedWidth[bool]):
     encode_part = encode
 
     def decode(self, data: bytes) -> bool:
-        """True or False."""
         if data == b"\x01":
             return True
         if data == b"\x00":
@@ -35,12 +33,10 @@ class BoolCodec(FixedWidth[bool]):
 
     @property
     def source(self) -> Source | None:
-        """Expressions for values of exactly the codec's type."""
         return Source(bool, "{values}[{v}]", "(b'\\x01' if {v} else b'\\x00')", scope={"values": {b"\x00": False, b"\x01": True}})
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone."""
         return {"codec": "bool"}
 
 

@@ -37,7 +37,6 @@ class DecimalCodec(Codec[Decimal]):
     python_type = Decimal
 
     def encode(self, value: Decimal) -> bytes:
-        """Sign, exponent, digits and terminator."""
         if not isinstance(value, Decimal):
             raise wrong_type(Decimal, value)
         if not value.is_finite():
@@ -58,14 +57,12 @@ class DecimalCodec(Codec[Decimal]):
     encode_part = encode
 
     def decode(self, data: bytes) -> Decimal:
-        """The number in these bytes."""
         value, end = self.decode_part(data, 0)
         if end != len(data):
             raise DecodingError("Stored bytes continue after the end of a decimal number.")
         return value
 
     def decode_part(self, data: bytes, start: int) -> tuple[Decimal, int]:
-        """The number that begins at `start`, and the position after its terminator."""
         sign = data[start : start + 1]
         if sign == ZERO:
             return Decimal(0), start + 1
@@ -84,7 +81,6 @@ class DecimalCodec(Codec[Decimal]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone."""
         return {"codec": "decimal"}
 
 

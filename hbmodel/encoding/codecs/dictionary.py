@@ -97,7 +97,6 @@ class Dictionary(FixedWidth[str]):
         return self.ids.encode(names.claim(self, value) if _CLAIMS.get() else names.id_of(self, value))
 
     def decode(self, data: bytes) -> str:
-        """The name of an id."""
         number, names = self.ids.decode(data), _NAMES.get()
         if names is None:
             raise DecodingError(
@@ -106,7 +105,6 @@ class Dictionary(FixedWidth[str]):
         return names.name_of(self, number)
 
     def constant(self, value: str) -> str:
-        """The name, if it is valid; whether it has an id is only checked by the lookup."""
         if type(value) is not str:
             raise wrong_type(str, value)
         try:
@@ -127,7 +125,6 @@ class Dictionary(FixedWidth[str]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The dictionary's name, and the layout of its ids."""
         return {"codec": "dictionary", "name": self.name, "ids": self.ids.spec}
 
 

@@ -86,24 +86,19 @@ class EnumOf(Codec[E]):
         return member
 
     def encode(self, value: E) -> bytes:
-        """The encoded value of the member."""
         return self.codec.encode(self._value(value))
 
     def decode(self, data: bytes) -> E:
-        """The member with that value."""
         return self._member(self.codec.decode(data))
 
     def encode_part(self, value: E) -> bytes:
-        """The part form of the member's value."""
         return self.codec.encode_part(self._value(value))
 
     def decode_part(self, data: bytes, start: int) -> tuple[E, int]:
-        """The member with that value, and the position after it."""
         value, end = self.codec.decode_part(data, start)
         return self._member(value), end
 
     def order_key(self, value: E) -> Any:
-        """The order key of the member's value, since members need not be comparable."""
         return self.codec.order_key(self._value(value))
 
     def _settled(self, member: E, code: bytes) -> bool:
@@ -115,7 +110,6 @@ class EnumOf(Codec[E]):
 
     @property
     def source(self) -> Source | None:
-        """Expressions for values of exactly the codec's type."""
         if issubclass(self.python_type, Flag) or self.python_type.__hash__ is None:
             return None  # combinations are no members; or there is no looking up
         codes = {member: self.encode(member) for member in self.python_type}
@@ -126,5 +120,4 @@ class EnumOf(Codec[E]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The spec of the values' codec: the bytes are the same, and members may be added or removed."""
         return self.codec.spec

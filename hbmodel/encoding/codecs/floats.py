@@ -64,7 +64,6 @@ class FloatCodec(FixedWidth[float]):
         return FloatCodec(nan)
 
     def encode(self, value: float) -> bytes:
-        """Eight bytes that sort as the numbers do."""
         if type(value) is not float:
             value = _exact(value)
         if isnan(value):
@@ -81,7 +80,6 @@ class FloatCodec(FixedWidth[float]):
     encode_part = encode
 
     def decode(self, data: bytes) -> float:
-        """The number in these bytes."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         word: int = WORD.unpack(data)[0]
@@ -94,22 +92,18 @@ class FloatCodec(FixedWidth[float]):
 
     @property
     def canonical(self) -> bool:
-        """Every NaN has the same bytes."""
         return True
 
     def floor(self, value: float) -> float:
-        """The value; NaN is no bound."""
         if self.nan and isinstance(value, Real) and value != value:  # noqa: PLR0124
             raise EncodingError("NaN has no order: use == or in_ to find the rows that hold it.")
         return value
 
     def order_key(self, value: float) -> Any:
-        """The number itself: a NaN is neither below nor above another."""
         return float(value)
 
     @property
     def source(self) -> Source | None:
-        """Expressions for values of exactly the codec's type."""
         # A positive number is stored with its sign flipped, as the negative one; the others are left to the methods.
         return Source(
             float,
@@ -120,7 +114,6 @@ class FloatCodec(FixedWidth[float]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The number of bits."""
         return {"codec": "float", "bits": 64}
 
 

@@ -32,16 +32,13 @@ class UnknownCodec(Codec[bytes]):
     may_be_empty = True
 
     def encode(self, value: bytes) -> bytes:
-        """The bytes, unchanged."""
         return to_bytes(value)
 
     def decode(self, data: bytes) -> bytes:
-        """The bytes, unchanged."""
         return data
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The program's description."""
         return dict(self.described)
 
 

@@ -58,7 +58,6 @@ class IntCodec(FixedWidth[int]):
     python_type = int
 
     def encode(self, value: int) -> bytes:
-        """The number minus the lowest one, big-endian."""
         if type(value) is not int:
             value = integer(value)
         try:
@@ -69,13 +68,11 @@ class IntCodec(FixedWidth[int]):
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """The number in these bytes."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         return int.from_bytes(data, "big") + self.low
 
     def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
-        """The number in the `width` bytes from `start`, and the position after it."""
         try:
             number: int = self._struct.unpack_from(data, start)[0]
         except StructError:
@@ -83,12 +80,10 @@ class IntCodec(FixedWidth[int]):
         return number + self.low, start + self.width
 
     def floor(self, value: int) -> int | None:
-        """The largest number in range that is not above `value`."""
         return floor_integer(value, self.low, self.high)
 
     @property
     def source(self) -> Source | None:
-        """Expressions for values of exactly the codec's type."""
         word = UNSIGNED[self.bits].format[1:]
         if not self.low:
             return Source(int, "{v}", "{v}", word)
@@ -96,7 +91,6 @@ class IntCodec(FixedWidth[int]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The number of bits, and whether it is signed."""
         return {"codec": "int", "bits": self.bits, "signed": self.signed}
 
 

@@ -35,7 +35,6 @@ class JavaIntCodec(FixedWidth[int]):
     raw_order = None
 
     def encode(self, value: int) -> bytes:
-        """Two's complement, big-endian."""
         try:
             return self._struct.pack(integer(value))
         except StructError:
@@ -45,19 +44,16 @@ class JavaIntCodec(FixedWidth[int]):
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """The number in these bytes."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         return int.from_bytes(data, "big", signed=True)
 
     @property
     def source(self) -> Source | None:
-        """Expressions for values of exactly the codec's type."""
         return Source(int, "{v}", "{v}", self._struct.format[1:])
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The number of bits."""
         return {"codec": "java_int", "bits": self.bits}
 
 
@@ -72,7 +68,6 @@ class ReverseLongCodec(FixedWidth[int]):
     low, high = 0, LONG_MAX
 
     def encode(self, value: int) -> bytes:
-        """`Long.MAX_VALUE` minus the number."""
         number = integer(value)
         if not 0 <= number <= LONG_MAX:
             raise out_of_range(0, LONG_MAX)
@@ -81,7 +76,6 @@ class ReverseLongCodec(FixedWidth[int]):
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """The number, which is not negative."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         stored = int.from_bytes(data, "big")
@@ -90,12 +84,10 @@ class ReverseLongCodec(FixedWidth[int]):
         return LONG_MAX - stored
 
     def floor(self, value: int) -> int | None:
-        """The largest number in range that is not above `value`."""
         return floor_integer(value, 0, LONG_MAX)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone."""
         return {"codec": "reverse_long"}
 
 
@@ -126,7 +118,6 @@ class ReverseStampCodec(FixedWidth[datetime]):
         return ReverseStampCodec(unit, round=round)
 
     def encode(self, value: datetime) -> bytes:
-        """`Long.MAX_VALUE` minus the time, which must not be before 1970."""
         instant = since_epoch(value, self.round)
         if instant < 0:
             raise EncodingError("A reverse timestamp cannot hold a time before 1970.")
@@ -135,22 +126,18 @@ class ReverseStampCodec(FixedWidth[datetime]):
     encode_part = encode
 
     def decode(self, data: bytes) -> datetime:
-        """The time, in UTC."""
         return from_epoch(ReverseStampInt.decode(data) * self._scale)
 
     def floor(self, value: datetime) -> datetime | None:
-        """The last whole unit that is not after `value`, or None before 1970."""
         instant = since_epoch(value, self.round)
         return None if instant < 0 else from_epoch(instant - instant % self._scale)
 
     @property
     def exact(self) -> ReverseStampCodec:
-        """Without rounding."""
         return ReverseStampCodec(self.unit) if self.round else self
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The unit."""
         return {"codec": "reverse_stamp", "unit": self.unit}
 
 
@@ -194,7 +181,6 @@ class JavaUTFCodec(Codec[str]):
     raw_order = None
 
     def encode(self, value: str) -> bytes:
-        """The length and the text."""
         if not isinstance(value, str):
             raise wrong_type(str, value)
         data = _to_modified_utf8(value)
@@ -205,14 +191,12 @@ class JavaUTFCodec(Codec[str]):
     encode_part = encode
 
     def decode(self, data: bytes) -> str:
-        """The text of exactly these bytes."""
         value, end = self.decode_part(data, 0)
         if end != len(data):
             raise DecodingError("Stored bytes continue after the end of a text.")
         return value
 
     def decode_part(self, data: bytes, start: int) -> tuple[str, int]:
-        """The text whose length begins at `start`, and the position after it."""
         begin = start + 2
         end = begin + int.from_bytes(data[start:begin], "big")
         if begin > len(data) or end > len(data):
@@ -221,7 +205,6 @@ class JavaUTFCodec(Codec[str]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone."""
         return {"codec": "java_utf"}
 
 

@@ -49,22 +49,18 @@ class DecimalText(FixedWidth[int]):
         return largest
 
     def encode(self, value: int) -> bytes:
-        """Decimal digits."""
         return digits_of(value, self.width)
 
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """The number of these digits."""
         return number_of(data, self.width)
 
     def floor(self, value: int) -> int | None:
-        """The largest number in range that is not above `value`."""
         return floor_integer(value, self.low, self.high)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The width."""
         return {"codec": "decimal_text", "width": self.width}
 
 
@@ -84,7 +80,6 @@ class HexText(FixedWidth[int]):
         return largest
 
     def encode(self, value: int) -> bytes:
-        """Hex digits."""
         number = integer(value)
         if not self.low <= number <= self.high:
             raise out_of_range(self.low, self.high)
@@ -93,7 +88,6 @@ class HexText(FixedWidth[int]):
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """The number of these hex digits."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         if not HEX_DIGITS.fullmatch(data):
@@ -101,12 +95,10 @@ class HexText(FixedWidth[int]):
         return int(data, 16)
 
     def floor(self, value: int) -> int | None:
-        """The largest number in range that is not above `value`."""
         return floor_integer(value, self.low, self.high)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The width."""
         return {"codec": "hex_text", "width": self.width}
 
 
@@ -140,7 +132,6 @@ class Delimited(Codec[str]):
     may_be_empty = True
 
     def encode(self, value: str) -> bytes:
-        """UTF-8."""
         data = to_utf8(value)
         # Searched together, so that a value that ends in half a delimiter is seen as well.
         if (data + self.delimiter).find(self.delimiter) != len(data):
@@ -148,31 +139,26 @@ class Delimited(Codec[str]):
         return data
 
     def decode(self, data: bytes) -> str:
-        """The text."""
         if (data + self.delimiter).find(self.delimiter) != len(data):
             raise DecodingError("Stored text contains its delimiter.", delimiter=self.delimiter)
         return from_utf8(data)
 
     def encode_part(self, value: str) -> bytes:
-        """UTF-8 and the delimiter."""
         return self.encode(value) + self.delimiter
 
     def decode_part(self, data: bytes, start: int) -> tuple[str, int]:
-        """The text up to the delimiter, and the position after the delimiter."""
         end = data.find(self.delimiter, start)
         if end < 0:
             raise DecodingError("A field has no delimiter after it.", delimiter=self.delimiter)
         return from_utf8(data[start:end]), end + len(self.delimiter)
 
     def part_end(self, data: bytes, start: int) -> int:
-        """The position after the delimiter."""
         end = data.find(self.delimiter, start)
         if end < 0:
             raise DecodingError("A field has no delimiter after it.", delimiter=self.delimiter)
         return end + len(self.delimiter)
 
     def encode_prefix(self, prefix: str) -> bytes | None:
-        """UTF-8; None if it contains the delimiter."""
         data = self.raw_prefix(prefix)
         if data is not None and any(data.endswith(self.delimiter[:length]) for length in range(1, len(self.delimiter))):
             # The delimiter of a shorter value may begin with these bytes.
@@ -182,13 +168,11 @@ class Delimited(Codec[str]):
         return data
 
     def raw_prefix(self, prefix: str) -> bytes | None:
-        """UTF-8; None if it contains the delimiter."""
         data = to_utf8(prefix)
         return None if self.delimiter in data else data
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The delimiter, in hex."""
         return {"codec": "delimited", "delimiter": self.delimiter.hex()}
 
 

@@ -52,7 +52,6 @@ class _Structured(Codec[V]):
     _decoder: Any
 
     def encode(self, value: V) -> bytes:
-        """Of a value that reads back equal to itself; any other is refused (a NaN, a set where the type says list, ...)."""
         try:
             data: bytes = self._encoder.encode(value)
             exact = self._decoder.decode(data) == value
@@ -63,7 +62,6 @@ class _Structured(Codec[V]):
         return data
 
     def decode(self, data: bytes) -> V:
-        """A value of the declared type."""
         try:
             value: V = self._decoder.decode(data)
         except UNREADABLE:
@@ -84,7 +82,6 @@ class JsonCodec(_Structured[V]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The codec's name only, so that the type may be extended."""
         return {"codec": "json"}
 
 
@@ -101,7 +98,6 @@ class MsgPackCodec(_Structured[V]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The codec's name only, so that the type may be extended."""
         return {"codec": "msgpack"}
 
 

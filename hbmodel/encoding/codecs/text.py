@@ -111,24 +111,19 @@ class _Terminated(Codec[T]):
     may_be_empty = True
 
     def encode_part(self, value: T) -> bytes:
-        """Escaped and terminated."""
         return terminated(self.encode(value))
 
     def decode_part(self, data: bytes, start: int) -> tuple[T, int]:
-        """Up to the terminator."""
         part, end = unescape_part(data, start)
         return self.decode(part), end
 
     def part_end(self, data: bytes, start: int) -> int:
-        """Behind the terminator."""
         return unescape_part(data, start)[1]
 
     def encode_prefix(self, prefix: T) -> bytes:
-        """Escaped, without a terminator."""
         return escape(self.encode(prefix))
 
     def raw_prefix(self, prefix: T) -> bytes:
-        """As it is."""
         return self.encode(prefix)
 
 
@@ -146,21 +141,17 @@ class TextCodec(_Terminated[str]):
         return FixedText(width)
 
     def encode(self, value: str) -> bytes:
-        """UTF-8."""
         return to_utf8(value)
 
     def decode(self, data: bytes) -> str:
-        """The text."""
         return from_utf8(data)
 
     @property
     def source(self) -> Source | None:
-        """Expressions for values of exactly the codec's type."""
         return Source(str, "{v}.decode()", "{v}.encode()", part="{escaped}({v}.encode())", scope={"escaped": terminated})
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone."""
         return {"codec": "text"}
 
 
@@ -175,21 +166,17 @@ class BytesCodec(_Terminated[bytes]):
         return FixedBytes(width)
 
     def encode(self, value: bytes) -> bytes:
-        """The bytes, unchanged."""
         return to_bytes(value)
 
     def decode(self, data: bytes) -> bytes:
-        """The bytes, unchanged."""
         return data
 
     @property
     def source(self) -> Source | None:
-        """Expressions for values of exactly the codec's type."""
         return Source(bytes, "{v}", "{v}", part="{escaped}({v})", scope={"escaped": terminated})
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone."""
         return {"codec": "bytes"}
 
 
@@ -202,20 +189,16 @@ class FixedText(FixedWidth[str]):
     python_type = str
 
     def encode(self, value: str) -> bytes:
-        """Padded UTF-8."""
         return pad(to_utf8(value), self.width)
 
     def decode(self, data: bytes) -> str:
-        """The text without the padding."""
         return from_utf8(unpad(data, self.width))
 
     def encode_prefix(self, prefix: str) -> bytes | None:
-        """UTF-8 without padding; None if it is too long."""
         return fixed_prefix(to_utf8(prefix), self.width)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The width."""
         return {"codec": "text", "width": self.width}
 
 
@@ -228,7 +211,6 @@ class FixedBytes(FixedWidth[bytes]):
     python_type = bytes
 
     def encode(self, value: bytes) -> bytes:
-        """The bytes, unchanged."""
         data = to_bytes(value)
         if len(data) != self.width:
             raise EncodingError(
@@ -240,17 +222,14 @@ class FixedBytes(FixedWidth[bytes]):
         return data
 
     def decode(self, data: bytes) -> bytes:
-        """The bytes, unchanged."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         return data
 
     def encode_prefix(self, prefix: bytes) -> bytes | None:
-        """The bytes, unchanged; None if they are longer than the values."""
         return data if len(data := to_bytes(prefix)) <= self.width else None
 
     def floor(self, value: bytes) -> bytes | None:
-        """The last value that is not above bytes of any length; see `Codec.floor`."""
         data = to_bytes(value)
         if len(data) >= self.width:
             return value if len(data) == self.width else data[: self.width]
@@ -260,7 +239,6 @@ class FixedBytes(FixedWidth[bytes]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The width."""
         return {"codec": "bytes", "width": self.width}
 
 
@@ -277,20 +255,16 @@ class PaddedBytes(FixedWidth[bytes]):
     python_type = bytes
 
     def encode(self, value: bytes) -> bytes:
-        """The padded bytes."""
         return pad(to_bytes(value), self.width)
 
     def decode(self, data: bytes) -> bytes:
-        """The bytes without the padding."""
         return unpad(data, self.width)
 
     def encode_prefix(self, prefix: bytes) -> bytes | None:
-        """The bytes without padding; None if they are too long."""
         return fixed_prefix(to_bytes(prefix), self.width)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The width, as `Bytes(width)` has it."""
         return {"codec": "bytes", "width": self.width}
 
 

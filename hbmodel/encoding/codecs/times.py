@@ -135,7 +135,6 @@ class Datetime(FixedWidth[datetime]):
     width = 8
 
     def encode(self, value: datetime) -> bytes:
-        """Units since 1970."""
         instant = since_epoch(value, self.round)
         if self._scale > 1:
             instant = instant // self._scale if self.round else whole_units(instant, self._scale)
@@ -144,11 +143,9 @@ class Datetime(FixedWidth[datetime]):
     encode_part = encode
 
     def decode(self, data: bytes) -> datetime:
-        """The time, in UTC."""
         return from_epoch(Int64.decode(data) * self._scale)
 
     def decode_part(self, data: bytes, start: int) -> tuple[datetime, int]:
-        """The time, in UTC, in the eight bytes from `start`, and the position after it."""
         try:
             units: int = WORD.unpack_from(data, start)[0] - OFFSET
         except StructError:
@@ -156,18 +153,15 @@ class Datetime(FixedWidth[datetime]):
         return from_epoch(units * self._scale), start + 8
 
     def floor(self, value: datetime) -> datetime:
-        """The last whole unit that is not after `value`."""
         instant = since_epoch(value, self.round)
         return from_epoch(instant - instant % self._scale)
 
     @property
     def exact(self) -> Datetime:
-        """Without rounding."""
         return Datetime(self.unit) if self.round else self
 
     @property
     def source(self) -> Source | None:
-        """Expressions for values of exactly the codec's type."""
         decode, encode = f"({{v}} - {OFFSET})", "{since_epoch}({v})"
         if self._scale > 1:
             rounded = f"{encode} // {self._scale}" if self.round else f"{{whole_units}}({encode}, {self._scale})"
@@ -177,7 +171,6 @@ class Datetime(FixedWidth[datetime]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The unit."""
         return {"codec": "datetime", "unit": self.unit}
 
 
@@ -189,7 +182,6 @@ class DateCodec(FixedWidth[date]):
     width = 4
 
     def encode(self, value: date) -> bytes:
-        """Days since 1970-01-01."""
         if isinstance(value, datetime) or not isinstance(value, date):
             raise wrong_type(date, value)
         return Int32.encode(value.toordinal() - EPOCH_DAY)
@@ -197,7 +189,6 @@ class DateCodec(FixedWidth[date]):
     encode_part = encode
 
     def decode(self, data: bytes) -> date:
-        """The date this many days after 1970-01-01."""
         day = Int32.decode(data) + EPOCH_DAY
         try:
             return date.fromordinal(day)
@@ -206,13 +197,11 @@ class DateCodec(FixedWidth[date]):
 
     @property
     def source(self) -> Source | None:
-        """Expressions for values of exactly the codec's type."""
         shift = EPOCH_DAY + Int32.low
         return Source(date, f"{{date}}({{v}} + {shift})", f"{{v}}.toordinal() - {shift}", "I", scope={"date": date.fromordinal})
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone."""
         return {"codec": "date"}
 
 
@@ -233,34 +222,28 @@ class DurationCodec(FixedWidth[timedelta]):
         return DurationCodec(round=round)
 
     def encode(self, value: timedelta) -> bytes:
-        """Microseconds."""
         return Int64.encode(_duration(value, self.round))
 
     encode_part = encode
 
     def decode(self, data: bytes) -> timedelta:
-        """The duration of this many microseconds."""
         return timedelta(0, 0, Int64.decode(data))
 
     def floor(self, value: timedelta) -> timedelta | None:
-        """The largest 64-bit duration that is not above `value`."""
         number = Int64.floor(_duration(value, self.round))
         return None if number is None else timedelta(0, 0, number)
 
     @property
     def exact(self) -> DurationCodec:
-        """Without rounding."""
         return Duration if self.round else self
 
     @property
     def source(self) -> Source | None:
-        """Expressions for values of exactly the codec's type."""
         scope = {"timedelta": timedelta, "microseconds": microseconds}
         return Source(timedelta, f"{{timedelta}}(0, 0, {{v}} - {OFFSET})", f"{{microseconds}}({{v}}) + {OFFSET}", "Q", scope=scope)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The unit."""
         return {"codec": "duration", "unit": "us"}
 
 

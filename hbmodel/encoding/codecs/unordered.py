@@ -40,31 +40,25 @@ class Reversed(FixedWidth[V]):
     raw_order = None
 
     def encode(self, value: V) -> bytes:
-        """The reversed bytes."""
         return self.codec.encode(value)[::-1]
 
     encode_part = encode
 
     def decode(self, data: bytes) -> V:
-        """The value of the reversed bytes."""
         return self.codec.decode(data[::-1])
 
     def floor(self, value: V) -> V | None:
-        """That of the codec."""
         return self.codec.floor(value)
 
     @property
     def exact(self) -> Reversed[V]:
-        """Of the codec without rounding."""
         return evolve(self, codec=self.codec.exact)
 
     def order_key(self, value: V) -> Any:
-        """The order key of the reversed codec."""
         return self.codec.order_key(value)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The spec of the reversed codec."""
         return {"codec": "reversed", "of": self.codec.spec}
 
 
@@ -79,18 +73,15 @@ class ReversedDigits(FixedWidth[int]):
     raw_order = None
 
     def encode(self, value: int) -> bytes:
-        """Decimal digits, last digit first."""
         return digits_of(value, self.width)[::-1]
 
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """The number of the reversed digits."""
         return number_of(data[::-1], self.width)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The width."""
         return {"codec": "reversed_digits", "width": self.width}
 
 
@@ -164,22 +155,18 @@ class DigestPrefixed(Codec[V]):
         return value
 
     def encode(self, value: V) -> bytes:
-        """The digest and the raw form."""
         raw = self.codec.encode(value)
         return self._digest(raw) + raw
 
     def decode(self, data: bytes) -> V:
-        """The value after the digest."""
         if len(data) < self.length:
             raise wrong_width(self.length, len(data))
         return self._checked(self.codec.decode(data[self.length :]), data[: self.length])
 
     def encode_part(self, value: V) -> bytes:
-        """The digest (of the raw form) and the part form."""
         return self._digest(self.codec.encode(value)) + self.codec.encode_part(value)
 
     def decode_part(self, data: bytes, start: int) -> tuple[V, int]:
-        """The value after the digest that begins at `start`, and the position after it."""
         begin = start + self.length
         if begin > len(data):
             raise wrong_width(self.length, len(data) - start)
@@ -187,21 +174,17 @@ class DigestPrefixed(Codec[V]):
         return self._checked(value, data[start:begin]), end
 
     def floor(self, value: V) -> V | None:
-        """That of the codec."""
         return self.codec.floor(value)
 
     @property
     def exact(self) -> DigestPrefixed[V]:
-        """Of the codec without rounding."""
         return evolve(self, codec=self.codec.exact)
 
     def order_key(self, value: V) -> Any:
-        """The order key of the value's codec."""
         return self.codec.order_key(value)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The digest and the value's codec."""
         return {"codec": "digest_prefixed", "algorithm": self.algorithm, "length": self.length, "hex": self.hex, "of": self.codec.spec}
 
 

@@ -17,7 +17,6 @@ class UUIDCodec(FixedWidth[UUID]):
     width = 16
 
     def encode(self, value: UUID) -> bytes:
-        """The 16 bytes."""
         if not isinstance(value, UUID):
             raise wrong_type(UUID, value)
         return value.bytes
@@ -25,14 +24,12 @@ class UUIDCodec(FixedWidth[UUID]):
     encode_part = encode
 
     def decode(self, data: bytes) -> UUID:
-        """The UUID of 16 bytes."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         return UUID(bytes=data)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone."""
         return {"codec": "uuid"}
 
 

@@ -50,7 +50,6 @@ class EachPart(IndexPart):
 
     @override
     def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
-        """The conditions on entries. A row that satisfies several `contains` has entries for each; those of one suffice to find it."""
         able = [(len(found), at) for at, c in enumerate(conditions) if (found := self._elements(c.asked))]
         if not able:
             return None

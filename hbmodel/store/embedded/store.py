@@ -363,7 +363,6 @@ class EmbeddedStore(ClosingStore):
     # --- closing --------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """See `hbmodel.store.Store.close`."""
         self._database.close()
 
     def __repr__(self) -> str:

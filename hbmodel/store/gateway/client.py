@@ -176,7 +176,6 @@ class GatewayClient(ClosingStore):
         return view
 
     def close(self) -> None:
-        """Closes the connections. Closing twice is allowed."""
         for each in [*self.before_close]:
             each.end()
         self._pool.close()

@@ -50,7 +50,6 @@ class Thrift1Store(GatewayStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this gateway can do."""
         return _CAPABILITIES
 
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
@@ -65,7 +64,6 @@ class Thrift1Store(GatewayStore):
         return [found.get(row) for row in rows]
 
     def _get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
-        """A call for each row, some sent ahead; by a scanner where only a prefix of qualifiers is read."""
         found: list[Row | None] = [None] * len(gets)
         plain = [place for place, get in enumerate(gets) if not get.prefix]
         if plain:
@@ -83,7 +81,6 @@ class Thrift1Store(GatewayStore):
         return found
 
     def _versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
-        """A call for each column, some sent ahead; the gateway answers those of one connection in order."""
         asked = {"tableName": self._name(table), "row": row, "numVersions": most, "attributes": {}}
         exchange = Exchange(("getVer", {**asked, "column": column}) for column in columns)
         return self._caller.run(Idempotence.NONE, exchange, table=table)
@@ -95,7 +92,6 @@ class Thrift1Store(GatewayStore):
         return (call.request(name) for call in put_calls(puts, size, self._sizes))
 
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
-        """A whole row goes by the families that the table had up to a minute ago."""
         whole_rows = not all(delete.families or delete.columns for delete in deletes)
         families = self._family_names(table) if whole_rows else []
         try:
@@ -111,7 +107,6 @@ class Thrift1Store(GatewayStore):
         return (call.request(name) for call in delete_calls(deletes, families, self._sizes))
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> NoReturn:
-        """Not possible here: this gateway's mutateRow applies deletes, then puts, and not atomically."""
         raise CapabilityError(
             "The Thrift1 gateway cannot put and delete in a row atomically; embedded: and hbase+thrift2: stores can.", table=table
         )
@@ -130,13 +125,11 @@ class Thrift1Store(GatewayStore):
     def check_and_mutate(
         self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> NoReturn:
-        """Not possible here."""
         raise CapabilityError(
             "The Thrift1 gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.", table=table, key=row
         )
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> NoReturn:
-        """Not possible here."""
         raise CapabilityError(
             "The Thrift1 gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.", table=table
         )
@@ -211,7 +204,6 @@ class Thrift1Store(GatewayStore):
         raise CapabilityError("The Thrift1 gateway cannot delete a namespace; an hbase+thrift2: store can.", namespace=namespace)
 
     def delete_table(self, table: str) -> None:
-        """Disables and drops a table; one that is disabled already is dropped."""
         self._known_families.pop(table, None)
         super().delete_table(table)
 

@@ -64,7 +64,6 @@ class Thrift2Store(GatewayStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this gateway can do: everything."""
         return EVERYTHING_POSSIBLE
 
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
@@ -72,7 +71,6 @@ class Thrift2Store(GatewayStore):
         return "getMultiple", {"table": name, "tgets": [GetRow(row, wanted) for row in rows]}
 
     def _get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
-        """In one call, or in several of bounded size, of which some are sent ahead."""
         name = self._name(table)
 
         def size(get: Get) -> int:
@@ -90,7 +88,6 @@ class Thrift2Store(GatewayStore):
         return [row if row.columnValues else None for reply in replies for row in reply]
 
     def _versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
-        """One call, and so one moment."""
         get = GetRow(row, _get_columns(distinct_columns(columns)), maxVersions=most)
         ((found,),) = self._caller.run(
             Idempotence.NONE, Exchange([("getMultiple", {"table": self._name(table), "tgets": [get]})]), table=table
@@ -126,7 +123,6 @@ class Thrift2Store(GatewayStore):
         return _check_and_mutate(name, column, expected, [put])
 
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
-        """Applies mutations of one row if a column is as expected; see `Store.check_and_mutate`."""
         check_conditional_change(table, row, column, mutations)
         request = _check_and_mutate(self._name(table), column, expected or b"", mutations)
         applied = bool(self._call(Idempotence.ANEW, request, table=table, key=row))
@@ -135,7 +131,6 @@ class Thrift2Store(GatewayStore):
         return applied
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> list[bool]:
-        """Applies mutations of many rows, each on its condition; see `Store.check_and_mutate_many`."""
         check_conditional_changes(table, changes)
         if not changes:
             return []
