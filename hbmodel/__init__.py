@@ -52,12 +52,12 @@ if TYPE_CHECKING:
         UnknownOutcome,
     )
     from hbmodel.mapping.computed import computed
-    from hbmodel.mapping.copies import asdict, evolve
     from hbmodel.mapping.families import family
     from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, each, flag, index, key, version
     from hbmodel.mapping.key_cost import describe
     from hbmodel.mapping.map_declaration import Map, map_column
     from hbmodel.mapping.model import mixin, model
+    from hbmodel.mapping.object_copies import asdict, evolve
     from hbmodel.mapping.raw_access import decode, row_key
     from hbmodel.protocol.writes import Outcome
     from hbmodel.query.paging import Page
@@ -86,7 +86,7 @@ else:
                 "StoreError StoreUnavailable TokenError UniqueViolation UnknownOutcome"
             ),
             "mapping.computed": "computed",
-            "mapping.copies": "asdict evolve",
+            "mapping.object_copies": "asdict evolve",
             "mapping.families": "family",
             "mapping.fields": "Column Key asc column counter desc each flag index key version",
             "mapping.key_cost": "describe",

@@ -11,7 +11,7 @@ from hbmodel.encoding.codecs.base import COMPLEMENT
 from hbmodel.encoding.codegen import Code
 from hbmodel.encoding.key_field import NONE, SOME, CompiledKeyField
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.encoding.places import PrefixEnd
+from hbmodel.encoding.object_keys import PrefixEnd
 from hbmodel.errors import DecodingError
 
 

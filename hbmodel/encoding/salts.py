@@ -13,7 +13,7 @@ from attrs import Factory, field, frozen
 from hbmodel.encoding.codecs import JSON
 from hbmodel.encoding.codecs.unordered import digest_function
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout, unescaped
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout, unescaped
 from hbmodel.errors import DeclarationError, DecodingError, RowKeyError
 from hbmodel.store.ranges import KeyRange, prefix_successor
 
@@ -250,7 +250,7 @@ class NoSalt(Salt):
 
 @frozen
 class RowSalt(Salt):
-    """The salt of a wide model, computed from the fields of the row key as encoded there, not as in the place key.
+    """The salt of a wide model, computed from the fields of the row key as encoded there, not as in the object key.
 
     Args:
         salt: as declared.
@@ -263,7 +263,7 @@ class RowSalt(Salt):
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.width, takes_self=True))
 
     @classmethod
-    def of(cls, salt: Salt, layout: PlaceLayout) -> RowSalt:
+    def of(cls, salt: Salt, layout: ObjectKeyLayout) -> RowSalt:
         """A declared salt for the rows of a wide model; by default it uses every field of the row key.
 
         Raises:

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from hbmodel.encoding.codecs import Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.errors import DecodingError
 from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.schema import TableSchema
@@ -121,7 +121,7 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
 
     Args:
         schema: the schema of the model.
-        rows: the rows of the objects; those of wide rows with their place keys.
+        rows: the rows of the objects; those of wide rows with their object keys.
     """
     row_key = family = qualifier = value = cells = 0
     held = Counter[bytes]()
@@ -182,7 +182,7 @@ def _codecs(schema: TableSchema, rows: Sequence[Row], cells: int) -> tuple[Codec
 
 def _sizes(layout: KeyLayout, key: Sequence[Any]) -> list[int]:
     """The bytes of each key field in row key and qualifier."""
-    if not isinstance(layout, PlaceLayout):
+    if not isinstance(layout, ObjectKeyLayout):
         return list(map(len, layout.pack_parts(key)))
     first, behind = layout.parts_of(key)
     row = [] if layout.row is None else list(map(len, layout.row.pack_parts(first)))

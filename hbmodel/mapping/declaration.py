@@ -10,7 +10,7 @@ import attrs
 from attrs import Factory, frozen
 
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.encoding.salts import UNSALTED, BoundSalt, RowSalt, Salt
 from hbmodel.errors import DeclarationError, EncodingError, QueryError
 from hbmodel.mapping.computed import ComputedSpec
@@ -20,8 +20,8 @@ from hbmodel.mapping.index_kinds.partial import Where, resolve_where
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import check_maps
 from hbmodel.mapping.model_options import ModelOptions, check_options
-from hbmodel.mapping.places import Placed, check_former
 from hbmodel.mapping.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
+from hbmodel.mapping.stored_names import StoredNames, check_former
 from hbmodel.mapping.wide import key_layout, wide_rows
 from hbmodel.store.values import Family
 
@@ -77,7 +77,7 @@ def build_schema(
     by_name = {**stored, **{f.name: f for f in made}}
     check_former(name, {f.name: f.renamed_from for f in fields}, "field")
     check_former(name, {index: spec.renamed_from for index, spec in indexes.items()}, "index")
-    placed = Placed.of(by_name, layout)
+    placed = StoredNames.of(by_name, layout)
     families = _families(name, fields, maps, system, options)
     marked = system or options.exists is not None
     flag = None if options.exists is None else options.family_name.encode() + b":" + options.exists.encode()
@@ -136,7 +136,7 @@ def _bind(model: str, salt: Salt | None, layout: KeyLayout, **details: Any) -> B
     if salt is None:
         return UNSALTED
     try:
-        return (RowSalt.of(salt, layout) if isinstance(layout, PlaceLayout) else salt).bind(layout)
+        return (RowSalt.of(salt, layout) if isinstance(layout, ObjectKeyLayout) else salt).bind(layout)
     except DeclarationError as error:
         raise DeclarationError(error.message, **{"model": model, **details, **error.details}) from None
 

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from hbmodel.encoding.codecs.base import below
 from hbmodel.errors import EncodingError, QueryError
-from hbmodel.mapping.elements import element_of
+from hbmodel.mapping.collection_elements import element_of
 from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import Comparator, Comparison, Contains, In, Not, Ordering, Predicate, StartsWith
 

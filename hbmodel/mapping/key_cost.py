@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.mapping.byte_cost import ByteCost, byte_cost
 from hbmodel.mapping.key_order import source_of
 from hbmodel.mapping.prefix_counts import PrefixCounts, prefix_counts
@@ -93,7 +93,7 @@ def _described(schema: TableSchema) -> Description:
         for index in schema.indexes.values()
     )
     place = schema.layout
-    layouts = [part for part in (place.row, place.columns) if part is not None] if isinstance(place, PlaceLayout) else [place]
+    layouts = [part for part in (place.row, place.columns) if part is not None] if isinstance(place, ObjectKeyLayout) else [place]
     made = _describe(schema.table, schema.salt.width + len(schema.row or b"") + len(schema.kind), layouts, columns)
     brought = [(f, source_of(schema.model, f.name)) for f in schema.key_fields]
     key = tuple(_named(f.name, f.desc) + ("" if base is None else f" (of {base.__name__})") for f, base in brought)

@@ -11,7 +11,7 @@ from attrs.exceptions import FrozenInstanceError
 
 from hbmodel.encoding.key_layout import check_length
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
-from hbmodel.mapping.index_entries import Entries, entries_function
+from hbmodel.mapping.entries_of_row import Entries, entries_function
 from hbmodel.mapping.liveness import existence
 from hbmodel.mapping.map_columns import Taken
 from hbmodel.mapping.row_codegen import (

@@ -18,6 +18,7 @@ from hbmodel.errors import DeclarationError
 from hbmodel.mapping.annotations import allows_none, annotations_of, fits, is_class_var
 from hbmodel.mapping.computed import Computed, ComputedSpec
 from hbmodel.mapping.declaration import IndexSpec, build_schema
+from hbmodel.mapping.earlier_layout import earlier_layout
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family_name
 from hbmodel.mapping.fields import Column, FieldSpec, FlagSpec, Key, column, counter, key, version
@@ -27,7 +28,6 @@ from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import Map, MapExpression, MapSpec, map_column, resolve_map
 from hbmodel.mapping.model_options import ModelOptions, check_options
 from hbmodel.mapping.names import as_qualifier, is_field_name
-from hbmodel.mapping.replaced import earlier_layout
 from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema, schema_of
 from hbmodel.store.values import Family
 

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.errors import TableNotFound
 from hbmodel.mapping.schema import PRIMARY, TableSchema
 from hbmodel.mapping.tall_or_wide import REGIONS, SAMPLE
@@ -78,7 +78,7 @@ def prefix_counts(schema: TableSchema, store: Store, count: int = SAMPLE) -> tup
 
 
 def _counted(
-    path: str, store: Store, table: str, layout: KeyLayout | PlaceLayout, start: int, columns: Sequence[bytes], count: int
+    path: str, store: Store, table: str, layout: KeyLayout | ObjectKeyLayout, start: int, columns: Sequence[bytes], count: int
 ) -> Iterator[PrefixCounts]:
     regions = [region.range for region in store.regions(table)]
     chosen = regions[:: -(-len(regions) // REGIONS)] if regions else []

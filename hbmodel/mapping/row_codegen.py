@@ -12,7 +12,7 @@ from hbmodel.encoding.codecs.text import TERMINATOR
 from hbmodel.encoding.codegen import Code
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
-from hbmodel.mapping.index_entries import Entries
+from hbmodel.mapping.entries_of_row import Entries
 from hbmodel.mapping.map_columns import Taken, with_map_cells
 from hbmodel.mapping.schema import Field, Index, TableSchema
 from hbmodel.store.values import MAX_ROW_LENGTH, Row
@@ -177,7 +177,7 @@ def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
 
 
 def _storable(schema: TableSchema) -> str:
-    """The condition for HBase to store `row`; what it leaves out of place keys is for plain code to judge."""
+    """The condition for HBase to store `row`; what it leaves out of object keys is for plain code to judge."""
     condition, wide = f"0 < len(row) <= {MAX_ROW_LENGTH}", schema.wide
     if wide is None or wide.form.row is not None:
         return condition

@@ -13,7 +13,7 @@ from attrs import frozen
 from hbmodel.encoding.codecs import Dictionary
 from hbmodel.encoding.codecs.enums import members_of
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError, UnknownField, UnknownIndex
 from hbmodel.mapping.index import Index
@@ -83,7 +83,7 @@ class TableSchema:
         table: name of the primary table.
         family: default column family.
         fields: every field, in declaration order.
-        layout: layout of the primary row key, without salt; of the place key if objects share rows, see `PlaceLayout`.
+        layout: layout of the primary row key, without salt; of the object key if objects share rows, see `ObjectKeyLayout`.
         salt: salt of the primary table.
         indexes: the indexes, by name.
         immutable: whether rows never change after they are written.
@@ -171,7 +171,7 @@ class TableSchema:
         return tuple(sorted({self.family, *(f.family for f in self.columns), *(of.family for of in self.maps)}))
 
     @cached_property
-    def places(self) -> Sequence[tuple[str, bytes, bytes]]:
+    def registry_keys(self) -> Sequence[tuple[str, bytes, bytes]]:
         """The table with each of its families, and the kind."""
         return tuple((self.table, family, self.kind) for family in self.family_names)
 
@@ -322,7 +322,7 @@ class TableSchema:
     @cached_property
     def row_layout(self) -> KeyLayout | None:
         """The layout of the keys of the primary table's rows, without salt; None if all objects are in one row."""
-        return self.layout.row if isinstance(self.layout, PlaceLayout) else self.layout
+        return self.layout.row if isinstance(self.layout, ObjectKeyLayout) else self.layout
 
     @cached_property
     def required_columns(self) -> Sequence[bytes]:

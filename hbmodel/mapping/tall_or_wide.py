@@ -10,7 +10,7 @@ from typing import Any
 from attrs import field, frozen
 
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.folded import folded
 from hbmodel.store.page_sizes import PAGE_SIZES
@@ -108,14 +108,14 @@ def of_sample(schema: TableSchema, rows: Sequence[Row]) -> Sample:
     lead = len(schema.family) + 1
     objects = [_Object(row.row, schema.layout.unpack(row.row, schema.salt.width), len(row.columns), _bytes(row, lead)) for row in rows]
     names, layout = schema.layout.names, schema.layout
-    own = (layout.rows, layout.split is not None) if isinstance(layout, PlaceLayout) else (len(names), False)
+    own = (layout.rows, layout.split is not None) if isinstance(layout, ObjectKeyLayout) else (len(names), False)
     choices = [_declared(schema, objects, *own)]
     choices += [_with(schema, objects, rows) for rows in range(1, len(names) + 1) if (rows, False) != own]
     return Sample(len(objects), sum(each.cells for each in objects), sorted(choices, key=lambda each: len(each.row_fields)))
 
 
 def read_sample(schema: TableSchema, store: Store, count: int = SAMPLE) -> list[Row]:
-    """The first objects of some regions, those of wide rows with their place keys.
+    """The first objects of some regions, those of wide rows with their object keys.
 
     Args:
         schema: the schema of the model.

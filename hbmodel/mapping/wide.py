@@ -8,8 +8,8 @@ from typing import Any
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.key_layout import KeyField, KeyLayout, check_length
-from hbmodel.encoding.place_layout import PlaceLayout
-from hbmodel.encoding.places import PlaceForm, PrefixEnd, Slice
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
+from hbmodel.encoding.object_keys import ObjectKeyForm, PrefixEnd, Slice
 from hbmodel.encoding.qualifier_layout import QualifierLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError, KeyTooLong
@@ -20,16 +20,16 @@ from hbmodel.store.values import MAX_ROW_LENGTH, Family
 
 @frozen
 class WideLayout:
-    """The places of a wide model's objects: converts place keys to rows and qualifiers, and back.
+    """The places of a wide model's objects: converts object keys to rows and qualifiers, and back.
 
     Attributes:
-        form: converts between place keys and pairs of row key and qualifier prefix.
+        form: converts between object keys and pairs of row key and qualifier prefix.
         family: the one column family.
         qualifiers: the layout of qualifiers.
         prefix_end: the end of the object's prefix in a qualifier, kind included; None if the qualifier belongs to no object.
     """
 
-    form: PlaceForm
+    form: ObjectKeyForm
     family: bytes
     qualifiers: QualifierLayout
     prefix_end: PrefixEnd = field(
@@ -42,11 +42,11 @@ class WideLayout:
         return self.form.kind
 
     def slices(self, places: KeyRange) -> tuple[Slice, ...]:
-        """The cells of exactly the objects whose place keys lie in a range, in their order."""
+        """The cells of exactly the objects whose object keys lie in a range, in their order."""
         return self.form.slices(places, self.prefix_end)
 
     def check(self, place: bytes, *, table: str) -> None:
-        """Refuses place keys whose row or qualifiers HBase would not store.
+        """Refuses object keys whose row or qualifiers HBase would not store.
 
         Raises:
             KeyTooLong: the row key or the qualifier prefix is longer than 32,767 bytes, or the row key or the whole qualifier is empty.
@@ -60,7 +60,7 @@ class WideLayout:
 
 
 def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyLayout:
-    """The layout of a model's key: a `PlaceLayout` if its objects share rows, with each other or with those of other kinds.
+    """The layout of a model's key: a `ObjectKeyLayout` if its objects share rows, with each other or with those of other kinds.
 
     Args:
         model: the name of the model.
@@ -106,7 +106,7 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyL
         )
     raw = any(f.kind == "column" and not f.qualifier for f in fields) and (rows < len(keys) or keys[-1].row_span is not None)
     try:
-        return PlaceLayout(declared, rows=rows, split=keys[rows - 1].row_span if rows else None, raw=raw)
+        return ObjectKeyLayout(declared, rows=rows, split=keys[rows - 1].row_span if rows else None, raw=raw)
     except DeclarationError as error:
         raise DeclarationError(error.message, **{"model": model, "field": keys[rows - 1].name, **error.details}) from None
 
@@ -139,7 +139,7 @@ def wide_rows(
     """
     cells = [f for f in fields if not f.is_key]
     empty = next((f for f in cells if not f.qualifier), None)
-    place = layout if isinstance(layout, PlaceLayout) else None
+    place = layout if isinstance(layout, ObjectKeyLayout) else None
     if empty is not None:
         _check_empty_alias(model, empty, None if place is None else place.columns, cells, families, marked)
     if place is None:
@@ -156,7 +156,7 @@ def wide_rows(
                 model=model,
                 field=f.name,
             )
-    form = PlaceForm(salt.width, row, kind or b"")
+    form = ObjectKeyForm(salt.width, row, kind or b"")
     return WideLayout(form, families[0].name, QualifierLayout(form.kind, place.columns))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from hbmodel.mapping.index_entries import entry_families
+from hbmodel.mapping.entries_of_row import entry_families
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.index_build import RowIndexer

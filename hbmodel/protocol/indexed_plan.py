@@ -13,9 +13,9 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import CapabilityError, ComputedFieldError, DecodingError, EncodingError, HbmodelError, IncompleteRow, KeyTooLong
-from hbmodel.mapping.changed_cells import cells_of_changes
+from hbmodel.mapping.cells_of_update import cells_of_changes
 from hbmodel.mapping.covering import UNVERIFIED, unverified, verification
-from hbmodel.mapping.index_entries import entry_families
+from hbmodel.mapping.entries_of_row import entry_families
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, FLAG, LIVE, Index, TableSchema
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH

@@ -101,7 +101,7 @@ def phase_of(schema: TableSchema, name: str) -> Phase | None:
 
 
 @frozen(eq=False)
-class MovedRow:
+class TranslatedRow:
     """A row in the form in which the other table will hold it.
 
     Attributes:
@@ -132,7 +132,7 @@ class _CopiedRow:
 
 
 @frozen(eq=False)
-class RowMover:
+class RowTranslator:
     """Makes rows of one layout out of rows of another.
 
     Attributes:
@@ -151,16 +151,16 @@ class RowMover:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "_indexer", RowIndexer(self.target, self.indexes))
 
-    def of(self, row: Row) -> MovedRow | None:
+    def of(self, row: Row) -> TranslatedRow | None:
         """The row for the other table, or None if it is no object. Every program makes the same row."""
         if not self.reader.exists(row):
             return None
         try:
             return self._moved(row)
         except HbmodelError as error:
-            return MovedRow(row.row, None, (), error)
+            return TranslatedRow(row.row, None, (), error)
 
-    def _moved(self, row: Row) -> MovedRow:
+    def _moved(self, row: Row) -> TranslatedRow:
         target, values = self.target, self.reader.values(row)
         (key,) = KeyMapper(target).rows([values[name] for name in target.layout.names])
         end, timestamp = self._end(row), self._time(row)
@@ -186,7 +186,7 @@ class RowMover:
                 if made.error is not None:
                     raise made.error
                 entries = made.entries
-        return MovedRow(row.row, Put(key, cells, timestamp, None if end is None else max(1, end - timestamp)), entries)
+        return TranslatedRow(row.row, Put(key, cells, timestamp, None if end is None else max(1, end - timestamp)), entries)
 
     def _end(self, row: Row) -> int | None:
         """When the row expires, or None."""
@@ -207,7 +207,7 @@ class RowMover:
         return self.reader.schema.row_columns
 
 
-def copy_rows(moved: Sequence[MovedRow], table: str, since: int) -> Protocol[bool]:
+def copy_rows(moved: Sequence[TranslatedRow], table: str, since: int) -> Protocol[bool]:
     """Puts rows into their new table, after their index entries; safe to repeat, by any number of programs.
 
     Args:

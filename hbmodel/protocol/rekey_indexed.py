@@ -22,7 +22,7 @@ from hbmodel.protocol.operations import (
     ReadClock,
 )
 from hbmodel.protocol.rekey_rows import RowMover, without_acknowledgement
-from hbmodel.protocol.unique_claim import CLAIMED, RowClaims, change_claim, claim_values, held_claims, owner_of, read_claims
+from hbmodel.protocol.unique_values import CLAIMED, RowClaims, change_claim, claim_values, held_claims, owner_of, read_claims
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned_write import insert_versioned, put_entries
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, UpdateFields

@@ -11,6 +11,7 @@ from attrs import define, evolve, field
 from hbmodel.errors import ClockError
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.entries_first import with_entries_first
 from hbmodel.protocol.future_cells import hide_increments, mask_of, time_for
 from hbmodel.protocol.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.move_marks import MoveMark
@@ -25,7 +26,6 @@ from hbmodel.protocol.operations import (
     ReadClock,
     carried_out,
 )
-from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.server_time import traces_of
 from hbmodel.protocol.unindexed_insert import insert_unindexed
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -213,7 +213,7 @@ class UnindexedMover(RowMover):
     def _inserted(self, write: PutObject, change: Callable[[CheckAndMutate], Operation] = lambda operation: operation) -> Protocol[Any]:
         protocol: Protocol[Any] = self._noting(insert_unindexed(self.planner, write, self.column, self.bound))
         if self.indexes:
-            protocol = behind_entries(self.schema, self.indexes, [write], protocol)
+            protocol = with_entries_first(self.schema, self.indexes, [write], protocol)
         yield from without_acknowledgement(protocol, change)
 
     def _noting(self, protocol: Protocol[Outcome]) -> Protocol[Outcome]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hbmodel.errors import RowExists, UnknownOutcome
 from hbmodel.mapping.schema import COUNTER_ZERO, FLAG
-from hbmodel.protocol.claimed_key import abandoned_claim
 from hbmodel.protocol.clock import GRACE
+from hbmodel.protocol.flag_claim import abandoned_claim
 from hbmodel.protocol.future_cells import check_shown, counters_above
 from hbmodel.protocol.operations import AwaitClock, CheckAndMutate, CheckAndPut, DeleteRows, GetRows, Protocol, ReadClock
 from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE, StampedRow, unstamped

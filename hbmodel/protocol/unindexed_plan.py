@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import ClockError, EncodingError, HbmodelError
-from hbmodel.mapping.changed_cells import cells_of_changes
+from hbmodel.mapping.cells_of_update import cells_of_changes
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import FLAG, LIVE, TableSchema
 from hbmodel.protocol.expiry import (

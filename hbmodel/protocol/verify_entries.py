@@ -11,7 +11,7 @@ from typing import Any
 from attrs import field, frozen
 
 from hbmodel.mapping.covering import EntryDecoder, is_bare, verified_test
-from hbmodel.mapping.index_entries import Entries
+from hbmodel.mapping.entries_of_row import Entries
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, Values
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.operations import GetRows, Protocol

@@ -23,7 +23,7 @@ from hbmodel.protocol.operations import (
     Together,
 )
 from hbmodel.protocol.read_rows import read_rows
-from hbmodel.protocol.unique_claim import claim_values, claims_of, release
+from hbmodel.protocol.unique_values import claim_values, claims_of, release
 from hbmodel.protocol.versioned_plan import Sent, VersionedRowPlanner
 from hbmodel.protocol.writes import Outcome, RowWrite
 from hbmodel.store.values import ConditionalChange, Delete, Put, Row

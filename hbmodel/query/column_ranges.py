@@ -11,8 +11,8 @@ from attrs import evolve, frozen
 from hbmodel.encoding.bounds import UNSET, Bounds
 from hbmodel.encoding.codecs.base import below
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
-from hbmodel.encoding.places import PlaceForm
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
+from hbmodel.encoding.object_keys import ObjectKeyForm
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.wide import WideLayout
@@ -50,7 +50,7 @@ def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | N
         found: how the conditions match the key of the primary table.
     """
     layout, wide = schema.layout, schema.wide
-    if wide is None or not isinstance(layout, PlaceLayout) or layout.columns is None or found.complete(layout):
+    if wide is None or not isinstance(layout, ObjectKeyLayout) or layout.columns is None or found.complete(layout):
         return None
     if len(found.parts) < layout.rows:
         matched = _matched(layout, layout.columns, schema, found)
@@ -67,7 +67,7 @@ def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | N
     return ColumnRanges(ranges, columns.names[: fixed + (matched.bounds is not None)], matched.consumed)
 
 
-def _matched(layout: PlaceLayout, columns: KeyLayout, schema: TableSchema, found: KeyConditions) -> KeyConditions:
+def _matched(layout: ObjectKeyLayout, columns: KeyLayout, schema: TableSchema, found: KeyConditions) -> KeyConditions:
     """How the conditions match the column fields alone."""
     if layout.halves is None:
         return match(columns, found.conditions, schema.by_name, MAX_COLUMN_RANGES)
@@ -83,7 +83,7 @@ def _matched(layout: PlaceLayout, columns: KeyLayout, schema: TableSchema, found
     return KeyConditions([], _offsets(layout, bounds), found.conditions, [])
 
 
-def _offsets(layout: PlaceLayout, bounds: Bounds | None) -> Bounds | None:
+def _offsets(layout: ObjectKeyLayout, bounds: Bounds | None) -> Bounds | None:
     """Bounds on a split time as bounds on its offset, if both are times in one bucket."""
     assert layout.halves is not None
     if bounds is None or bounds.low is UNSET or bounds.high is UNSET:
@@ -97,5 +97,5 @@ def _offsets(layout: PlaceLayout, bounds: Bounds | None) -> Bounds | None:
 
 def _intervals(wide: WideLayout, ranges: Sequence[KeyRange]) -> list[Interval]:
     """The qualifiers of the objects whose column fields lie in some ranges."""
-    form = PlaceForm(row=b"any", kind=wide.kind)
+    form = ObjectKeyForm(row=b"any", kind=wide.kind)
     return [(each.first, each.stop) for of in merge_ranges(ranges) for each in form.slices(of, wide.prefix_end)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence, Set
 from datetime import date, datetime
 from typing import Any
 
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith, conjuncts
 from hbmodel.mapping.wide import WideLayout
 from hbmodel.query.executor import FIRST_GET
@@ -27,7 +27,7 @@ def slices_of(made: Plan) -> Slices | None:
     """The slices of a plan; None if it reads an index, rows by their keys, nothing, or a model that is not wide."""
     schema = made.terms.schema
     layout, wide = schema.layout, schema.wide
-    if wide is None or not isinstance(layout, PlaceLayout) or made.path.index is not None or made.rows is not None or not made.buckets:
+    if wide is None or not isinstance(layout, ObjectKeyLayout) or made.path.index is not None or made.rows is not None or not made.buckets:
         return None
     buckets = [list(_slices(made, wide, bucket.ranges)) for bucket in made.buckets]
     found = [each for slices in buckets for each in slices]

@@ -10,8 +10,8 @@ from attrs import evolve, frozen
 from typing_extensions import override
 
 from hbmodel.errors import EncodingError, OrderNotAvailable, QueryError
+from hbmodel.mapping.collection_elements import element_of
 from hbmodel.mapping.computed import ComputedField
-from hbmodel.mapping.elements import element_of
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import And, Comparison, Contains, In, Not, Or, Ordering, Predicate, StartsWith, Test, is_nan

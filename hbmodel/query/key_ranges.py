@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from attrs import evolve
 
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.query.column_ranges import ColumnRanges
 from hbmodel.query.key_conditions import KeyConditions
@@ -93,7 +93,7 @@ def scans_of(path: Path, found: KeyConditions) -> int:
 
 def _of_rows(schema: TableSchema, found: KeyConditions) -> KeyConditions:
     """The conditions on the fields of the row, if column ranges express the rest."""
-    rows = schema.layout.rows if isinstance(schema.layout, PlaceLayout) else 0
+    rows = schema.layout.rows if isinstance(schema.layout, ObjectKeyLayout) else 0
     return found if len(found.parts) < rows else evolve(found, parts=found.parts[:rows], bounds=None)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 from attrs import evolve, field, frozen
 
 from hbmodel.encoding.bounds import UNSET, Bounds
-from hbmodel.encoding.places import PlaceForm
+from hbmodel.encoding.object_keys import ObjectKeyForm
 from hbmodel.errors import DecodingError, EncodingError, QueryError, TokenError
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.schema import TableSchema
@@ -47,7 +47,7 @@ def entries_of(schema: TableSchema, of: MapField, row: bytes) -> WideRows:
     Args:
         schema: the schema of the model.
         of: the map column.
-        row: the row key of the object, or its place key.
+        row: the row key of the object, or its object key.
     """
     physical, prefix = (row, b"") if schema.wide is None else schema.wide.form.cut(row)
     lead = prefix + of.qualifier
@@ -55,7 +55,7 @@ def entries_of(schema: TableSchema, of: MapField, row: bytes) -> WideRows:
     def prefix_end(qualifier: bytes) -> int | None:
         return len(qualifier) if len(qualifier) > len(lead) and qualifier.startswith(lead) else None
 
-    return WideRows(schema.table, of.family, PlaceForm(row=physical, kind=lead), prefix_end, [of.family + b":"])
+    return WideRows(schema.table, of.family, ObjectKeyForm(row=physical, kind=lead), prefix_end, [of.family + b":"])
 
 
 @frozen(eq=False)
@@ -66,7 +66,7 @@ class EntryReader:
         store: the store to read from.
         schema: the schema of the model.
         of: the map column.
-        row: the row key of the object, or its place key.
+        row: the row key of the object, or its object key.
         exists: whether the object exists; called before every read, and raises once the session is closed.
         seal: encrypts continuation tokens, or None.
         pages: how many entries are read at once.

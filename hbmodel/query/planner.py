@@ -14,13 +14,13 @@ from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
 from hbmodel.query.as_of import check_kept
 from hbmodel.query.bounded_plan import within_bounds
 from hbmodel.query.column_ranges import column_ranges
-from hbmodel.query.disjunctions import refined
 from hbmodel.query.explained_slices import RANGES_OF_COLUMNS, calls_of_gets, slices_of
 from hbmodel.query.explanation import Access, Covering, Explanation, describe_filter
-from hbmodel.query.index_fit import fit, misfit
+from hbmodel.query.index_applicability import fit, misfit
 from hbmodel.query.key_conditions import KeyConditions, match
 from hbmodel.query.key_ranges import buckets_and_rows, located, scans_of
 from hbmodel.query.merged_order import MAX_MERGED, Direction, MergedOrder, combinations, direction
+from hbmodel.query.or_ranges import refined
 from hbmodel.query.plan import Path, Plan
 from hbmodel.query.pushdown import dropped_by_client, server_filter
 from hbmodel.query.terms import QueryTerms

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from attrs import field, frozen
 
 from hbmodel.errors import DecodingError, QueryError
-from hbmodel.mapping.elements import element_of
+from hbmodel.mapping.collection_elements import element_of
 from hbmodel.mapping.predicates import And, Comparison, Contains, In, Not, Or, Predicate, StartsWith
 from hbmodel.mapping.schema import PRIMARY, TableSchema
 from hbmodel.query.paging import digest_of

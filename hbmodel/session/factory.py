@@ -7,7 +7,7 @@ from typing import Unpack
 from hbmodel.session.options import SessionOptions
 from hbmodel.session.session import Session
 from hbmodel.store.port import Store
-from hbmodel.tables.metadata_cache import MetadataCache
+from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.registration import LEASE
 
 
@@ -26,11 +26,11 @@ class SessionFactory:
         SessionError: as for `Session`.
     """
 
-    def __init__(self, store: Store, *, cache: MetadataCache | None = None, **options: Unpack[SessionOptions]) -> None:
+    def __init__(self, store: Store, *, cache: BindingCache | None = None, **options: Unpack[SessionOptions]) -> None:
         Session(store, **options).close()  # invalid options are reported here
         self._store = store
         self._options = options
-        self._cache = MetadataCache(options.get("lease", LEASE)) if cache is None else cache
+        self._cache = BindingCache(options.get("lease", LEASE)) if cache is None else cache
 
     def __call__(self) -> Session:
         """Opens a new session."""

@@ -10,18 +10,18 @@ from attrs import define, field
 
 from hbmodel.errors import CapabilityError, IndexUnavailable, PartialWrite, SchemaMismatch, UniqueViolation, UnknownOutcome
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.mapping.stored_values import as_written
+from hbmodel.mapping.values_as_read import as_written
 from hbmodel.mapping.version_cell import UNKNOWN
-from hbmodel.protocol.claim_check import answering, claim_existing
-from hbmodel.protocol.claimed_insert import insert_claimed
+from hbmodel.protocol.check_unique_values import answering, claim_existing
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
+from hbmodel.protocol.entries_first import with_entries_first
 from hbmodel.protocol.expiry import family_life
 from hbmodel.protocol.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed
+from hbmodel.protocol.insert_by_flag import insert_claimed
 from hbmodel.protocol.operations import GetRows, Protocol
-from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.unindexed_insert import insert_unindexed
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
@@ -128,7 +128,7 @@ class Attempt(Generic[T]):
             writer = IndexedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed")
             return insert_indexed(writer, write, self.placed)
         protocol = self._unindexed(binding)
-        return behind_entries(schema, binding.written, [write], protocol, self.placed) if binding.written else protocol
+        return with_entries_first(schema, binding.written, [write], protocol, self.placed) if binding.written else protocol
 
     def _unindexed(self, binding: Binding) -> Protocol[Any]:
         schema, write, clock, can = binding.schema, self.write, self.by.clock, self.by.store.capabilities

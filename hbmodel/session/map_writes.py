@@ -9,7 +9,7 @@ from hbmodel.errors import EncodingError, QueryError
 from hbmodel.mapping.map_columns import NotLoaded, checked_values
 from hbmodel.mapping.map_declaration import map_of
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.mapping.stored_values import stored_entries
+from hbmodel.mapping.values_as_read import stored_entries
 
 
 def put_changes(obj: object, of: object, entries: object) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.errors import CapabilityError, HbmodelError, IncompleteKey, PartialWrite, SessionError, StoreError, UnknownField, UnknownName
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
@@ -16,7 +16,7 @@ from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
 from hbmodel.query.query import Query
 from hbmodel.session.batches import Pending
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, waits_between
-from hbmodel.session.row_batches import row_of
+from hbmodel.session.shared_row_batches import row_of
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.session.update import update_call
@@ -76,7 +76,7 @@ class RowGroup:
         self, session: Reader, store: Store, work: Callable[[RowVersion], UnitOfWork], model: type[Any], key: Mapping[str, Any]
     ) -> None:
         schema = schema_of(model)
-        if not isinstance(schema.layout, PlaceLayout) or not schema.versioned:
+        if not isinstance(schema.layout, ObjectKeyLayout) or not schema.versioned:
             raise SessionError(
                 "A group needs a row that objects share and that has a version: declare key fields with in_qualifier=True, or a kind, and "
                 "a field such as version: hb.Column[int] = hb.version().", table=schema.table, model=model.__qualname__,
@@ -125,7 +125,7 @@ class RowGroup:
         conditions: list[Predicate] = []
         for name, value in zip(fields, self._values, strict=True):
             field = getattr(model, name)
-            halves = schema.layout.halves if isinstance(schema.layout, PlaceLayout) else None
+            halves = schema.layout.halves if isinstance(schema.layout, ObjectKeyLayout) else None
             if halves is None or halves.of.name != name:
                 conditions.append(field == value)
             else:
@@ -269,7 +269,7 @@ class RowGroup:
         """The row key fields of a model for the row with the values of this group."""
         schema = schema_of(model)
         layout = schema.layout
-        fields = tuple(layout.names[: layout.rows]) if isinstance(layout, PlaceLayout) else ()
+        fields = tuple(layout.names[: layout.rows]) if isinstance(layout, ObjectKeyLayout) else ()
         if schema.table != self._table or not schema.versioned or len(fields) != len(self._values):
             raise SessionError(
                 "The objects of this model are not in the row of the group: use a session for them.",
@@ -291,7 +291,7 @@ class RowGroup:
 def _row_values(schema: TableSchema, key: Mapping[str, Any]) -> Values:
     """The values of the row key in key order; raises `IncompleteKey` or `UnknownField`."""
     layout = schema.layout
-    assert isinstance(layout, PlaceLayout)
+    assert isinstance(layout, ObjectKeyLayout)
     names = layout.names[: layout.rows]
     unknown = sorted(set(key) - set(names))
     if unknown:

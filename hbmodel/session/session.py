@@ -24,29 +24,29 @@ from hbmodel.query.query import Query
 from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.batches import Pending
+from hbmodel.session.bindings import Bindings
 from hbmodel.session.bulk_add import DEFAULT_BATCH, BulkAdd, Progress
 from hbmodel.session.cell_versions import CellVersion, asks_as_of, get_as_of, versions_of
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
+from hbmodel.session.dictionary_queries import DictionaryQueryRunner
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.increment import increment
 from hbmodel.session.insert import Inserter, insert_between
-from hbmodel.session.known_models import KnownModels
 from hbmodel.session.map_entries import slice_of
 from hbmodel.session.map_writes import put_changes, remove_changes
-from hbmodel.session.merging import MergingQueries
-from hbmodel.session.moves import Moves
-from hbmodel.session.named_queries import NamedQueryRunner
+from hbmodel.session.migration_routing import MigrationRouting
 from hbmodel.session.options import check_seconds
 from hbmodel.session.prepend import prepend
 from hbmodel.session.rekey import rekey
 from hbmodel.session.row_group import RowGroup
 from hbmodel.session.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.thread_guard import Guard, guarded
+from hbmodel.session.two_table_queries import TwoTableQueries
 from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.session.update import update_call, update_key_call
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
-from hbmodel.tables.metadata_cache import MetadataCache
+from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.names import Names
 from hbmodel.tables.registration import LEASE, Binding
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
@@ -98,7 +98,7 @@ class Session:
         token_key: bytes | str | None = None,
         on_call: OnCall | None = None,
         atomic_rows: bool = True,
-        cache: MetadataCache | None = None,
+        cache: BindingCache | None = None,
         sizes: SessionSizes = SESSION_SIZES,
     ) -> None:
         if isinstance(store, str):
@@ -109,9 +109,9 @@ class Session:
         check_seconds(lease=lease, grace=grace, clock_bound=clock_bound, longest_call=longest_call)
         self.store = store
         self._registry = Registry(store, registry)
-        shared = self._cache = MetadataCache(lease) if cache is None else cache
+        shared = self._cache = BindingCache(lease) if cache is None else cache
         self._sizes, self._leaves = sizes, cache is None
-        known = KnownModels(store, self._registry, self._cache, sizes.pages, longest_call)
+        known = Bindings(store, self._registry, self._cache, sizes.pages, longest_call)
         self._bind, self._bind_to_write, self._view, self._writing = known.bind, known.bind_to_write, known.view, known.writing
         token_key = getattr(store, "token_key", None) if token_key is None else token_key
         self._seal: Seal | None = None if token_key is None else FernetSeal(token_key)
@@ -121,9 +121,11 @@ class Session:
         )  # fmt: skip
         self._work = UnitOfWork(store, self._view, self._bind_to_write, self._clock, self._writing, atomic_rows=atomic_rows, sizes=sizes)
         self._guard = Guard(names := Names(store, registry=registry, cache=shared.names))
-        self._runner = NamedQueryRunner(self._view, self._planning_binding, self._seal, self._guard, shared.lease, names, self._work, sizes)
-        self._moves = Moves(self._planning_binding, self._view)
-        self._merging = MergingQueries(self._runner, self._moves)
+        self._runner = DictionaryQueryRunner(
+            self._view, self._planning_binding, self._seal, self._guard, shared.lease, names, self._work, sizes
+        )
+        self._moves = MigrationRouting(self._planning_binding, self._view)
+        self._merging = TwoTableQueries(self._runner, self._moves)
 
     def __reduce__(self) -> NoReturn:
         raise SessionError("A session cannot be pickled: open one in each process, on a store of its own.")

@@ -23,11 +23,11 @@ from hbmodel.errors import (
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import Resumable, counts_again
+from hbmodel.protocol.entries_first import with_entries_first
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import write_indexed_batch
 from hbmodel.protocol.migration import RETURNED
 from hbmodel.protocol.operations import Operation, Protocol
-from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.versioned_plan import RowVersion, VersionedRowPlanner
@@ -35,9 +35,9 @@ from hbmodel.protocol.versioned_write import write_versioned_batch
 from hbmodel.protocol.writes import Outcome
 from hbmodel.session.batches import Batch, Pending, held_version, split_batches
 from hbmodel.session.conflicts import refusal
-from hbmodel.session.joint_commit import JointCommit, Part
-from hbmodel.session.moves import Moves
-from hbmodel.session.row_batches import JointBatch, joint_batches
+from hbmodel.session.migration_routing import MigrationRouting
+from hbmodel.session.shared_row_batches import JointBatch, joint_batches
+from hbmodel.session.shared_row_commit import JointCommit, Part
 from hbmodel.session.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
@@ -93,7 +93,7 @@ class UnitOfWork:
         unswept: list[tuple[Store, Unswept]] | None = None,
         sizes: SessionSizes = SESSION_SIZES,
     ) -> None:
-        self._moves = Moves(bind, view)
+        self._moves = MigrationRouting(bind, view)
         self._store, self._view, self._bind, self._clock, self._atomic_rows = store, view, bind, clock, atomic_rows
         self._writing, self._sizes = writing, sizes
         self._pinned, self._inserting = pinned, inserting
@@ -163,14 +163,14 @@ class UnitOfWork:
             self._updates[id(call.following)] = call
 
     def _check_alone(self, schema: TableSchema) -> None:
-        for place in schema.places:
+        for place in schema.registry_keys:
             other = self._writers.get(place, schema)
             if other is not schema:
                 raise SessionError(
                     "Another model of the same table and column family has pending calls: commit them first.",
                     table=schema.table, family=place[1].decode(), model=other.model.__qualname__,
                 )  # fmt: skip
-        self._writers.update(dict.fromkeys(schema.places, schema))
+        self._writers.update(dict.fromkeys(schema.registry_keys, schema))
         if schema.wide is not None and self._atomic_rows:
             self._shared[schema.table] = None
 
@@ -341,7 +341,7 @@ class UnitOfWork:
         if binding.rows in AT_SERVER_TIME:
             unindexed = UnindexedRowPlanner.of(current.schema, binding.rows == "marking")
             protocol = write_unindexed_batch(unindexed, current.writes, self._clock.bound, able, current.deleted, current.together)
-            return behind_entries(current.schema, binding.written, current.writes, protocol) if binding.written else protocol
+            return with_entries_first(current.schema, binding.written, current.writes, protocol) if binding.written else protocol
         if current.schema.versioned:
             versioned = VersionedRowPlanner(
                 current.schema, binding.written, self._clock.bound, adopting=binding.adopting, pinned=self._pinned,

@@ -13,7 +13,7 @@ from hbmodel.mapping.mapper import KeyMapper, check_size, encode_cell, key_of, v
 from hbmodel.mapping.next_version import NextVersion
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.mapping.stored_values import stored_copy
+from hbmodel.mapping.values_as_read import stored_copy
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import UpdateFields

@@ -15,13 +15,13 @@ from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_
 from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.intervals import EVERY_COLUMN, Interval, within
 from hbmodel.store.object_filters import keys_only, object_filter
+from hbmodel.store.object_get import PartOfRow
 from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
-from hbmodel.store.part_of_row import PartOfRow
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, check_and_put_each, read_versions
 from hbmodel.store.row_versions import read_row_versions
-from hbmodel.store.row_widths import RowWidths
 from hbmodel.store.slices import NO_OBJECTS, SliceReader, SliceScan, close_scan
 from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan
+from hbmodel.store.wide_row_sizes import RowWidths
 from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
 
@@ -47,7 +47,7 @@ def as_of(store: Store, before: int) -> Store:
 
 
 class FoldedStore(WrappingStore):
-    """Shows one logical row for each object of the wide models: its key is the object's place key, its columns are aliases.
+    """Shows one logical row for each object of the wide models: its key is the object's object key, its columns are aliases.
 
     Calls on a table of logical rows become calls on the table that holds them. Nothing else changes: what the store promises
     of a row it promises of an object. Puts into one row at one time are one put, if they are not large.

@@ -192,7 +192,7 @@ class FoldedWrites:
         return [self._change_if(change) for change in made]
 
     def _cut(self, place: bytes) -> tuple[bytes, bytes]:
-        """The row and the qualifier prefix of an object; a place key may be longer than a row key."""
+        """The row and the qualifier prefix of an object; an object key may be longer than a row key."""
         if type(place) is not bytes or not place:
             check_row(self.wide.name, place)
         return self.wide.places.cut(place)

@@ -10,12 +10,12 @@ from attrs import evolve, frozen
 
 from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Pagination
 from hbmodel.store.intervals import Interval, behind, halfway, starting, until
-from hbmodel.store.joined_pieces import JoinedPieces, cut
 from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.port import Reads
 from hbmodel.store.ranges import KeyRange, key_successor
-from hbmodel.store.row_widths import RowWidths, bytes_of
+from hbmodel.store.row_pieces import JoinedPieces, cut
 from hbmodel.store.values import Get, Row, Scan
+from hbmodel.store.wide_row_sizes import RowWidths, bytes_of
 from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
 
 ROWS = 100

@@ -39,9 +39,9 @@ class Slice(Protocol):
 
 
 class Places(Protocol):
-    """The bijection between place keys, one for each object, and row key with qualifier prefix; it keeps their order.
+    """The bijection between object keys, one for each object, and row key with qualifier prefix; it keeps their order.
 
-    The place key of an object ends in its qualifier prefix without the kind, as it stands.
+    The object key of an object ends in its qualifier prefix without the kind, as it stands.
     """
 
     @property
@@ -54,15 +54,15 @@ class Places(Protocol):
         ...
 
     def join(self, row: bytes, prefix: bytes) -> bytes:
-        """The place key of a row key and a qualifier prefix, kind included."""
+        """The object key of a row key and a qualifier prefix, kind included."""
         ...
 
     def slices(self, places: KeyRange, prefix_end: Callable[[bytes], int | None] | None = None) -> Sequence[Slice]:
-        """The cells of the objects whose place keys lie in a range, in their order."""
+        """The cells of the objects whose object keys lie in a range, in their order."""
         ...
 
     def places(self, rows: KeyRange) -> KeyRange:
-        """The place keys of all objects whose rows lie in a range."""
+        """The object keys of all objects whose rows lie in a range."""
         ...
 
 

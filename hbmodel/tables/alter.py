@@ -19,7 +19,7 @@ from hbmodel.tables.index_arguments import check_choices, check_work
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import Report
 from hbmodel.tables.index_work import TIMES, IndexTimes, check_times, waiting
-from hbmodel.tables.matching import match_indexes
+from hbmodel.tables.registered_fields import match_indexes
 from hbmodel.tables.registration import ABSENT
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 

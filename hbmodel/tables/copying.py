@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock
-from hbmodel.protocol.migration import MovedRow, copy_rows
+from hbmodel.protocol.migration import TranslatedRow, copy_rows
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.undeclared_cells import undeclared_cells
 from hbmodel.store.port import Store
@@ -20,8 +20,8 @@ from hbmodel.store.values import Row, Scan
 from hbmodel.tables.index_sweeps import LOOK, Throttle
 from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport
 from hbmodel.tables.move_writes import MovePlan, MoveWrites
-from hbmodel.tables.range_claims import CLAIM_LIFE, Claim, ClaimLost, Counts, RangeClaims, work_row
 from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.tables.shared_ranges import CLAIM_LIFE, ClaimLost, Counts, RangeClaim, SharedRanges, work_row
 
 
 @frozen
@@ -82,10 +82,10 @@ class Copying:
         return self.plan.target.schema
 
     @cached_property
-    def claims(self) -> RangeClaims:
+    def claims(self) -> SharedRanges:
         """The key ranges of the work."""
         row = copying_row(self._source, self._target)
-        return RangeClaims(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
+        return SharedRanges(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
 
     def begin_again(self) -> None:
         """Begins work once more that is done but has refused rows."""
@@ -116,7 +116,7 @@ class Copying:
             except ClaimLost:
                 continue
 
-    def _through(self, claim: Claim) -> None:
+    def _through(self, claim: RangeClaim) -> None:
         """Copies a range to its end."""
         while True:
             self.still()
@@ -135,7 +135,7 @@ class Copying:
         """The same by a plan made anew."""
         return evolve(self, plan=self.planned())
 
-    def _carry(self, moved: Sequence[MovedRow], since: int) -> bool:
+    def _carry(self, moved: Sequence[TranslatedRow], since: int) -> bool:
         """Brings rows into the other table; False if that must be planned again.
 
         Raises:
@@ -144,11 +144,11 @@ class Copying:
         self.plan.check_writable()
         return self.writes.carry_out(self._carried(moved, since), self.plan, self.clock)
 
-    def _carried(self, moved: Sequence[MovedRow], since: int) -> Protocol[bool]:
+    def _carried(self, moved: Sequence[TranslatedRow], since: int) -> Protocol[bool]:
         """What brings rows that were read into the other table; returns whether it has."""
         return copy_rows(moved, self._target.table, since)
 
-    def _moved(self, rows: Sequence[Row]) -> list[MovedRow]:
+    def _moved(self, rows: Sequence[Row]) -> list[TranslatedRow]:
         return [moved for row in rows if (moved := self.plan.mover.of(row)) is not None]
 
     def _batches(self, within: KeyRange | None = None) -> Iterator[tuple[Sequence[Row], int]]:
@@ -177,13 +177,13 @@ class Copying:
             self._show("verifying", 0, None, found.rows)
         return found
 
-    def _compared(self, found: Compared, rows: Sequence[Row], moved: Sequence[MovedRow], since: int, mend: bool) -> Compared:
+    def _compared(self, found: Compared, rows: Sequence[Row], moved: Sequence[TranslatedRow], since: int, mend: bool) -> Compared:
         good = [(row, row.put.row) for row in moved if row.put is not None]
         refused = [row for row in moved if row.put is None]
         target, reader = self.plan.target.reader, self.plan.mover.reader
         read = self.store.get(self._target.table, [key for _, key in good], self._target.row_columns) if good else []
         own = {row.row: row for row in rows}
-        missing: list[MovedRow] = []
+        missing: list[TranslatedRow] = []
         differing = 0
         for (row, _), other in zip(good, read, strict=True):
             if other is None or not target.exists(other):
@@ -203,7 +203,7 @@ class Copying:
         there = {column: cell.value for column, cell in other.columns.items()}
         return any(there.get(column) != value for column, value in undeclared_cells(self._source, self._target, row).items())
 
-    def _carry_all(self, rows: Sequence[Row], moved: Sequence[MovedRow], since: int) -> None:
+    def _carry_all(self, rows: Sequence[Row], moved: Sequence[TranslatedRow], since: int) -> None:
         """Brings rows into the other table, by as many plans as that takes."""
         current = self
         while not current._carry(moved, since):
@@ -221,7 +221,7 @@ def copying_row(source: TableSchema, target: TableSchema) -> bytes:
     return work_row(registry_row(source), target.table, "copying")
 
 
-def _counted(moved: Sequence[MovedRow]) -> Counts:
+def _counted(moved: Sequence[TranslatedRow]) -> Counts:
     refused = [row for row in moved if row.error is not None]
     entries = sum(len(row.entries) for row in moved)
     return Counts(len(moved), entries, refused=len(refused), samples=tuple((row.source.hex(), str(row.error)) for row in refused))

@@ -22,10 +22,10 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.declared import DeclaredTable, SplitsOption, check_names, plan_tables
 from hbmodel.tables.diff import UNDECLARED, Difference, compare_families, unbuilt
+from hbmodel.tables.existing_tables import as_registered, missing_namespaces, namespace_of, needs_creation, registrations
 from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.index_tables import check_index_table, check_index_tables
-from hbmodel.tables.live import as_registered, missing_namespaces, namespace_of, needs_creation, registrations
-from hbmodel.tables.matching import check_layout
+from hbmodel.tables.registered_fields import check_layout
 from hbmodel.tables.registration import ABSENT, READABLE, Binding, Registration
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 

@@ -8,10 +8,10 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch
-from hbmodel.mapping.index_entries import entry_families
+from hbmodel.mapping.entries_of_row import entry_families
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Family
-from hbmodel.tables.matching import ALL_VERSIONED
+from hbmodel.tables.registered_fields import ALL_VERSIONED
 from hbmodel.tables.split_strategies import Splits, split_keys
 
 SplitsOption = Splits | Mapping[Any, Splits] | None

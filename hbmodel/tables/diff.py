@@ -12,12 +12,12 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Family
 from hbmodel.tables.declared import DeclaredTable, SplitsOption, check_names, plan_tables
+from hbmodel.tables.enum_members import member_changes
+from hbmodel.tables.existing_tables import as_registered, is_live, missing_namespaces, namespace_of, needs_creation, registrations, state_of
 from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.index_tables import check_index_tables
 from hbmodel.tables.layout_text import differing
-from hbmodel.tables.live import as_registered, is_live, missing_namespaces, namespace_of, needs_creation, registrations, state_of
-from hbmodel.tables.live_columns import lacking_columns, registered_others, unmapped_columns
-from hbmodel.tables.matching import (
+from hbmodel.tables.registered_fields import (
     SAFE,
     field_renames,
     layout_mismatches,
@@ -27,9 +27,9 @@ from hbmodel.tables.matching import (
     specs_to_compare,
     state_of_index,
 )
-from hbmodel.tables.members import member_changes
 from hbmodel.tables.registration import ABSENT, READABLE, Registration
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
+from hbmodel.tables.undeclared_columns import lacking_columns, registered_others, unmapped_columns
 
 Kind = Literal["namespace", "table", "family", "option", "splits", "entry", "layout", "column", "member", "index", "rename"]
 

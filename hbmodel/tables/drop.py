@@ -13,9 +13,9 @@ from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Delete
 from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.index_tables import has_families, may_be_taken, unused
-from hbmodel.tables.moves import FROM
+from hbmodel.tables.migration_phase import FROM
 from hbmodel.tables.registration import Registration
-from hbmodel.tables.registry import FAMILY, REGISTRY_TABLE, Place, Registry, registry_row
+from hbmodel.tables.registry import FAMILY, REGISTRY_TABLE, Registry, RegistryKey, registry_row
 from hbmodel.tables.sequence import IdSequence
 
 
@@ -60,7 +60,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
             entry = catalog.read(schema)
             for row in [] if schema.external else catalog.rows_of_table(schema.table):
                 if row not in rows:
-                    family = Place.of_row(schema.table, row).family.decode()
+                    family = RegistryKey.of_row(schema.table, row).family.decode()
                     raise SchemaMismatch("Another model is stored in the table: drop both together.", table=schema.table, family=family)
             _check_at_rest(schema, entry)
         index_tables.update(dict.fromkeys(_index_tables(store, catalog, schema, entry, existing)))

@@ -19,11 +19,11 @@ from hbmodel.store.values import Delete
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.declared import SplitsOption, plan_tables
 from hbmodel.tables.index_tables import may_be_taken, unused
-from hbmodel.tables.matching import check_layout, generation_of, named_anew, same_entries, state_of_index
 from hbmodel.tables.other_programs import Drain, OtherPrograms, Waited
-from hbmodel.tables.range_claims import WORK, work_row
+from hbmodel.tables.registered_fields import check_layout, generation_of, named_anew, same_entries, state_of_index
 from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
-from hbmodel.tables.registry import FAMILY, ROWS, Place, Registry, index_cell, registry_row
+from hbmodel.tables.registry import FAMILY, ROWS, Registry, RegistryKey, index_cell, registry_row
+from hbmodel.tables.shared_ranges import WORK, work_row
 
 
 @frozen
@@ -42,7 +42,7 @@ class IndexStates:
 
     store: Store
     registry: Registry
-    place: TableSchema | Place
+    place: TableSchema | RegistryKey
     name: str
     drain: Drain
     wait: Waited

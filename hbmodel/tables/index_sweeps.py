@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from hbmodel.errors import IndexUnavailable
 from hbmodel.mapping.schema import Index
-from hbmodel.protocol.claim_check import claim_existing, unclaimed_rows
+from hbmodel.protocol.check_unique_values import claim_existing, unclaimed_rows
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.index_build import RowEntries, RowIndexer, index_rows
@@ -22,10 +22,10 @@ from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.index_arguments import check_speeds
 from hbmodel.tables.other_programs import Awaited
-from hbmodel.tables.range_claims import CLAIM_LIFE, WORK, Claim, ClaimLost, Counts, RangeClaims, work_row
-from hbmodel.tables.range_claims import Progress as ClaimProgress
 from hbmodel.tables.registration import ABSENT, IndexState
 from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.tables.shared_ranges import CLAIM_LIFE, WORK, ClaimLost, Counts, RangeClaim, SharedRanges, work_row
+from hbmodel.tables.shared_ranges import Progress as ClaimProgress
 
 LOOK = 1.0
 """Seconds between two looks at what others do."""
@@ -152,9 +152,9 @@ class Sweeps:
     def _ranges(self) -> Sequence[KeyRange]:
         return [region.range for region in self.store.regions(self.indexer.schema.table)]
 
-    def _claims(self, work: str) -> RangeClaims:
+    def _claims(self, work: str) -> SharedRanges:
         row = work_row(registry_row(self.indexer.schema), self.index.table, work)
-        return RangeClaims(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
+        return SharedRanges(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
 
     def _shared(self, phase: Literal["building", "verifying"], work: Work) -> Counts:
         claims = self._claims(phase)
@@ -188,7 +188,7 @@ class Sweeps:
             left = (time.monotonic() - began) * (progress.ranges - progress.done) / done if done else None
             self.report(IndexProgress(phase, progress.done, progress.ranges, progress.counts.rows + rows, left))
 
-    def _through(self, claim: Claim, work: Work, show: Callable[[int], None]) -> None:
+    def _through(self, claim: RangeClaim, work: Work, show: Callable[[int], None]) -> None:
         """Works on a range to its end."""
         before, looked = claim.counts.rows, time.monotonic()
         while True:

@@ -9,9 +9,9 @@ from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.port import Store
 from hbmodel.store.values import Scan
 from hbmodel.tables.declared import DeclaredTable, index_families
-from hbmodel.tables.live import is_live
-from hbmodel.tables.matching import state_of_index
-from hbmodel.tables.registry import Place, Registry
+from hbmodel.tables.existing_tables import is_live
+from hbmodel.tables.registered_fields import state_of_index
+from hbmodel.tables.registry import Registry, RegistryKey
 
 NOT_ITS_TABLE = (
     "The index needs a table of this name, but another one exists: it has rows, other families, or belongs to another model. Choose "
@@ -58,7 +58,7 @@ def check_index_tables(store: Store, catalog: Registry, planned: Iterable[Declar
             check_index_table(store, catalog, table.schemas[0], table.index, table.name)
 
 
-def unused(store: Store, catalog: Registry, place: TableSchema | Place, tables: Iterable[str]) -> list[str]:
+def unused(store: Store, catalog: Registry, place: TableSchema | RegistryKey, tables: Iterable[str]) -> list[str]:
     """Those of the tables begun for an index of a model that are there, are empty, and belong to no other model."""
     tables = list(tables)
     existing = set(store.tables()) if tables else set[str]()

@@ -10,7 +10,7 @@ from attrs import asdict, define, evolve, frozen
 
 from hbmodel.errors import CapabilityError, DeclarationError, SessionError
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
-from hbmodel.protocol.claim_check import FoundClaim, answering, check_claims, release_unheld
+from hbmodel.protocol.check_unique_values import FoundClaim, answering, check_claims, release_unheld
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, check_grace
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.index_build import RowIndexer
@@ -25,10 +25,10 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle, counted
 from hbmodel.tables.other_programs import Awaited, Drain, Waited
-from hbmodel.tables.range_claims import CLAIM_LIFE, SAMPLES, Counts
 from hbmodel.tables.registration import ABSENT, KEPT_BY_ALL, LEASE
 from hbmodel.tables.registry import Registry
 from hbmodel.tables.sampling import Sample, sample_rows
+from hbmodel.tables.shared_ranges import CLAIM_LIFE, SAMPLES, Counts
 
 
 @frozen

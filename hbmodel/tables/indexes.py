@@ -19,11 +19,11 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import Report, Throttle
 from hbmodel.tables.index_work import TIMES, IndexTimes, IndexWork, check_times, waiting
-from hbmodel.tables.matching import check_layout, match_indexes
 from hbmodel.tables.names import within_names
-from hbmodel.tables.range_claims import CLAIM_LIFE, Counts
+from hbmodel.tables.registered_fields import check_layout, match_indexes
 from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING, IndexState
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
+from hbmodel.tables.shared_ranges import CLAIM_LIFE, Counts
 
 BATCH = 500
 """Rows that one round trip of a build or a check reads."""

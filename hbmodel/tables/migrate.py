@@ -33,15 +33,15 @@ from hbmodel.tables.index_arguments import check_choices, check_work
 from hbmodel.tables.index_sweeps import Throttle
 from hbmodel.tables.index_work import TIMES, IndexTimes, check_times
 from hbmodel.tables.indexes import verify_index
+from hbmodel.tables.migration_phase import TableMove
 from hbmodel.tables.migration_report import MigrationProgressReport, MigrationReport
 from hbmodel.tables.move_writes import MovePlan, MoveWrites
-from hbmodel.tables.moves import Move
 from hbmodel.tables.other_programs import OtherPrograms
 from hbmodel.tables.phase_waits import is_over, wait_for
-from hbmodel.tables.range_claims import CLAIM_LIFE, Progress
 from hbmodel.tables.registration import Registration
 from hbmodel.tables.registry import FAMILY, REGISTRY_TABLE, Registry, registry_row
 from hbmodel.tables.sealing import Sealing
+from hbmodel.tables.shared_ranges import CLAIM_LIFE, Progress
 
 BATCH = 500
 """Rows that one round trip reads."""
@@ -380,7 +380,7 @@ class Migration:
         bound = round(1000 * self.times.clock_bound)
         return MovePlan.of(source, target, back=back, seals=phase in {MOVING, RETURNING}, bound=bound)
 
-    def _still(self, move: Move | None) -> None:
+    def _still(self, move: TableMove | None) -> None:
         found = self._registered()
         if found.move != move:  # the same phase is another one after a rollback
             message = "Another program moved the migration to another phase in the meantime: call status()."

@@ -11,12 +11,12 @@ from attrs import evolve, frozen
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.driver import Clock, drive
-from hbmodel.protocol.migration import RowMover
+from hbmodel.protocol.migration import RowTranslator
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.row_seals import Way
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.port import Store
-from hbmodel.tables.metadata_cache import MetadataCache
+from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.registration import Binding
 from hbmodel.tables.registry import Registry, registry_row
 
@@ -38,7 +38,7 @@ class MovePlan:
 
     source: Binding
     target: Binding
-    mover: RowMover
+    mover: RowTranslator
     way: Way | None = None
 
     @classmethod
@@ -53,7 +53,7 @@ class MovePlan:
             bound: of the clocks, in ms.
         """
         versioned = target.schema.versioned
-        mover = RowMover(source.reader, target.schema, target.written, versioned or target.writes_system_cells)
+        mover = RowTranslator(source.reader, target.schema, target.written, versioned or target.writes_system_cells)
         if not versioned:
             return cls(source, target, mover)
         leaves, enters = (VersionedRowPlanner(of.schema, of.written, bound) for of in (source, target))
@@ -83,7 +83,7 @@ class MoveWrites:
         self, store: Store, registry: Registry, old: TableSchema, new: TableSchema, phase: str, lease: float, longest_call: float
     ) -> None:
         self._store, self._registry, self._old, self._new, self._phase = store, registry, old, new, phase
-        self._known = MetadataCache(lease)
+        self._known = BindingCache(lease)
         self._roll = None if store.capabilities.gated_writes else self._known.roll(longest_call)
 
     def carry_out(self, protocol: Protocol[bool], plan: MovePlan, clock: Clock) -> bool:

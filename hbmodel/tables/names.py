@@ -12,13 +12,13 @@ from hbmodel.encoding.codecs.dictionary import bind_names, unbind_names
 from hbmodel.errors import DeclarationError, DecodingError, UnknownName
 from hbmodel.mapping.dictionary_tables import tables_of
 from hbmodel.mapping.schema import schema_of
-from hbmodel.protocol.name_claim import claim_name
+from hbmodel.protocol.id_assignment import claim_name
 from hbmodel.store.port import HasStore, Store, store_of
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.name_cache import NameCache
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
-from hbmodel.tables.repeating import drive_repeating
+from hbmodel.tables.retrying import drive_with_retries
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -104,7 +104,7 @@ class Names:
         found = self._cache.id_of(_dictionary(dictionary), dictionary.constant(name))
         if found is None:
             self._check(dictionary)
-            found = drive_repeating(self._store, claim_name(tables_of(dictionary), name))
+            found = drive_with_retries(self._store, claim_name(tables_of(dictionary), name))
             self._cache.keep(dictionary, name, found)
         return found
 

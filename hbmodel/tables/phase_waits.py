@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from hbmodel.protocol.migration import CLOSED, CUT, PREPARED, RETURNED, TURNED
 from hbmodel.tables.index_sweeps import LOOK
+from hbmodel.tables.migration_phase import MOVE
 from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport
-from hbmodel.tables.moves import MOVE
 from hbmodel.tables.other_programs import Awaited, OtherPrograms
 from hbmodel.tables.registration import Registration
 

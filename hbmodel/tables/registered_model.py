@@ -23,7 +23,7 @@ from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
 from hbmodel.tables.entry_shape import entry_of
 from hbmodel.tables.layout_text import same_spec
 from hbmodel.tables.registration import ABSENT, IndexState, Registration
-from hbmodel.tables.registry import Place
+from hbmodel.tables.registry import RegistryKey
 
 Spec = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ ENTRY_CELL = "_v"
 """What the cell is called that every index entry has."""
 
 
-def registered_model(place: Place, found: Registration) -> type[Any]:
+def registered_model(place: RegistryKey, found: Registration) -> type[Any]:
     """A model with the keys, columns, salt and plain indexes that the registry has of a table.
 
     It is for reading: the registry keeps no defaults, so a column that a row lacks reads as None.
@@ -51,7 +51,7 @@ def registered_model(place: Place, found: Registration) -> type[Any]:
         return _model(place, found)
 
 
-def _model(place: Place, found: Registration) -> type[Any]:
+def _model(place: RegistryKey, found: Registration) -> type[Any]:
     states = [state for state in found.indexes.values() if state.state != ABSENT]
     declared = {state.name: spec for state in states if (spec := _index(state.spec)) is not None}
     schema = _schema(place, found, declared)
@@ -61,7 +61,7 @@ def _model(place: Place, found: Registration) -> type[Any]:
     return schema.model
 
 
-def registered_index(place: Place, found: Registration, state: IndexState) -> type[Any]:
+def registered_index(place: RegistryKey, found: Registration, state: IndexState) -> type[Any]:
     """A model whose objects are the entries of an index: their key fields, what they cover, and the cell that says who put them.
 
     Args:
@@ -77,7 +77,7 @@ def registered_index(place: Place, found: Registration, state: IndexState) -> ty
         return _index_model(place, found, state)
 
 
-def _index_model(place: Place, found: Registration, state: IndexState) -> type[Any]:
+def _index_model(place: RegistryKey, found: Registration, state: IndexState) -> type[Any]:
     fields = [_key(state.table, spec) for spec in state.spec["fields"]]
     columns = {spec["name"]: (column, spec) for column, spec in found.layout["columns"].items()}
     fields += [_column(*columns[name]) for name in state.spec["covers"] if name in columns]
@@ -93,7 +93,7 @@ def _index_model(place: Place, found: Registration, state: IndexState) -> type[A
     return model
 
 
-def _schema(place: Place, found: Registration, indexes: Mapping[str, IndexSpec]) -> TableSchema:
+def _schema(place: RegistryKey, found: Registration, indexes: Mapping[str, IndexSpec]) -> TableSchema:
     layout, versioned = found.layout, bool(found.layout.get("version"))
     columns = layout["columns"]
     fields = [_key(place.table, spec) for spec in layout["key"]]

@@ -12,7 +12,7 @@ from hbmodel.errors import IndexUnavailable, SchemaMismatch
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.migration import BEFORE
-from hbmodel.tables.moves import Move
+from hbmodel.tables.migration_phase import TableMove
 
 ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE = "absent", "write-only", "building", "verifying", "readable"
 STATES = (ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE)
@@ -125,7 +125,7 @@ class Registration:
     rows: RowState
     cells: Mapping[bytes, bytes] = field(repr=False)
     rows_since: int = 0
-    move: Move | None = None
+    move: TableMove | None = None
     listed: int | None = None
 
     def named(self, name: str) -> IndexState | None:

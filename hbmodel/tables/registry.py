@@ -22,8 +22,10 @@ from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Family, Put, Row, Scan
 from hbmodel.tables.entry_shape import check_layout_shape, entry_of
+from hbmodel.tables.enum_members import with_members, with_members_alone
 from hbmodel.tables.layout_text import canonical_json
-from hbmodel.tables.matching import (
+from hbmodel.tables.migration_phase import FROM, MOVE, check_moves, read_move
+from hbmodel.tables.registered_fields import (
     ALL_VERSIONED,
     SAFE,
     check_layout,
@@ -32,8 +34,6 @@ from hbmodel.tables.matching import (
     renamed_index,
     renamed_layout,
 )
-from hbmodel.tables.members import with_members, with_members_alone
-from hbmodel.tables.moves import FROM, MOVE, check_moves, read_move
 from hbmodel.tables.registration import ABSENT, READABLE, Binding, IndexState, Registration, RowState, as_live
 from hbmodel.tables.registry_cells import (
     begun,
@@ -58,7 +58,7 @@ CLOCK = b"m:clock"
 
 
 @frozen
-class Place:
+class RegistryKey:
     """Where the registry keeps a model: by its table, default column family, and kind if it has one."""
 
     table: str
@@ -66,13 +66,13 @@ class Place:
     kind: bytes = b""
 
     @classmethod
-    def of_row(cls, table: str, row: bytes) -> Place:
+    def of_row(cls, table: str, row: bytes) -> RegistryKey:
         """Of a row of the registry."""
         family, _, kind = row[len(table.encode()) + 1 :].partition(b"\x00")
         return cls(table, family, kind)
 
 
-def registry_row(schema: TableSchema | Place) -> bytes:
+def registry_row(schema: TableSchema | RegistryKey) -> bytes:
     """The registry's row of a model."""
     return schema.table.encode() + b"\x00" + schema.family + (b"\x00" + schema.kind if schema.kind else b"")
 
@@ -102,11 +102,11 @@ class Registry:
             with suppress(TableExists):  # another program was faster
                 self._store.create_table(self.table, [Family(FAMILY)])
 
-    def read(self, schema: TableSchema | Place) -> Registration | None:
+    def read(self, schema: TableSchema | RegistryKey) -> Registration | None:
         """What is registered for a model's table, or None."""
         return self._parse(schema, self.row(schema))
 
-    def row(self, schema: TableSchema | Place) -> Row | None:
+    def row(self, schema: TableSchema | RegistryKey) -> Row | None:
         """The row of a model's table as it is, or None."""
         try:
             (row,) = self._store.get(self.table, [registry_row(schema)])
@@ -114,7 +114,7 @@ class Registry:
             return None
         return row
 
-    def _parse(self, schema: TableSchema | Place, row: Row | None) -> Registration | None:
+    def _parse(self, schema: TableSchema | RegistryKey, row: Row | None) -> Registration | None:
         if row is None or LAYOUT not in row.columns or not row.columns[LAYOUT].value:
             return None
         with entry_of(schema.table, self.table):
@@ -255,7 +255,7 @@ class Registry:
             other = None if row.row == own else self._parse(schema, row)
             if other is None:
                 continue
-            place = Place.of_row(schema.table, row.row)
+            place = RegistryKey.of_row(schema.table, row.row)
             taken = {place.family, *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
             if schema.kind and place.kind:  # they differ, and distinguish the objects of a family
                 taken = set()
@@ -279,7 +279,7 @@ class Registry:
             message = "The table is an index table of another model: choose another name."
             raise SchemaMismatch(message, table=schema.table, primary=primary)
 
-    def owner(self, table: str, but: TableSchema | Place | None = None) -> str | None:
+    def owner(self, table: str, but: TableSchema | RegistryKey | None = None) -> str | None:
         """The primary table with which a table was registered: itself, or that of an index whose table it is; None if there is none.
 
         Args:
@@ -293,20 +293,20 @@ class Registry:
         except TableNotFound:  # there is no registry yet
             return None
 
-    def _primary_of(self, table: str, but: TableSchema | Place | None = None) -> str | None:
+    def _primary_of(self, table: str, but: TableSchema | RegistryKey | None = None) -> str | None:
         own = None if but is None else registry_row(but)
         for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
             for row in self._rows_of(name):
-                other = None if row.row == own else self._parse(Place.of_row(name, row.row), row)
+                other = None if row.row == own else self._parse(RegistryKey.of_row(name, row.row), row)
                 if other is not None and any(table in state.tables for state in other.indexes.values()):
                     return name
         return None
 
-    def change_rows(self, schema: TableSchema | Place, found: Registration, rows: RowState) -> bool:
+    def change_rows(self, schema: TableSchema | RegistryKey, found: Registration, rows: RowState) -> bool:
         """Changes how rows are live, unless another program has changed that since it was read; returns whether it was changed."""
         return self._change_state(schema, ROWS, found, {"state": rows})
 
-    def change_index(self, schema: TableSchema | Place, name: str, found: Registration, /, **changes: Any) -> bool:
+    def change_index(self, schema: TableSchema | RegistryKey, name: str, found: Registration, /, **changes: Any) -> bool:
         """Changes the entry of an index, by the name of its cell, unless it changed since it was read; returns whether it did."""
         entry = dict(found.indexes[name].entry) if name in found.indexes else {}
         return self._change_state(schema, index_cell(name), found, {**entry, **changes})
@@ -315,7 +315,7 @@ class Registry:
         """Changes the phase of a table's migration, unless it has changed since it was read; returns whether it was changed."""
         return self._change_state(old, MOVE, found, {"phase": phase, "to": new.table, **({"offline": True} if offline else {})})
 
-    def _change_state(self, schema: TableSchema | Place, column: bytes, found: Registration, value: Mapping[str, Any]) -> bool:
+    def _change_state(self, schema: TableSchema | RegistryKey, column: bytes, found: Registration, value: Mapping[str, Any]) -> bool:
         """Changes a cell by which writers act, and raises its revision."""
         held = found.cells.get(column)
         changed = canonical_json({**value, "revision": next_revision(held, wall_time())})
@@ -345,15 +345,15 @@ class Registry:
         scans = self._store.scan(self.table, [Scan(KeyRange.prefix(b"\x01" + row + b"\x00")) for row in rows])
         return [row.row for batches in scans for batch in batches for row in batch]
 
-    def places(self, table: str) -> list[Place]:
+    def keys_of_table(self, table: str) -> list[RegistryKey]:
         """Every model of a table."""
-        return [Place.of_row(table, row) for row in self.rows_of_table(table)]
+        return [RegistryKey.of_row(table, row) for row in self.rows_of_table(table)]
 
     def families_of(self, table: str) -> set[bytes]:
         """The column families of all models of a table."""
         found: set[bytes] = set()
         for row in self._rows_of(table):
-            place = Place.of_row(table, row.row)
+            place = RegistryKey.of_row(table, row.row)
             other = self._parse(place, row)
             columns = () if other is None else other.layout["columns"]
             found |= {place.family, *(column.encode("latin-1").partition(b":")[0] for column in columns)}

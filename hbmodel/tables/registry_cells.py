@@ -12,7 +12,7 @@ from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Cell, Row
 from hbmodel.tables.entry_shape import check_index_shape
-from hbmodel.tables.matching import match_indexes, named_anew, same_entries
+from hbmodel.tables.registered_fields import match_indexes, named_anew, same_entries
 from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, IndexState, Registration, RowState
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import evolve, frozen
 
 from hbmodel.errors import HbmodelError
-from hbmodel.protocol.migration import MovedRow
+from hbmodel.protocol.migration import TranslatedRow
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.row_seals import Pair, Way
 from hbmodel.protocol.seal_and_move import move_rows, reopen_rows
@@ -24,17 +24,17 @@ class Sealing(Copying):
         assert self.plan.way is not None, "rows of versioned models have one"
         return self.plan.way
 
-    def _moved(self, rows: Sequence[Row]) -> list[MovedRow]:
+    def _moved(self, rows: Sequence[Row]) -> list[TranslatedRow]:
         return [self._target_of(row) for row in rows if self._way.old(row).live]
 
-    def _target_of(self, row: Row) -> MovedRow:
+    def _target_of(self, row: Row) -> TranslatedRow:
         """Where a row goes, or why it cannot: then it is not sealed."""
         try:
-            return MovedRow(row.row, None, (), None, self._way.written(row).row)
+            return TranslatedRow(row.row, None, (), None, self._way.written(row).row)
         except HbmodelError as error:
-            return MovedRow(row.row, None, (), error)
+            return TranslatedRow(row.row, None, (), error)
 
-    def _carried(self, moved: Sequence[MovedRow], since: int) -> Protocol[bool]:
+    def _carried(self, moved: Sequence[TranslatedRow], since: int) -> Protocol[bool]:
         way = self._way
         return move_rows(way, [Pair(row.source, row.target) for row in moved if row.target is not None], seals=way.seals)
 

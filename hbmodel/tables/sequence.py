@@ -14,7 +14,7 @@ from hbmodel.mapping.dictionary_tables import SEQUENCES, Counter, counter_of, se
 from hbmodel.protocol.id_block import take_block
 from hbmodel.store.checks.numbers import whole_number
 from hbmodel.store.port import HasStore, Store, store_of
-from hbmodel.tables.repeating import drive_repeating
+from hbmodel.tables.retrying import drive_with_retries
 
 LARGEST_BLOCK = 2**31
 
@@ -104,7 +104,7 @@ class SequenceIds:
             if missing <= 0:
                 self._next += number
                 return list(range(self._next - number, self._next))
-            taken = drive_repeating(self._store, take_block(self._counter, max(missing, self._block)))
+            taken = drive_with_retries(self._store, take_block(self._counter, max(missing, self._block)))
             ids = [*range(self._next, self._end), *taken[:missing]]
             self._next, self._end = taken.start + missing, taken.stop
             return ids

@@ -10,7 +10,7 @@ from attrs import asdict, frozen
 
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.index_work import TIMES, IndexTimes, check_times
-from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry, RegistryKey
 from hbmodel.tables.roll_lines import FoundLine, RollLines
 
 
@@ -71,10 +71,10 @@ def table_writers(store: Store, table: str, *, times: IndexTimes = TIMES, regist
     if not found:
         return []
     now = Registry(store, registry).server_time()
-    return [_writer(Place.of_row(table, row), line, now, times.drain.skew) for row, line in found]
+    return [_writer(RegistryKey.of_row(table, row), line, now, times.drain.skew) for row, line in found]
 
 
-def _writer(place: Place, found: FoundLine, now: int, skew: int) -> TableWriter:
+def _writer(place: RegistryKey, found: FoundLine, now: int, skew: int) -> TableWriter:
     family, kind, seen, line = place.family.decode(), place.kind.decode("latin-1"), _moment(found.stamp), found.line
     if line is None:
         return TableWriter(place.table, family, kind, "unknown", "", 0, "", seen, None)

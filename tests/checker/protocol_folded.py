@@ -99,7 +99,7 @@ def _wide(schema: TableSchema) -> WideRows:
 
 
 def _object(wide: WideRows, row: bytes, column: bytes) -> tuple[bytes, bytes]:
-    """The place key of the object to which a column of a row belongs, and the object's column."""
+    """The object key of the object to which a column of a row belongs, and the object's column."""
     qualifier = column[len(wide.lead) :]
     end = wide.prefix_end(qualifier)
     assert end is not None, "the view writes columns of objects alone"
@@ -112,7 +112,7 @@ def is_row_version(wide: WideRows, get: Get) -> bool:
 
 
 def _object_of_get(wide: WideRows, get: Get) -> tuple[bytes, tuple[bytes, ...]]:
-    """The place key of the object that a part of a row is, and which of its columns are read."""
+    """The object key of the object that a part of a row is, and which of its columns are read."""
     if get.prefix:
         assert wide.prefix_end(get.prefix) == len(get.prefix), "the view reads objects"
         return wide.places.join(get.row, get.prefix), tuple(get.columns)

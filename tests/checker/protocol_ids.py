@@ -14,8 +14,8 @@ from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.mapping.dictionary_tables import Counter, DictionaryTables, tables_of
+from hbmodel.protocol.id_assignment import claim_name
 from hbmodel.protocol.id_block import take_block
-from hbmodel.protocol.name_claim import claim_name
 from hbmodel.protocol.operations import CheckAndPut, GetRows, Increment, Operation, PutRows
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Step, Steps, StoredCell, StoredRow, mc

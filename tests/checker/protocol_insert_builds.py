@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 import hbmodel as hb
 from hbmodel.errors import HbmodelError, SchemaMismatch
-from hbmodel.protocol.claim_check import claim_existing
+from hbmodel.protocol.check_unique_values import claim_existing
 from hbmodel.protocol.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import GetRows, Protocol

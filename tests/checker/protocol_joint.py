@@ -26,8 +26,8 @@ from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned_write import write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.session.batches import Batch, Pending
-from hbmodel.session.joint_commit import JointCommit, Part
-from hbmodel.session.row_batches import joint_batches
+from hbmodel.session.shared_row_batches import joint_batches
+from hbmodel.session.shared_row_commit import JointCommit, Part
 from hbmodel.store import Capabilities
 from hbmodel.store.folded import folded
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Store

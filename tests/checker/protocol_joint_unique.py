@@ -17,10 +17,10 @@ from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.indexed_plan import DEAD
 from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Operation, Protocol, carried_out
-from hbmodel.protocol.unique_claim import CLAIMED, claim_of, owner_of
+from hbmodel.protocol.unique_values import CLAIMED, claim_of, owner_of
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields, put_object
-from hbmodel.session.joint_commit import JointCommit, Part
+from hbmodel.session.shared_row_commit import JointCommit, Part
 from hbmodel.store import ConditionalChange, Put, Row
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import BOUND, mc

@@ -51,7 +51,7 @@ MODELS: Mapping[str, Any] = {"tall": Sheet, "wide": Leaf}
 
 
 def place_of(model: Any, name: str) -> bytes:
-    """The row key, or the place key, of an object."""
+    """The row key, or the object key, of an object."""
     return KeyMapper(hb.schema.schema_of(model)).rows([name])[0]
 
 

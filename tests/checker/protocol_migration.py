@@ -21,9 +21,9 @@ from hbmodel.protocol.migration import (
     PREPARED,
     RETURNED,
     RETURNING,
-    MovedRow,
     Phase,
-    RowMover,
+    RowTranslator,
+    TranslatedRow,
     copy_rows,
 )
 from hbmodel.protocol.operations import (
@@ -80,7 +80,7 @@ SERVER, KNOWN, ADDED, DELETING, DELETED, BROKEN = ("server", 0), ("known", 0), (
 """The server's clock; the phases by which a program may act now, the current one last; the objects whose put is acknowledged, whose
 delete has begun, and whose delete is acknowledged; a violation that a step has seen."""
 
-Copy = Callable[[Sequence[MovedRow], str, int], Protocol[bool]]
+Copy = Callable[[Sequence[TranslatedRow], str, int], Protocol[bool]]
 
 
 @frozen
@@ -236,7 +236,7 @@ def reader(stale: bool, rules: Rules) -> Callable[[], Steps]:
 
 
 def _copying(source: str, target: str, rules: Rules) -> Steps:
-    mover = RowMover(RowDecoder.of(LAYOUTS[source], indexed=False), LAYOUTS[target])
+    mover = RowTranslator(RowDecoder.of(LAYOUTS[source], indexed=False), LAYOUTS[target])
     for row in ROWS[source]:
         while True:
             (cells,) = yield ("migration", GetRows(source, [row], ()))
@@ -378,7 +378,7 @@ class IndexedCopies(Model):
 
 def indexed(rules: Rules = SHIPPED) -> Iterator[tuple[str, IndexedCopies]]:
     """Two movers into a table with an index, of which one may crash."""
-    copying = RowMover(RowDecoder.of(OLD, indexed=False), INDEXED, tuple(INDEXED.indexes.values()), system_cells=True)
+    copying = RowTranslator(RowDecoder.of(OLD, indexed=False), INDEXED, tuple(INDEXED.indexes.values()), system_cells=True)
 
     def run() -> Steps:
         (cells,) = yield ("migration", GetRows("old", [ROWS["old"][0]], ()))
@@ -394,7 +394,7 @@ def indexed(rules: Rules = SHIPPED) -> Iterator[tuple[str, IndexedCopies]]:
 # --- rules broken on purpose ------------------------------------------------------------------------------------------
 
 
-def _rows_first(moved: Sequence[MovedRow], table: str, since: int) -> Protocol[bool]:
+def _rows_first(moved: Sequence[TranslatedRow], table: str, since: int) -> Protocol[bool]:
     """Rows are put before their entries."""
     operations: list[Any] = []
     inner, answer = copy_rows(moved, table, since), None
@@ -410,7 +410,7 @@ def _rows_first(moved: Sequence[MovedRow], table: str, since: int) -> Protocol[b
     return True
 
 
-def _at_once(moved: Sequence[MovedRow], table: str, since: int) -> Protocol[bool]:
+def _at_once(moved: Sequence[TranslatedRow], table: str, since: int) -> Protocol[bool]:
     """Copies are put at the server's time, so that a late one lies above a delete."""
     yield PutRows(table, [evolve(row.put, timestamp=None) for row in moved if row.put is not None])
     return True

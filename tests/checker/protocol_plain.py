@@ -11,6 +11,7 @@ from attrs import frozen
 import hbmodel as hb
 from hbmodel.errors import RowExists, UnknownOutcome
 from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.entries_first import with_entries_first
 from hbmodel.protocol.index_build import RowIndexer, index_rows
 from hbmodel.protocol.index_repair import repair_entries
 from hbmodel.protocol.index_verify import Entry
@@ -29,7 +30,6 @@ from hbmodel.protocol.operations import (
     ReadClock,
     Together,
 )
-from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.unindexed_insert import insert_unindexed
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
@@ -72,7 +72,7 @@ class Rules:
         by_clock: whether writers may stand still for longer than the grace time; the repairer then goes by its clock alone.
     """
 
-    behind: Behind = behind_entries
+    behind: Behind = with_entries_first
     waits: bool = True
     by_clock: bool = False
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.entries_first import with_entries_first
 from hbmodel.protocol.operations import CheckLease, DeleteRows, Protocol, PutRows, ReadClock, Together
-from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.writes import DeleteRow, RowWrite
 from hbmodel.store import Delete
 from tests.checker.protocol_mutants import Mutant
@@ -16,7 +16,7 @@ from tests.checker.protocol_plain import ENTRY, INDEX, Rules, models
 
 def _rows_first(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[Any]) -> Protocol[Any]:
     """Entries wait until the rows are put."""
-    inner, held, answer = behind_entries(schema, indexes, writes, protocol), [], None
+    inner, held, answer = with_entries_first(schema, indexes, writes, protocol), [], None
     while True:
         try:
             operation = inner.send(answer)
@@ -34,7 +34,7 @@ def _rows_first(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[
 
 def _entries_go_too(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[Any]) -> Protocol[Any]:
     """A delete deletes the entries of its row, as they are now."""
-    result = yield from behind_entries(schema, indexes, writes, protocol)
+    result = yield from with_entries_first(schema, indexes, writes, protocol)
     if isinstance(writes[0], DeleteRow):
         now = yield ReadClock()
         yield DeleteRows(INDEX.table, [Delete(ENTRY, timestamp=now)])
@@ -43,7 +43,7 @@ def _entries_go_too(schema: TableSchema, indexes: Sequence[Index], writes: Seque
 
 def _unhurried(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[Any]) -> Protocol[Any]:
     """Nobody looks how long the rows took."""
-    inner, answer = behind_entries(schema, indexes, writes, protocol), None
+    inner, answer = with_entries_first(schema, indexes, writes, protocol), None
     while True:
         try:
             operation = inner.send(answer)

@@ -15,7 +15,7 @@ import hbmodel as hb
 from hbmodel.errors import UnknownOutcome
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import FLAG
-from hbmodel.protocol.claimed_insert import insert_claimed
+from hbmodel.protocol.insert_by_flag import insert_claimed
 from hbmodel.protocol.operations import (
     AskIfAhead,
     CheckAndMutate,

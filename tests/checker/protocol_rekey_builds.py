@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 import hbmodel as hb
 from hbmodel.errors import HbmodelError, SchemaMismatch
 from hbmodel.mapping.mapper import RowDecoder
-from hbmodel.protocol.claim_check import claim_existing
+from hbmodel.protocol.check_unique_values import claim_existing
 from hbmodel.protocol.index_build import RowIndexer, index_rows
 from hbmodel.protocol.operations import (
     Acknowledge,

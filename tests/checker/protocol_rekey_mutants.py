@@ -26,7 +26,7 @@ from hbmodel.protocol.operations import (
 from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
 from hbmodel.protocol.rekey_rows import UnindexedMover
 from hbmodel.protocol.server_time import OWN
-from hbmodel.protocol.unique_claim import CLAIMED, change_claim, claim_of, read_claims
+from hbmodel.protocol.unique_values import CLAIMED, change_claim, claim_of, read_claims
 from hbmodel.protocol.writes import PutObject
 from hbmodel.store import ConditionalChange, Delete, Put, Row
 from tests.checker.protocol_rekey import Rules, moves, refusals, renewals, values

@@ -14,7 +14,7 @@ from hbmodel.protocol.versioned_plan import Sent, Verdict, VersionedRowPlanner
 from hbmodel.protocol.writes import RowWrite
 from hbmodel.store import ConditionalChange, Get, Row
 from hbmodel.store.folded import FoldedStore
-from hbmodel.store.part_of_row import PartOfRow
+from hbmodel.store.object_get import PartOfRow
 from hbmodel.store.wide_rows import WideRows
 from tests.checker.protocol_mutants import Patient
 from tests.checker.protocol_shared import Rules

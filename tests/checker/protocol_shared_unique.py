@@ -8,7 +8,7 @@ from typing import Any
 
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
-from hbmodel.protocol.unique_claim import CLAIMED, claim_of
+from hbmodel.protocol.unique_values import CLAIMED, claim_of
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Store

@@ -10,10 +10,10 @@ from attrs import define, evolve, frozen
 
 import hbmodel as hb
 from hbmodel.errors import UniqueViolation
-from hbmodel.protocol.claim_check import FoundClaim, claim_existing, release_unheld
+from hbmodel.protocol.check_unique_values import FoundClaim, claim_existing, release_unheld
 from hbmodel.protocol.index_build import RowIndexer, index_rows
 from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, Operation, Protocol
-from hbmodel.protocol.unique_claim import owner_of
+from hbmodel.protocol.unique_values import owner_of
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from tests.checker.protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, _changes, found_row, mc
 from tests.checker.protocol_invariants import ProtocolModel

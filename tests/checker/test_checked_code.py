@@ -51,7 +51,7 @@ def test_every_version_of_python_finds_the_same() -> None:
 
 def test_the_protocols_and_the_checker_are_judged() -> None:
     names = {path.relative_to(checked_code.ROOT).as_posix() for path in judged()}
-    assert {"tests/checker/search.py", "hbmodel/protocol/rekey.py", "hbmodel/session/joint_commit.py", "hbmodel/errors.py"} <= names
+    assert {"tests/checker/search.py", "hbmodel/protocol/rekey.py", "hbmodel/session/shared_row_commit.py", "hbmodel/errors.py"} <= names
     assert not any(name.startswith("hbmodel/localhbase") for name in names)
 
 

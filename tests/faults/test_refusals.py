@@ -12,7 +12,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.store import Delete, Family, Get, Put, Scan
 from hbmodel.store.filters import And, ColumnPrefix, Pagination, RowContains, ValueFilter
 from hbmodel.store.thrift1.store import Thrift1Store
@@ -98,7 +98,7 @@ STORED = [
     refused(
         hb.DecodingError,
         "A stored key continues after its last field",
-        lambda: PlaceLayout((KeyField("a", hb.Text),), rows=1).unpack(b"a\0\1b"),
+        lambda: ObjectKeyLayout((KeyField("a", hb.Text),), rows=1).unpack(b"a\0\1b"),
     ),
     refused(hb.DecodingError, "Stored text contains its delimiter", lambda: hb.codecs.Delimited("|").decode(b"a|b")),
     refused(hb.DecodingError, "A field has no delimiter after it", lambda: hb.codecs.Delimited("|").decode_part(b"ab", 0)),

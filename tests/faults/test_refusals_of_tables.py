@@ -17,8 +17,8 @@ from hbmodel.store import Put
 from hbmodel.store.embedded.database import translated
 from hbmodel.store.key_text import shell_bytes
 from hbmodel.store.thrift1.store import Thrift1Store
-from hbmodel.tables.registered import RegisteredTable
 from hbmodel.tables.registry import LAYOUT, REGISTRY_TABLE, Registry, registry_row
+from hbmodel.tables.table_from_registry import TableFromRegistry
 from hbmodel.tools.cli import main
 from tests.support.beds import fresh
 from tests.support.faulty import FaultyStore
@@ -142,7 +142,7 @@ def test_key_text_says_how_a_backslash_is_written() -> None:
 
 def test_a_table_of_several_models_asks_which(tmp_path: Any) -> None:
     with fresh(Pet, Salted) as store, pytest.raises(hb.QueryError, match="The table has several models"):
-        RegisteredTable.find(Registry(store), "refusing_owned")
+        TableFromRegistry.find(Registry(store), "refusing_owned")
     url = f"embedded:{tmp_path / 'a.db'}"
     with hb.connect(url) as store:
         hb.create_tables(store, Day)
@@ -177,7 +177,7 @@ def test_a_registry_that_does_not_describe_a_model_says_to_use_the_program_s(day
     broken = row.columns[LAYOUT].value.replace(b'"null":"marker"', b'"null":"sometimes"')
     days.put(REGISTRY_TABLE, [Put(row.row, {LAYOUT: broken})])
     with pytest.raises(hb.SchemaMismatch, match="The registry's description is not enough to read the table"):
-        RegisteredTable.find(Registry(days), "refusing_days")
+        TableFromRegistry.find(Registry(days), "refusing_days")
 
 
 def test_altering_another_key_is_refused_with_the_reasons(days: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
-from hbmodel.encoding.places import PlaceForm
+from hbmodel.encoding.object_keys import ObjectKeyForm
 from hbmodel.encoding.salts import TextSalt
 from hbmodel.store import Family
 from hbmodel.store.thrift1.store import Thrift1Store
@@ -106,8 +106,8 @@ VALUES = [
         "The fields of a key need different names",
         lambda: KeyLayout((KeyField("a", hb.codecs.Int8), KeyField("a", hb.Text))),
     ),
-    refused(hb.DecodingError, "does not begin with the kind of the model", lambda: PlaceForm(kind=b"p").join(b"ann", b"q")),
-    refused(hb.DecodingError, "A row key is shorter than its salt", lambda: PlaceForm(salt=2).join(b"a", b"q")),
+    refused(hb.DecodingError, "does not begin with the kind of the model", lambda: ObjectKeyForm(kind=b"p").join(b"ann", b"q")),
+    refused(hb.DecodingError, "A row key is shorter than its salt", lambda: ObjectKeyForm(salt=2).join(b"a", b"q")),
     refused(hb.DeclarationError, "A text salt takes a collection of prefixes", lambda: TextSalt("ab")),  # type: ignore[arg-type]
     refused(
         hb.errors.KeyTooLong,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.mapping.changed_cells import cells_of_changes
+from hbmodel.mapping.cells_of_update import cells_of_changes
 from hbmodel.mapping.mapper import changed_copy, take
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow

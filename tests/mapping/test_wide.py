@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.encoding.places import PlaceForm
+from hbmodel.encoding.object_keys import ObjectKeyForm
 from hbmodel.errors import CapabilityError, DeclarationError, KeyTooLong
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, entries_of, take, take_slow
 from hbmodel.store import Row
@@ -152,12 +152,12 @@ def test_the_row_key_of_an_object_is_that_of_its_row() -> None:
 def test_what_a_store_must_know() -> None:
     wide = hb.schema.schema_of(Pet).wide
     assert wide is not None
-    assert (wide.form, wide.family, wide.kind) == (PlaceForm(kind=b"p"), b"p", b"p")
+    assert (wide.form, wide.family, wide.kind) == (ObjectKeyForm(kind=b"p"), b"p", b"p")
     assert hb.schema.schema_of(Pet).kind == b"p"
     assert hb.schema.schema_of(Classic).row == b"pets"
     reading = hb.schema.schema_of(Reading).wide
     assert reading is not None
-    assert reading.form == PlaceForm(salt=1)
+    assert reading.form == ObjectKeyForm(salt=1)
     owner = hb.schema.schema_of(Owner).wide
     assert owner is not None
     assert [owner.prefix_end(q) for q in (b"oc", b"o", b"pflu\x00\x01s", b"")] == [1, 1, None, None]

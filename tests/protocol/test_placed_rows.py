@@ -12,7 +12,7 @@ from hbmodel.protocol.clock import GRACE, SharedOffset, wall_time
 from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.gate import gated
-from hbmodel.tables.metadata_cache import MetadataCache
+from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.registration import ABSENT, LEASE, READABLE
 from tests.support.beds import set_state
 from tests.support.faulty import RecordingStore
@@ -74,7 +74,7 @@ class PassingStore(RecordingStore):
     def session(self) -> hb.Session:
         """A program that trusts the registry for a lease by this clock."""
         clock = lambda: self.now  # noqa: E731
-        return hb.Session(self, cache=MetadataCache(LEASE, running=clock, offset=SharedOffset(clock, clock)))
+        return hb.Session(self, cache=BindingCache(LEASE, running=clock, offset=SharedOffset(clock, clock)))
 
 
 def begun(model: Any, how: str, *objects: Any, limited: bool = False) -> PassingStore:

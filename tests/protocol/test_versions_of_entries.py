@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.unique_claim import CLAIMED, claim_of
+from hbmodel.protocol.unique_values import CLAIMED, claim_of
 from hbmodel.protocol.writes import put_object
 from hbmodel.store import Put
 from tests.support.beds import HBASE, drop_left

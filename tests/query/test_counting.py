@@ -7,7 +7,7 @@ from typing import Any
 import hbmodel as hb
 from hbmodel.store import Scan
 from hbmodel.store.filters import KeyOnly
-from hbmodel.tables.metadata_cache import MetadataCache
+from hbmodel.tables.binding_cache import BindingCache
 from tests.support.beds import fresh
 
 
@@ -29,7 +29,7 @@ def test_rows_of_a_table_without_an_index_are_counted_by_their_keys() -> None:
     with fresh(old) as store:
         with hb.Session(store) as session:
             session.add_all(old(name=f"{number:02}", text="x") for number in range(20))
-        early = hb.Session(store, cache=MetadataCache(60, running=lambda: 0))
+        early = hb.Session(store, cache=BindingCache(60, running=lambda: 0))
         query = early.query(old).allow_full_scan()
         assert query.count() == 20
         store.calls.clear()

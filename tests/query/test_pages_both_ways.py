@@ -14,7 +14,7 @@ import hbmodel as hb
 from hbmodel.errors import QueryError
 from hbmodel.mapping.predicates import conjuncts
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.query.index_fit import fit
+from hbmodel.query.index_applicability import fit
 from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.store import Store

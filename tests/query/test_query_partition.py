@@ -22,7 +22,7 @@ from hbmodel.errors import QueryError, SchemaMismatch
 from hbmodel.mapping.mapper import KeyMapper, key_of
 from hbmodel.mapping.predicates import conjuncts
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.query.index_fit import fit
+from hbmodel.query.index_applicability import fit
 from hbmodel.query.partitioning import partition
 from hbmodel.query.query import Query
 from hbmodel.query.query_partition import QueryPartition, described, rebuilt

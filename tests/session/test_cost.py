@@ -22,7 +22,7 @@ from hbmodel.mapping.mapper import take
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writers_roll import NOTHING
 from hbmodel.store.thrift1.service import SERVICE, ResultCell, ResultRow
-from hbmodel.tables.metadata_cache import MetadataCache
+from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.registration import Binding
 from hbmodel.tables.registry import Registry, registry_row
 
@@ -38,7 +38,7 @@ class Cost:
 ONE = Cost(group=1, number=2, name="x", size=3)
 
 
-class Known(MetadataCache):
+class Known(BindingCache):
     """Needs no registry, and has a lease on the writers' roll."""
 
     def binding(self, schema: TableSchema, registry: Registry) -> Binding:

@@ -30,7 +30,7 @@ class Point:
 
 
 @hb.model(table="dictionary_places", family="d", kind=b"p")
-class Place:
+class RegistryKey:
     owner: hb.Key[str] = hb.key(WORDS)
     name: hb.Key[str | None] = hb.key(WORDS, nullable=True, desc=True, in_qualifier=True)
     size: hb.Column[int] = hb.column("s")
@@ -42,7 +42,7 @@ def point(metric: str, second: int, host: str | None = None) -> Point:
 
 
 def use(bed: Bed) -> hb.Session:
-    session = bed.use(*tables_of(WORDS).models[1:], Point, Place)
+    session = bed.use(*tables_of(WORDS).models[1:], Point, RegistryKey)
     hb.create_tables(bed.store, Point)
     bed.store.calls.clear()
     return session
@@ -88,19 +88,19 @@ def test_every_call_of_a_session(bed: Bed) -> None:
 
 def test_objects_that_share_rows(bed: Bed) -> None:
     writer = use(bed)
-    writer.add_all(Place(owner=f"o{n % 2}", name=None if n == 4 else f"n{n}", size=n) for n in range(6))
+    writer.add_all(RegistryKey(owner=f"o{n % 2}", name=None if n == 4 else f"n{n}", size=n) for n in range(6))
     writer.commit()
     session = hb.Session(bed.store)
-    places = session.query(Place).where(Place.owner == "o0")
+    places = session.query(RegistryKey).where(RegistryKey.owner == "o0")
     assert [(each.name, each.size) for each in places] == [("n2", 2), ("n0", 0), (None, 4)]
-    assert [each.size for each in places.where(Place.name == "n2")] == [2]
-    assert places.where(Place.name.is_(None)).count() == 1
-    place = session.get(Place, owner="o1", name="n3")
+    assert [each.size for each in places.where(RegistryKey.name == "n2")] == [2]
+    assert places.where(RegistryKey.name.is_(None)).count() == 1
+    place = session.get(RegistryKey, owner="o1", name="n3")
     assert place is not None
-    session.put_entries(place, Place.notes, {"a": "b"})
+    session.put_entries(place, RegistryKey.notes, {"a": "b"})
     session.commit()
-    assert list(session.entries(Place.notes, owner="o1", name="n3")) == [("a", "b")]
-    assert list(session.entries(Place.notes, owner="nobody", name="n3")) == []
+    assert list(session.entries(RegistryKey.notes, owner="o1", name="n3")) == [("a", "b")]
+    assert list(session.entries(RegistryKey.notes, owner="nobody", name="n3")) == []
 
 
 def test_a_local_transaction() -> None:

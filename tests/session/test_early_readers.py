@@ -17,7 +17,7 @@ from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.store import Family, Put
 from hbmodel.store.folded import folded
 from hbmodel.store.gate import gated
-from hbmodel.tables.metadata_cache import MetadataCache
+from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.registration import RowState
 from hbmodel.tables.registry import Registry
 from tests.support.beds import Bed, cells_of, drop_left, fresh, set_state
@@ -102,7 +102,7 @@ class Table:
 
     def early(self) -> hb.Session:
         """A session that will never notice that the table has changed."""
-        cache = MetadataCache(60, running=lambda: 0)
+        cache = BindingCache(60, running=lambda: 0)
         for model in (self.old, self.new):
             assert cache.binding(hb.schema.schema_of(model), Registry(self.store)).rows == "unindexed"
         return hb.Session(self.store, cache=cache)
@@ -381,7 +381,7 @@ def test_it_prepends_before_the_first_row_that_is_there() -> None:
     with fresh(old) as store:
         with hb.Session(store) as session:
             session.add_all(old(topic="a", number=number, text=1) for number in (100, 200))
-        early = hb.Session(store, cache=MetadataCache(60, running=lambda: 0))
+        early = hb.Session(store, cache=BindingCache(60, running=lambda: 0))
         assert early.query(new).allow_full_scan().count() == 2
         hb.create_tables(store, new)
         assert hb.indexes.build_index(store, new, "by_text").readable

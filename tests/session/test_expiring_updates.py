@@ -40,7 +40,7 @@ class Fading:
 
 
 @hb.model(table="updated_wide", family="d", row=b"r")
-class Place:
+class RegistryKey:
     """The same as objects of a wide row."""
 
     name: hb.Key[str] = hb.key(in_qualifier=True)
@@ -111,7 +111,7 @@ def _updated(session: hb.Session, obj: Any, name: str) -> None:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("update", UPDATES)
-@pytest.mark.parametrize(("model", "ttl"), [(Own, HOUR), (Own, None), (Fading, None), (Place, HOUR)])
+@pytest.mark.parametrize(("model", "ttl"), [(Own, HOUR), (Own, None), (Fading, None), (RegistryKey, HOUR)])
 @pytest.mark.parametrize("other", ["delete", "rekey"])
 def test_an_update_does_not_bring_back_what_is_deleted_or_moved(model: Any, ttl: timedelta | None, update: str, other: str) -> None:
     met = set()
@@ -125,7 +125,7 @@ def test_an_update_does_not_bring_back_what_is_deleted_or_moved(model: Any, ttl:
     assert met == {False, True}
 
 
-@pytest.mark.parametrize(("model", "ttl"), [(Own, HOUR), (Fading, None), (Place, HOUR)])
+@pytest.mark.parametrize(("model", "ttl"), [(Own, HOUR), (Fading, None), (RegistryKey, HOUR)])
 @pytest.mark.parametrize("other", ["delete", "update"])
 def test_a_delete_or_a_move_beside_another_call_leaves_no_piece(model: Any, ttl: timedelta | None, other: str) -> None:
     for first in ("delete", "rekey"):

@@ -10,8 +10,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store import Put
-from hbmodel.tables.registered import RegisteredTable
 from hbmodel.tables.registry import Registry
+from hbmodel.tables.table_from_registry import TableFromRegistry
 from tests.support.beds import Bed, cells_of
 
 VALUES = [bytes(2), b"\x00\x01", b"\x00\xff", b"\x01\x00", b"\x01\x01", b"a\x00", b"ab", b"\xff\x00", b"\xff\xff"]
@@ -164,7 +164,7 @@ def test_padded_and_exact_bytes_are_two_readings_of_one_table(bed: Bed) -> None:
     other.commit()
     assert session.get(Padded, code=b"ab") == Padded(code=b"ab", kind=b"q")
     assert [row.code for row in session.query(Padded).where(Padded.kind == b"q")] == [b"ab"]
-    shown: Any = RegisteredTable.find(Registry(bed.store), "padded").model
+    shown: Any = TableFromRegistry.find(Registry(bed.store), "padded").model
     assert [row.code for row in other.query(shown).allow_full_scan()] == [bytes(4), b"ab\x00\x00", b"abcd"]
 
 

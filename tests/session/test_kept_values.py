@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.session import known_models
+from hbmodel.session import bindings
 from tests.session.test_cell_versions import KEPT, MODELS, Flagged, Plain, Two, Versioned, Wide
 from tests.support.beds import Bed, fresh
 
@@ -118,7 +118,7 @@ def test_an_insert_and_a_load(atomic_bed: Bed) -> None:
 @pytest.mark.parametrize("model", [Plain, Two, ByFamily, Counted])
 def test_a_store_whose_puts_may_share_a_time_is_given_time(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks: list[None] = []
-    monkeypatch.setattr(known_models, "let_tick_pass", lambda: ticks.append(None))
+    monkeypatch.setattr(bindings, "let_tick_pass", lambda: ticks.append(None))
     session = hb.Session(fresh(model, apart=False))
     session.add(model(**KEY, name="x"))
     assert ticks == []
@@ -136,7 +136,7 @@ def test_a_store_whose_puts_may_share_a_time_is_given_time(model: Any, monkeypat
 @pytest.mark.parametrize(("model", "apart"), [(One, False), (Versioned, False), (Plain, True)])
 def test_others_are_not_waited_for(model: Any, apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks: list[None] = []
-    monkeypatch.setattr(known_models, "let_tick_pass", lambda: ticks.append(None))
+    monkeypatch.setattr(bindings, "let_tick_pass", lambda: ticks.append(None))
     session = hb.Session(fresh(model, apart=apart))
     write(session, model, TEXTS[:4])
     assert ticks == []

@@ -17,8 +17,8 @@ from hbmodel.protocol.clock import GRACE, SharedOffset, wall_time
 from hbmodel.store import Put, Row
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded import EmbeddedStore
+from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.layout_text import canonical_json
-from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registration import ABSENT, LEASE, READABLE
 from hbmodel.tables.registry import LAYOUT, ROWS, registry_row
 from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
@@ -319,7 +319,7 @@ def test_a_commit_that_took_too_long_puts_its_entries_again_at_a_fresh_time() ->
 
     with RecordingStore(EmbeddedStore(None, lambda: now)) as inner:
         hb.create_tables(inner, Order)
-        cache = MetadataCache(LEASE, offset=SharedOffset(lambda: now, lambda: now))
+        cache = BindingCache(LEASE, offset=SharedOffset(lambda: now, lambda: now))
         with hb.Session(inner, cache=cache) as session:
             session.add_all([order(1, "old"), order(2, "old")])
         store = Changing(inner, long_call)

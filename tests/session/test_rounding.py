@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.tables.registered import RegisteredTable
 from hbmodel.tables.registry import Registry
+from hbmodel.tables.table_from_registry import TableFromRegistry
 from tests.support.beds import HBASE, Bed, fresh
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -316,6 +316,6 @@ def test_the_registry_s_own_model_reads_nan_too() -> None:
         with hb.Session(store) as session:
             session.add(Twice(number=1, value=NAN))
         for table in ("measured_twice", "measured_twice.by_indexed"):
-            model = RegisteredTable.find(Registry(store), table).model
+            model = TableFromRegistry.find(Registry(store), table).model
             (found,) = hb.Session(store).query(model).allow_full_scan()
             assert math.isnan(found.value)

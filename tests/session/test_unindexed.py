@@ -15,7 +15,7 @@ from hbmodel.protocol.clock import SharedOffset, wall_time
 from hbmodel.store import Delete, Put
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded.server_clock import EmbeddedClock
-from hbmodel.tables.metadata_cache import MetadataCache
+from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.registration import LEASE
 from tests.support.beds import Bed, cells_of, fresh
 from tests.support.faulty import Crash, FaultyStore
@@ -98,7 +98,7 @@ def test_a_column_that_was_deleted_comes_with_a_row_that_expires(bed: Bed) -> No
 def test_this_machines_clock_does_not_matter_to_rows_that_expire(bed: Bed, ahead: int) -> None:
     jump = 0
     bed.use(Card)
-    session = hb.Session(bed.store, cache=MetadataCache(LEASE, offset=SharedOffset(lambda: wall_time() + jump)))
+    session = hb.Session(bed.store, cache=BindingCache(LEASE, offset=SharedOffset(lambda: wall_time() + jump)))
     session.add(card(page="first"), ttl=HOUR)
     session.commit()
     jump = ahead

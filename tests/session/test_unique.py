@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.protocol.claim_check import claim_existing
+from hbmodel.protocol.check_unique_values import claim_existing
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.unique_claim import CLAIMED
+from hbmodel.protocol.unique_values import CLAIMED
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.session.sizes import SessionSizes
 from hbmodel.store import ConditionalChange, Put

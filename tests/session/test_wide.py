@@ -314,7 +314,7 @@ def test_a_delete_leaves_the_cells_of_the_neighbours_as_they_were(bed: Bed) -> N
 
 
 def place(model: Any, name: str) -> bytes:
-    """The place key of an object."""
+    """The object key of an object."""
     schema = hb.schema.schema_of(model)
     return schema.layout.pack(("ann", TIMES[0], name))
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hbmodel.encoding.codecs.text import terminated
-from hbmodel.encoding.places import PlaceForm
+from hbmodel.encoding.object_keys import ObjectKeyForm
 from hbmodel.errors import InvalidRequest
 from hbmodel.store import Delete, Family, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
@@ -19,8 +19,8 @@ from hbmodel.store.filters import And, ColumnRange, Filter, FirstCellOnly, KeyOn
 from hbmodel.store.folded import FoldedStore
 from hbmodel.store.page_sizes import PAGE_SIZES
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.row_widths import RowWidths
 from hbmodel.store.slices import ROWS, SliceReader, SliceScan
+from hbmodel.store.wide_row_sizes import RowWidths
 from hbmodel.store.wide_rows import WideRows
 from hbmodel.store.wrapping import WrappingStore
 from tests.support.cut_rows import end_of_text, wide_rows
@@ -326,7 +326,7 @@ def test_a_scan_can_be_closed_early(store: RecordingStore) -> None:
 @given(st.lists(st.tuples(st.binary(max_size=2), st.binary(max_size=3)), max_size=30), st.integers(1, 4))
 def test_objects_of_one_cell_whose_alias_is_empty(names: list[tuple[bytes, bytes]], page: int) -> None:
     """The last column field is raw then, so that one prefix may begin another."""
-    form = PlaceForm(kind=b"p")
+    form = ObjectKeyForm(kind=b"p")
     wide = WideRows("t", b"d", form, lambda qualifier: len(qualifier) if qualifier[:1] == b"p" else None, [b"d:"])
     with EmbeddedStore(None) as store:
         store.create_table("t", [Family(b"d")])
@@ -346,7 +346,7 @@ def test_the_last_prefix_whatever_the_qualifiers(names: list[bytes], page: int) 
     with EmbeddedStore(None) as store:
         store.create_table("t", [Family(b"d")])
         store.put("t", [Put(b"r", {b"d:p" + terminated(name) + b"a": b"1" for name in names}, 1)])
-        reader = SliceReader(store, WideRows("t", b"d", PlaceForm(kind=b"p"), end_of_text(b"p")), pages_of(page))
+        reader = SliceReader(store, WideRows("t", b"d", ObjectKeyForm(kind=b"p"), end_of_text(b"p")), pages_of(page))
         assert reader.last_prefix(b"r", [(b"p", b"q")]) == b"p" + max(map(terminated, names))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.encoding.codecs.text import escape, terminated, unescape_part
-from hbmodel.encoding.places import PlaceForm, PrefixEnd
+from hbmodel.encoding.object_keys import ObjectKeyForm, PrefixEnd
 from hbmodel.errors import DecodingError
 from hbmodel.store import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan, Store
 from hbmodel.store.checks.reads import check_scans
@@ -42,12 +42,12 @@ def end_of_text(kind: bytes) -> PrefixEnd:
 
 def wide_rows(table: str, family: bytes, columns: Sequence[bytes] = (), kind: bytes = KIND) -> WideRows:
     """A model of a row part and a column part, both terminated text."""
-    return WideRows(table, family, PlaceForm(kind=kind), end_of_text(kind), columns)
+    return WideRows(table, family, ObjectKeyForm(kind=kind), end_of_text(kind), columns)
 
 
 @frozen
 class Cut:
-    """Row keys as place keys: the first bytes as the row, the rest as the column part."""
+    """Row keys as object keys: the first bytes as the row, the rest as the column part."""
 
     length: int
 
@@ -60,7 +60,7 @@ class Cut:
         return first + rest
 
     def bound(self, row: bytes) -> bytes:
-        """A place key, or less: those of this row and above are not below it."""
+        """An object key, or less: those of this row and above are not below it."""
         if len(row) <= self.length:
             return escape(row)
         return terminated(row[: self.length]) + escape(row[self.length :])
@@ -70,7 +70,7 @@ class Cut:
 
 
 def _looks_at_keys(filter: Filter | None) -> bool:
-    """Whether a filter must be shown row keys as they are, and not place keys."""
+    """Whether a filter must be shown row keys as they are, and not object keys."""
     match filter:
         case RowContains():
             return True
@@ -140,7 +140,7 @@ class CutStore(WrappingStore):
         return None if row is None else ObjectRow(self.cut.row(row.row), row.columns)
 
     def _placed(self, row: bytes) -> bytes:
-        check_row("", row)  # place keys may be longer
+        check_row("", row)  # object keys may be longer
         return self.cut.place(row)
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:

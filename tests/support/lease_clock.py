@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import hbmodel as hb
-from hbmodel.tables.metadata_cache import MetadataCache
+from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.registration import LEASE
 
 
@@ -19,9 +19,9 @@ class LeaseClock:
         """Lets so many seconds pass."""
         self._now += round(1000 * seconds)
 
-    def cache(self, lease: float = LEASE) -> MetadataCache:
+    def cache(self, lease: float = LEASE) -> BindingCache:
         """Metadata that sessions trust for so many seconds by this clock."""
-        return MetadataCache(lease, running=lambda: self._now)
+        return BindingCache(lease, running=lambda: self._now)
 
     def session(self, store: hb.Store, *, lease: float = LEASE, **options: Any) -> hb.Session:
         """A session that trusts what it knows for so many seconds by this clock."""

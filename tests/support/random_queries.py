@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.errors import KeyTooLong
-from hbmodel.mapping.elements import element_of
+from hbmodel.mapping.collection_elements import element_of
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.predicates import And, Not, Or, Predicate
 from hbmodel.mapping.schema import FLAG, LIVE, Index, TableSchema

@@ -28,7 +28,7 @@ from hbmodel.encoding.codecs.times import MICROSECONDS, DateCodec, Datetime, Dur
 from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
 from hbmodel.encoding.codecs.uuids import UUIDCodec
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 
 
 class Colour(enum.Enum):
@@ -294,7 +294,7 @@ SPLITS = (
 
 
 @st.composite
-def place_layouts(draw: st.DrawFn, ordered: bool = False) -> PlaceLayout:
+def place_layouts(draw: st.DrawFn, ordered: bool = False) -> ObjectKeyLayout:
     """A layout of an object of a wide row: fields in the row, in the qualifier, or both, and one that stands in either."""
     fields = [draw(key_fields(f"f{i}", ordered)) for i in range(draw(st.integers(1, 4)))]
     rows = draw(st.integers(0, len(fields)))
@@ -304,7 +304,7 @@ def place_layouts(draw: st.DrawFn, ordered: bool = False) -> PlaceLayout:
         fields[rows - 1] = KeyField(fields[rows - 1].name, codec, draw(st.booleans()))
         split = draw(st.sampled_from(buckets))
     raw = (rows < len(fields) or split is not None) and draw(st.booleans())
-    return PlaceLayout(tuple(fields), rows=rows, split=split, raw=raw)
+    return ObjectKeyLayout(tuple(fields), rows=rows, split=split, raw=raw)
 
 
 def field_values(of: KeyField) -> st.SearchStrategy[Any]:

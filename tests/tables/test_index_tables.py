@@ -100,7 +100,7 @@ def test_the_name_may_have_a_namespace_or_a_dot(table: str) -> None:
 def test_no_index_has_the_table_of_a_dictionary() -> None:
     places = hb.ids.dictionary("places", hb.UInt32)
     names = {"__annotations__": {"name": hb.Key[str], "text": hb.Column[str]}, "name": hb.key(places), "text": hb.column("t")}
-    together = hb.model(table="places", family="d")(type("Place", (), {**names, "ids": hb.index("text")}))
+    together = hb.model(table="places", family="d")(type("RegistryKey", (), {**names, "ids": hb.index("text")}))
     with hb.connect("memory:") as store:
         for call in (hb.create_tables, hb.diff):
             with pytest.raises(hb.SchemaMismatch, match="used for something else"):

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.unique_claim import CLAIMED
+from hbmodel.protocol.unique_values import CLAIMED
 from hbmodel.store import Delete, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.protocol.migration import BEFORE, CLOSED, CUT, DONE, MOVING, PHASES, PREPARED, RETURNED, RETURNING
-from hbmodel.session.merging import MergingQueries
+from hbmodel.session.two_table_queries import TwoTableQueries
 from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.moves import MOVE
+from hbmodel.tables.migration_phase import MOVE
 from hbmodel.tables.registry import Registry, registry_row
 from hbmodel.tools.cli import main
 from tests.support.beds import HBASE, drop_left, rows_of
@@ -363,7 +363,7 @@ def test_a_write_that_outlives_its_phase_is_written_where_others_look(store: hb.
 def test_queries_of_two_tables_have_no_partitions(store: hb.Store) -> None:
     hb.create_tables(store, Moved)
     session = hb.Session(store)
-    assert isinstance(session.query(Moved)._source, MergingQueries)
+    assert isinstance(session.query(Moved)._source, TwoTableQueries)
     with pytest.raises(hb.CapabilityError, match="has no partitions"):
         session.query(Moved).allow_full_scan().partitions(2)
     set_phase(store, DONE)

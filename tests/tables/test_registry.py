@@ -14,7 +14,7 @@ from hbmodel.store import Family, Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.layout_text import canonical_json
 from hbmodel.tables.registration import ABSENT, READABLE
-from hbmodel.tables.registry import CLOCK_ROW, INDEX_PREFIX, LAYOUT, ROWS, Place, Registry, registry_row
+from hbmodel.tables.registry import CLOCK_ROW, INDEX_PREFIX, LAYOUT, ROWS, Registry, RegistryKey, registry_row
 from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
 from tests.support.models import Order, Person, Sample, day, order
 
@@ -39,8 +39,8 @@ def test_a_kind_has_a_row_of_its_own() -> None:
     for model, row in ((Animal, b"zoo\x00d\x00p"), (Keeper, b"zoo\x00d\x00\x00")):
         schema = schema_of(model)
         assert registry_row(schema) == row
-        place = Place.of_row("zoo", row)
-        assert place == Place("zoo", b"d", schema.kind)
+        place = RegistryKey.of_row("zoo", row)
+        assert place == RegistryKey("zoo", b"d", schema.kind)
         assert registry_row(place) == row
     with hb.connect("memory:") as store:
         catalog = Registry(store)
@@ -48,7 +48,7 @@ def test_a_kind_has_a_row_of_its_own() -> None:
         for model in (Animal, Keeper):
             schema = schema_of(model)
             store.put(catalog.table, [Put(registry_row(schema), {LAYOUT: canonical_json(schema.layout_spec)})])
-        assert catalog.places("zoo") == [Place("zoo", b"d", b"\0"), Place("zoo", b"d", b"p")]
+        assert catalog.keys_of_table("zoo") == [RegistryKey("zoo", b"d", b"\0"), RegistryKey("zoo", b"d", b"p")]
         assert catalog.families_of("zoo") == {b"d"}
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.store import Put
-from hbmodel.tables.repeating import TRIES
+from hbmodel.tables.retrying import TRIES
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
 

@@ -21,8 +21,8 @@ import hbmodel as hb
 from hbmodel.errors import StoreUnavailable, UnknownOutcome
 from hbmodel.protocol.clock import SharedOffset
 from hbmodel.store import Delete, Family, Put, Row
+from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.kept_line import ROLL_TIMES, RollTimes
-from hbmodel.tables.metadata_cache import MetadataCache
 from hbmodel.tables.registry import Registry, registry_row
 from hbmodel.tables.roll_lines import LISTED, FoundLine, RollLines
 from tests.support.beds import HBASE, fresh
@@ -55,7 +55,7 @@ def kinds(store: hb.Store) -> list[str]:
 
 
 def session_of(store: hb.Store, times: RollTimes = ROLL_TIMES, **options: Any) -> hb.Session:
-    return hb.Session(store, cache=MetadataCache(options.pop("lease", 60), roll_times=times), **options)
+    return hb.Session(store, cache=BindingCache(options.pop("lease", 60), roll_times=times), **options)
 
 
 def add(session: hb.Session, name: str, model: Any = PLAIN) -> None:
@@ -320,7 +320,7 @@ def test_a_lease_that_was_slept_through_is_taken_again() -> None:
     """The machine sleeps between two writes, and an index is built meanwhile."""
     now = [1_000_000]
     with fresh(PLAIN, gated=False) as store:
-        cache = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
+        cache = BindingCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
         session = hb.Session(store, cache=cache)
         add(session, "a")
         hb.create_tables(store, ONE)
@@ -334,7 +334,7 @@ def test_writes_do_not_lengthen_the_lease_of_readers() -> None:
     """A drop waits one lease for readers: what a session reads by must be no older than that, also if it writes."""
     now, other = [1_000_000], declare()
     with fresh(PLAIN, gated=False) as store:
-        cache = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
+        cache = BindingCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
         with hb.Session(store, cache=cache) as session:
             add(session, "a")
             now[0] += 10_000
@@ -350,7 +350,7 @@ def test_writes_do_not_lengthen_the_lease_of_readers() -> None:
 def test_a_writer_learns_of_a_change_from_what_it_reads() -> None:
     now = [1_000_000]
     with fresh(PLAIN, gated=False) as store:
-        cache = MetadataCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
+        cache = BindingCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
         with hb.Session(store, cache=cache) as session:
             session.get(PLAIN, name="a")
             now[0] += 30_000

@@ -24,9 +24,9 @@ from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import IndexProgress, Report
 from hbmodel.tables.index_work import TIMES, IndexTimes, waiting
 from hbmodel.tables.indexes import build_index, index_status, purge_rows, repair_index, verify_index
-from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry, RegistryKey
 from hbmodel.tools.cli.one_line import one_line
-from hbmodel.tools.cli.registered import known_places
+from hbmodel.tools.cli.registered import known_keys
 from hbmodel.tools.cli.waits import told_once, waiting_text
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -319,7 +319,7 @@ def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
     """The state from the registry alone."""
     catalog = Registry(store, registry)
     reports: list[IndexReport] = []
-    for place in known_places(catalog, table):
+    for place in known_keys(catalog, table):
         found = catalog.read(place)
         states = () if found is None else sorted(found.indexes.values(), key=lambda state: state.name)
         reports += [IndexReport(table, state.name, state.state) for state in states]
@@ -349,8 +349,8 @@ def drop(table: str, name: str, named: str | None, url: str, registry: str, as_j
     click.echo(json.dumps(found) if as_json else "\n".join(lines) or "nothing was left")
 
 
-def _place_of(catalog: Registry, table: str, name: str) -> Place | TableSchema:
-    for place in catalog.places(table):
+def _place_of(catalog: Registry, table: str, name: str) -> RegistryKey | TableSchema:
+    for place in catalog.keys_of_table(table):
         found = catalog.read(place)
         if found is not None and found.named(name) is not None:
             return place

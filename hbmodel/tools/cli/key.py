@@ -10,7 +10,7 @@ import click
 from hbmodel.errors import HbmodelError, InvalidRequest, QueryError
 from hbmodel.mapping.value_text import json_of_value, text_of_value
 from hbmodel.store.key_text import readings, shell_text
-from hbmodel.tables.registered import RegisteredTable, StoredKey
+from hbmodel.tables.table_from_registry import StoredKey, TableFromRegistry
 from hbmodel.tools.cli.registered import key_fields, opened, table_options
 
 FORMS = ("auto", "hex", "shell")
@@ -26,7 +26,7 @@ form_option = click.option(
 )
 
 
-def decoded(table: RegisteredTable, text: str, form: str, qualifier: str | None = None) -> StoredKey:
+def decoded(table: TableFromRegistry, text: str, form: str, qualifier: str | None = None) -> StoredKey:
     """The decoded fields of a pasted key.
 
     Raises:

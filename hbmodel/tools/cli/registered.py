@@ -19,8 +19,8 @@ from hbmodel.mapping.value_text import json_of_value, text_of_value, value_of_te
 from hbmodel.session.connect import connect
 from hbmodel.store.port import Store
 from hbmodel.tables.names import Names
-from hbmodel.tables.registered import UNKNOWN_TABLE, RegisteredTable
-from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tables.table_from_registry import UNKNOWN_TABLE, TableFromRegistry
 
 Command = Callable[..., Any]
 
@@ -44,19 +44,19 @@ def table_options(command: Command) -> Command:
 
 
 @contextmanager
-def opened(table: str, url: str, registry: str, family: str | None, kind: str | None) -> Iterator[tuple[Store, RegisteredTable]]:
+def opened(table: str, url: str, registry: str, family: str | None, kind: str | None) -> Iterator[tuple[Store, TableFromRegistry]]:
     """The store, and the table as described in the registry; names of dictionaries are looked up."""
     with connect(url) as store, Names(store, registry=registry).bound():
-        yield store, RegisteredTable.find(Registry(store, registry), table, family, kind)
+        yield store, TableFromRegistry.find(Registry(store, registry), table, family, kind)
 
 
-def known_places(catalog: Registry, table: str) -> list[Place]:
+def known_keys(catalog: Registry, table: str) -> list[RegistryKey]:
     """Every model of a primary table.
 
     Raises:
         TableNotFound: the registry knows none.
     """
-    places = catalog.places(table)
+    places = catalog.keys_of_table(table)
     if not places:
         raise TableNotFound(UNKNOWN_TABLE, table=table, registry=catalog.table)
     return places

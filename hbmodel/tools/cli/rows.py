@@ -18,7 +18,7 @@ from hbmodel.mapping.value_text import text_of_value
 from hbmodel.query.query import Query
 from hbmodel.session.session import Session
 from hbmodel.store.key_text import shell_text
-from hbmodel.tables.registered import RegisteredTable, StoredKey
+from hbmodel.tables.table_from_registry import StoredKey, TableFromRegistry
 from hbmodel.tools.cli.key import decoded, form_option
 from hbmodel.tools.cli.registered import are_fields, condition, key_fields, opened, print_objects, print_table, table_options
 
@@ -93,7 +93,7 @@ def _under(schema: TableSchema, key: Mapping[str, Any]) -> list[Predicate]:
     return [_is(schema, name, value) for name, value in key.items()]
 
 
-def _stored(table: RegisteredTable, stored: StoredKey) -> list[Predicate]:
+def _stored(table: TableFromRegistry, stored: StoredKey) -> list[Predicate]:
     """The objects of a stored row: for a split field, all times in its bucket."""
     schema, every = table.schema, table.bucket_length
     if every is None:
@@ -156,7 +156,7 @@ def regions(table: str, url: str, registry: str, family: str | None, kind: str |
         print_table(BOUNDS, cells)
 
 
-def _bound(table: RegisteredTable, bound: bytes | None) -> str:
+def _bound(table: TableFromRegistry, bound: bytes | None) -> str:
     if not bound:
         return "(end)" if bound is None else "(start)"
     stored = table.decode_bound(bound)

@@ -11,7 +11,7 @@ from hbmodel.session.connect import connect
 from hbmodel.tables.registry import Registry
 from hbmodel.tables.writers import table_writers
 from hbmodel.tools.cli.index import common_options, times_of
-from hbmodel.tools.cli.registered import known_places
+from hbmodel.tools.cli.registered import known_keys
 
 
 @click.command()
@@ -22,6 +22,6 @@ def writers(table: str, url: str, registry: str, as_json: bool, **options: Any) 
     with connect(url) as store:
         found = table_writers(store, table, times=times_of(options), registry=registry)
         if not found:
-            known_places(Registry(store, registry), table)
+            known_keys(Registry(store, registry), table)
     for writer in found:
         click.echo(json.dumps(writer.as_json) if as_json else str(writer))

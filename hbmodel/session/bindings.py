@@ -14,7 +14,7 @@ from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.folded import folded
 from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.port import Store
-from hbmodel.tables.metadata_cache import MetadataCache
+from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.registration import AT_SERVER_TIME, Binding
 from hbmodel.tables.registry import Registry, registry_row
 from hbmodel.tables.writers_roll import Calls, WritersRoll
@@ -25,7 +25,7 @@ NOTHING_COUNTED = nullcontext()
 _replaced = attrgetter("replaces")
 
 
-class KnownModels:
+class Bindings:
     """Bindings and views, by model.
 
     Args:
@@ -40,7 +40,7 @@ class KnownModels:
         self,
         store: Store,
         registry: Registry,
-        cache: MetadataCache,
+        cache: BindingCache,
         pages: PageSizes = PAGE_SIZES,
         longest_call: float = LONGEST_CALL / 1000,
     ) -> None:

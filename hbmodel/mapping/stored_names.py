@@ -17,7 +17,7 @@ Spec = TypeVar("Spec")
 
 
 @attrs.frozen
-class Placed:
+class StoredNames:
     """The fields of a model, each named by its place: `key 0` in the row key, or its column. A computed field keeps its name.
 
     Attributes:
@@ -31,7 +31,7 @@ class Placed:
     layout: KeyLayout
 
     @classmethod
-    def of(cls, fields: Mapping[str, Field], layout: KeyLayout) -> Placed:
+    def of(cls, fields: Mapping[str, Field], layout: KeyLayout) -> StoredNames:
         """The placed fields of a model, including computed ones."""
         keys = [f.name for f in layout.fields]
         names = {f.name: _place(f, keys) for f in fields.values()}

@@ -106,7 +106,7 @@ def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list
     """The models of a table that the registry knows besides these; None where one of them can be read by its own program only."""
     own = {(schema.family, schema.kind) for schema in schemas}
     found: list[TableSchema] = []
-    for place in catalog.places(schemas[0].table):
+    for place in catalog.keys_of_table(schemas[0].table):
         registration = None if (place.family, place.kind) in own else catalog.read(place)
         if registration is not None:
             try:

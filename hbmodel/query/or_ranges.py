@@ -21,7 +21,7 @@ from hbmodel.encoding.key_layout import Bounds, KeyLayout
 from hbmodel.errors import QueryError
 from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith, equalities
 from hbmodel.query.key_conditions import KeyConditions, KeyPiece
-from hbmodel.query.segments import EVERY, Left, Segment, all_of, any_of, as_one, both, either
+from hbmodel.query.value_segments import EVERY, Left, Segment, all_of, any_of, as_one, both, either
 from hbmodel.store.ranges import KeyRange, merge_ranges, prefix_successor
 
 MAX_CONDITIONS = 1_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.unique_claim import Claim, change_claim
+from hbmodel.protocol.unique_values import Claim, change_claim
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store import Put
 from hbmodel.store.embedded.cells import StoredCell

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hbmodel as hb
 from hbmodel.store import Family
 from hbmodel.store.ranges import KeyRange
-from hbmodel.tables.range_claims import Counts, RangeClaims
+from hbmodel.tables.shared_ranges import Counts, SharedRanges
 
 RANGES = [KeyRange(b"", b"m"), KeyRange(b"m")]
 LIFE = 100
@@ -15,7 +15,7 @@ def test_a_range_is_free_again_once_its_program_has_not_come_on_for_long_enough(
     now = 1_000
     with hb.connect("memory:") as store:
         store.create_table("r", [Family(b"m")])
-        one, other = (RangeClaims(store, "r", b"work", lambda: now, LIFE, owner) for owner in ("one", "other"))
+        one, other = (SharedRanges(store, "r", b"work", lambda: now, LIFE, owner) for owner in ("one", "other"))
         one.begin(RANGES)
         first, second = one.take(), other.take()
         assert first is not None

@@ -21,7 +21,7 @@ from hbmodel.store.values import Put
 R = TypeVar("R")
 
 
-def behind_entries(
+def with_entries_first(
     schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[R], placed: list[R] | None = None
 ) -> Protocol[R]:
     """Puts the entries of objects, carries out the protocol that puts their rows, and acknowledges.

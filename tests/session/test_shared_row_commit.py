@@ -11,7 +11,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, HbmodelError, InvalidRequest, SessionError
-from hbmodel.protocol.unique_claim import CLAIMED
+from hbmodel.protocol.unique_values import CLAIMED
 from hbmodel.session.sizes import SessionSizes
 from hbmodel.store import ConditionalChange, Delete, Put
 from hbmodel.store.embedded import EmbeddedStore

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from attrs import define, evolve
 
 from hbmodel.errors import CapabilityError, SessionError
-from hbmodel.mapping.changed_cells import cells_of_changes, merged_changes
+from hbmodel.mapping.cells_of_update import cells_of_changes, merged_changes
 from hbmodel.mapping.mapper import entries_of
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, under_condition
 from hbmodel.session.batches import BATCH_ROWS, Batch, Pending
-from hbmodel.session.joint_commit import JointCommit
+from hbmodel.session.shared_row_commit import JointCommit
 from hbmodel.store.port import Capabilities
 from hbmodel.store.row_changes import NOT_ATOMIC, cell_bytes, check_row_size
 

@@ -21,7 +21,7 @@ FROM = b"m:from"
 
 
 @frozen
-class Move:
+class TableMove:
     """How far the objects of a table have moved.
 
     Attributes:
@@ -37,7 +37,7 @@ class Move:
     offline: bool = False
 
 
-def read_move(table: str, columns: Mapping[bytes, Cell]) -> Move | None:
+def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
     """What the registry's row of a table says, or None where nothing moves; raises `StoreError` for a phase of a later version."""
     cell = columns.get(MOVE)
     if cell is None or not cell.value:
@@ -47,10 +47,10 @@ def read_move(table: str, columns: Mapping[bytes, Cell]) -> Move | None:
         raise StoreError(
             "The objects of the table are being moved in a phase that this version of hbmodel does not know: update hbmodel.", table=table
         )
-    return Move(held["phase"], str(held["to"]), cell.timestamp, bool(held.get("offline")))
+    return TableMove(held["phase"], str(held["to"]), cell.timestamp, bool(held.get("offline")))
 
 
-def check_moves(schema: TableSchema, move: Move | None, cells: Mapping[bytes, bytes]) -> str:
+def check_moves(schema: TableSchema, move: TableMove | None, cells: Mapping[bytes, bytes]) -> str:
     """The phase in which the table of a model is used, if it moves.
 
     Raises:

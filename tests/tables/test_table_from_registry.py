@@ -16,8 +16,8 @@ from hbmodel.errors import CapabilityError, DecodingError, IncompleteKey, QueryE
 from hbmodel.mapping.mapper import KeyMapper, key_of
 from hbmodel.store import Scan
 from hbmodel.tables.layout_text import same_spec
-from hbmodel.tables.registered import RegisteredTable
 from hbmodel.tables.registry import Registry
+from hbmodel.tables.table_from_registry import TableFromRegistry
 from tests.support import models
 from tests.support.models import DAY, day
 
@@ -137,10 +137,10 @@ def store() -> Iterator[hb.Store]:
         yield opened
 
 
-def registered(store: hb.Store, model: Any, index: str | None = None) -> RegisteredTable:
+def registered(store: hb.Store, model: Any, index: str | None = None) -> TableFromRegistry:
     schema = hb.schema.schema_of(model)
     table = schema.table if index is None else schema.indexes[index].table
-    return RegisteredTable.find(Registry(store), table, kind=schema.kind.decode() or None)
+    return TableFromRegistry.find(Registry(store), table, kind=schema.kind.decode() or None)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
@@ -166,12 +166,12 @@ def test_the_models_of_index_tables_have_the_layout_of_entries(store: hb.Store, 
 def test_tables_that_the_registry_does_not_hold(store: hb.Store) -> None:
     for name in ("nothing", "orders.nothing", ""):
         with pytest.raises(TableNotFound):
-            RegisteredTable.find(Registry(store), name)
+            TableFromRegistry.find(Registry(store), name)
     with pytest.raises(QueryError) as caught:
-        RegisteredTable.find(Registry(store), "pets_r")
+        TableFromRegistry.find(Registry(store), "pets_r")
     assert caught.value.known == ["p p", "p v"]
     with pytest.raises(SchemaMismatch, match="codec of a key field"):
-        RegisteredTable.find(Registry(store), "own_key_r")
+        TableFromRegistry.find(Registry(store), "own_key_r")
 
 
 def test_salts_of_programs(store: hb.Store) -> None:

@@ -28,7 +28,7 @@ Moment = tuple[Phase, int]
 """A phase, and when the registry took it in."""
 
 
-class Moves:
+class MigrationRouting:
     """The tables of models that replace others.
 
     Args:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from attrs import evolve
 
 from hbmodel.mapping.schema import FLAG
-from hbmodel.protocol.claimed_key import CLAIMED, abandoned_claim
+from hbmodel.protocol.flag_claim import CLAIMED, abandoned_claim
 from hbmodel.protocol.future_cells import error_if_hidden
 from hbmodel.protocol.operations import CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol, PutRows
 from hbmodel.protocol.unindexed_insert import counters_over, whole_row

@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from hbmodel.errors import UniqueViolation
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol, ReadClock
-from hbmodel.protocol.unique_claim import (
+from hbmodel.protocol.unique_values import (
     RELEASED,
     Claim,
     RowClaims,

@@ -99,7 +99,7 @@ class ClaimLost(Exception):
 
 
 @define
-class Claim:
+class RangeClaim:
     """A range that this program works on.
 
     Attributes:
@@ -109,7 +109,7 @@ class Claim:
 
     range: KeyRange
     counts: Counts
-    _claims: RangeClaims
+    _claims: SharedRanges
     _column: bytes
     _held: bytes
 
@@ -148,7 +148,7 @@ class Progress:
 
 
 @define(eq=False)
-class RangeClaims:
+class SharedRanges:
     """The ranges of one piece of work.
 
     Attributes:
@@ -200,7 +200,7 @@ class RangeClaims:
         taken = bool(open_ones) and all(until > now for until in open_ones)
         return Progress(len(ranges), len(states) - len(open_ones), total, min(open_ones) if taken else 0, cells[RANGES])
 
-    def take(self) -> Claim | None:
+    def take(self) -> RangeClaim | None:
         """A range that no program works on, or None; starts at a random one, so that programs seldom choose the same."""
         cells = self._cells()
         ranges, attempt = self._planned(cells)
@@ -218,7 +218,7 @@ class RangeClaims:
                 taken = self.write(column, held, at, counts, False)
             except ClaimLost:
                 continue
-            return Claim(KeyRange(at, span.stop), counts, self, column, taken)
+            return RangeClaim(KeyRange(at, span.stop), counts, self, column, taken)
         return None
 
     def write(self, column: bytes, held: bytes | None, at: bytes, counts: Counts, done: bool) -> bytes:

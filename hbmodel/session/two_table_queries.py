@@ -22,7 +22,7 @@ from hbmodel.query.plan import Plan
 from hbmodel.query.query_partition import QueryPartition
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.bulk_delete import Progress
-from hbmodel.session.moves import Moves
+from hbmodel.session.migration_routing import MigrationRouting
 from hbmodel.session.query_runner import QueryRunner
 
 Position = Callable[[Values], bytes | None]
@@ -36,7 +36,7 @@ _END: Any = object()
 
 
 @frozen(eq=False)
-class MergingQueries:
+class TwoTableQueries:
     """Runs the queries of models that replace others; the `Source` of these queries.
 
     Attributes:
@@ -45,7 +45,7 @@ class MergingQueries:
     """
 
     runner: QueryRunner
-    moves: Moves
+    moves: MigrationRouting
 
     def stream(self, terms: QueryTerms) -> Iterator[Any]:
         """Iterates over the items."""

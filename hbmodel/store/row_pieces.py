@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hbmodel.store.ranges import key_successor, prefix_successor
-from hbmodel.store.row_widths import RowWidths, bytes_of
 from hbmodel.store.values import Row
+from hbmodel.store.wide_row_sizes import RowWidths, bytes_of
 from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
 
 

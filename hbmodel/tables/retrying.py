@@ -15,7 +15,7 @@ TRIES = 3
 """How often an operation is tried, at most."""
 
 
-def drive_repeating(store: Store, protocol: Protocol[R]) -> R:
+def drive_with_retries(store: Store, protocol: Protocol[R]) -> R:
     """Runs a protocol to its end.
 
     Args:

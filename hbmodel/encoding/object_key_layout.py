@@ -1,4 +1,4 @@
-"""The layout of place keys: row-part fields, escaped and terminated together, and behind them column fields."""
+"""The layout of object keys: row-part fields, escaped and terminated together, and behind them column fields."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ESCAPE_CODE = f".replace({TERMINATOR[:1]!r}, {ESCAPED_ZERO!r})"
 
 
 def _unread(data: bytes, start: int) -> NoReturn:
-    raise AssertionError("The fields of a place key are not read one by one.")
+    raise AssertionError("The fields of an object key are not read one by one.")
 
 
 @frozen
 class RowSlot(CompiledKeyField):
-    """A field of the row key at its place in a place key: escaped, and terminated where the row key ends with it.
+    """A field of the row key at its place in an object key: escaped, and terminated where the row key ends with it.
 
     Attributes:
         inner: the field at its place in the row key.
@@ -56,17 +56,17 @@ class RowSlot(CompiledKeyField):
         return f"({self.inner.packed(code, value)}){ESCAPE_CODE}" + (f" + {TERMINATOR!r}" if self.last else "")
 
     def range(self, prefix: bytes, bounds: Bounds) -> KeyRange:
-        # A place key is not below an escaped bound just where its row is not below the bound.
+        # An object key is not below an escaped bound just where its row is not below the bound.
         found = self.inner.range(prefix.replace(ESCAPED_ZERO, TERMINATOR[:1]), bounds)
         return KeyRange(escape(found.start), None if found.stop is None else escape(found.stop))
 
 
 @frozen
 class SplitSlot(CompiledKeyField):
-    """A split field at its place in a place key: the bucket ends the row key, and the offset begins the column part.
+    """A split field at its place in an object key: the bucket ends the row key, and the offset begins the column part.
 
     Attributes:
-        bucket: as a slot of a place key.
+        bucket: as a slot of an object key.
         offset: as a slot of the column part.
     """
 
@@ -91,25 +91,25 @@ class SplitSlot(CompiledKeyField):
         return f"{self.bucket.packed(code, value)} + {self.offset.packed(code, value)}"
 
 
-def _split(layout: PlaceLayout) -> SplitField | None:
+def _split(layout: ObjectKeyLayout) -> SplitField | None:
     return None if layout.split is None else SplitField.build(layout.fields[layout.rows - 1], layout.split)
 
 
-def _row(layout: PlaceLayout) -> KeyLayout | None:
+def _row(layout: ObjectKeyLayout) -> KeyLayout | None:
     if not layout.rows:
         return None
     fields = layout.fields[: layout.rows]
     return KeyLayout(fields if layout.halves is None else (*fields[:-1], layout.halves.bucket))
 
 
-def _columns(layout: PlaceLayout) -> KeyLayout | None:
+def _columns(layout: ObjectKeyLayout) -> KeyLayout | None:
     fields = layout.fields[layout.rows :]
     if layout.halves is not None:
         fields = (layout.halves.offset, *fields)
     return KeyLayout(fields, closed=not layout.raw) if fields else None
 
 
-def _slots(layout: PlaceLayout) -> tuple[CompiledKeyField, ...]:
+def _slots(layout: ObjectKeyLayout) -> tuple[CompiledKeyField, ...]:
     row = () if layout.row is None else layout.row.slots
     slots: list[CompiledKeyField] = [RowSlot.wrap(slot, at == len(row) - 1) for at, slot in enumerate(row)]
     columns = [] if layout.columns is None else [*layout.columns.slots]
@@ -118,7 +118,7 @@ def _slots(layout: PlaceLayout) -> tuple[CompiledKeyField, ...]:
     return (*slots, *columns)
 
 
-def _compile_unpack(layout: PlaceLayout) -> Callable[[bytes, int], tuple[Any, ...]]:
+def _compile_unpack(layout: ObjectKeyLayout) -> Callable[[bytes, int], tuple[Any, ...]]:
     code = Code("def unpack(data, start):")
     values = layout.unpack_code(code, 1)
     code.add(f"return ({', '.join(values)},)")
@@ -126,8 +126,8 @@ def _compile_unpack(layout: PlaceLayout) -> Callable[[bytes, int], tuple[Any, ..
 
 
 @frozen
-class PlaceLayout(KeyLayout):
-    """The fields of an object of a wide row, as fields of its place key; see `PlaceForm`. Salts come before them.
+class ObjectKeyLayout(KeyLayout):
+    """The fields of an object of a wide row, as fields of its object key; see `ObjectKeyForm`. Salts come before them.
 
     What asks a `KeyLayout` asks this one in the same way: one logical key per object, whose byte order is the declared order.
 
@@ -206,7 +206,7 @@ class PlaceLayout(KeyLayout):
         return first + behind
 
     def _row_code(self, code: Code, depth: int, place: str, end: str) -> None:
-        """Adds the lines that make `data` the row key, and keep the place key and where its column part begins in variables.
+        """Adds the lines that make `data` the row key, and keep the object key and where its column part begins in variables.
 
         The row key that was unescaped last is remembered, since the objects of a row come one behind the other.
         """
@@ -234,5 +234,5 @@ class PlaceLayout(KeyLayout):
 
 
 def unescaped(parts: bytes) -> bytes:
-    """The bytes of fields as they stand in the row key, of their joined bytes in a place key; what is behind the row key is left out."""
+    """The bytes of fields as they stand in the row key, of their joined bytes in an object key; what is behind the row key is left out."""
     return parts.partition(TERMINATOR)[0].replace(ESCAPED_ZERO, TERMINATOR[:1])

@@ -1,4 +1,4 @@
-"""Layouts of place keys: the same bytes as row key and qualifier apart, round trips, order, and slices of their ranges."""
+"""Layouts of object keys: the same bytes as row key and qualifier apart, round trips, order, and slices of their ranges."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import hbmodel.encoding.codecs as c
 from hbmodel.encoding.codegen import Code
 from hbmodel.encoding.key_layout import Bounds, KeyField, KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
-from hbmodel.encoding.places import PlaceForm
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
+from hbmodel.encoding.object_keys import ObjectKeyForm
 from hbmodel.encoding.qualifier_layout import QualifierLayout
 from hbmodel.encoding.salts import HashSalt, RandomSalt, RowSalt
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, IncompleteKey, QueryError, RowKeyError
@@ -25,18 +25,18 @@ from tests.encoding.test_key_layout_ranges import questions
 from tests.support.strategies import as_read, declared_order, key_tuples, key_values, place_layouts, plain
 
 HOUR = timedelta(hours=1)
-PETS = PlaceLayout((KeyField("owner", c.Text), KeyField("name", c.Text)), rows=1)
-READINGS = PlaceLayout((KeyField("sensor", c.UInt16), KeyField("at", c.Datetime("s"))), rows=2, split=HOUR)
+PETS = ObjectKeyLayout((KeyField("owner", c.Text), KeyField("name", c.Text)), rows=1)
+READINGS = ObjectKeyLayout((KeyField("sensor", c.UInt16), KeyField("at", c.Datetime("s"))), rows=2, split=HOUR)
 NOON = datetime(2026, 11, 22, 12, 0, 5, tzinfo=UTC)
 
 examples = place_layouts().flatmap(lambda layout: st.tuples(st.just(layout), key_values(layout)))
 
 
-def form_of(layout: PlaceLayout, kind: bytes = b"") -> PlaceForm:
-    return PlaceForm(row=None if layout.rows else b"pets", kind=kind)
+def form_of(layout: ObjectKeyLayout, kind: bytes = b"") -> ObjectKeyForm:
+    return ObjectKeyForm(row=None if layout.rows else b"pets", kind=kind)
 
 
-def packed_by_generated_code(layout: PlaceLayout, values: tuple[Any, ...]) -> bytes | None:
+def packed_by_generated_code(layout: ObjectKeyLayout, values: tuple[Any, ...]) -> bytes | None:
     """What the code of a whole key makes of values; None where it leaves them to plain code."""
     code = Code("def whole(values):")
     names = [f"v{at}" for at in range(len(layout.names))]
@@ -48,7 +48,7 @@ def packed_by_generated_code(layout: PlaceLayout, values: tuple[Any, ...]) -> by
 
 
 @given(examples, st.sampled_from([b"", b"p", b"\x00", b"\xff"]))
-def test_a_place_key_holds_the_row_key_and_the_qualifier_prefix(example: tuple[PlaceLayout, tuple[Any, ...]], kind: bytes) -> None:
+def test_a_place_key_holds_the_row_key_and_the_qualifier_prefix(example: tuple[ObjectKeyLayout, tuple[Any, ...]], kind: bytes) -> None:
     layout, values = example
     first, behind = layout.parts_of(values)
     row, prefix = form_of(layout, kind).cut(layout.pack(values))
@@ -57,7 +57,7 @@ def test_a_place_key_holds_the_row_key_and_the_qualifier_prefix(example: tuple[P
 
 
 @given(examples, st.binary(max_size=2))
-def test_round_trip(example: tuple[PlaceLayout, tuple[Any, ...]], salt: bytes) -> None:
+def test_round_trip(example: tuple[ObjectKeyLayout, tuple[Any, ...]], salt: bytes) -> None:
     layout, values = example
     key = layout.pack(values)
     assert layout.unpack(salt + key, len(salt)) == tuple(map(as_read, values))
@@ -67,7 +67,7 @@ def test_round_trip(example: tuple[PlaceLayout, tuple[Any, ...]], salt: bytes) -
 
 
 @given(examples, st.data())
-def test_damaged_keys_are_read_exactly_or_refused(example: tuple[PlaceLayout, tuple[Any, ...]], data: st.DataObject) -> None:
+def test_damaged_keys_are_read_exactly_or_refused(example: tuple[ObjectKeyLayout, tuple[Any, ...]], data: st.DataObject) -> None:
     layout, values = example
     stored = bytearray(layout.pack(values))
     at = data.draw(st.integers(0, len(stored)))
@@ -80,7 +80,7 @@ def test_damaged_keys_are_read_exactly_or_refused(example: tuple[PlaceLayout, tu
 
 
 @given(place_layouts(ordered=True).flatmap(lambda layout: st.tuples(st.just(layout), key_tuples(layout))))
-def test_keys_sort_as_declared(example: tuple[PlaceLayout, list[tuple[Any, ...]]]) -> None:
+def test_keys_sort_as_declared(example: tuple[ObjectKeyLayout, list[tuple[Any, ...]]]) -> None:
     layout, tuples = example
     by_values = sorted(tuples, key=declared_order(layout))
     assert sorted(map(layout.pack, tuples)) == list(map(layout.pack, by_values))
@@ -90,7 +90,7 @@ def test_keys_sort_as_declared(example: tuple[PlaceLayout, list[tuple[Any, ...]]
 
 @given(questions(place_layouts()), st.data())
 def test_slices_of_ranges_hold_the_cells_of_exactly_the_objects_within(
-    question: tuple[PlaceLayout, list[tuple[Any, ...]], tuple[Any, ...], Bounds | None], data: st.DataObject
+    question: tuple[ObjectKeyLayout, list[tuple[Any, ...]], tuple[Any, ...], Bounds | None], data: st.DataObject
 ) -> None:
     layout, tuples, leading, bounds = question
     form = form_of(layout, data.draw(st.sampled_from([b"", b"p", b"\xff"])))
@@ -115,7 +115,7 @@ def test_slices_of_ranges_hold_the_cells_of_exactly_the_objects_within(
 @pytest.mark.lengthy
 @given(examples, st.sampled_from([b"", b"p", b"\xff"]), st.data())
 def test_the_prefix_of_an_object_ends_before_the_alias(
-    example: tuple[PlaceLayout, tuple[Any, ...]], kind: bytes, data: st.DataObject
+    example: tuple[ObjectKeyLayout, tuple[Any, ...]], kind: bytes, data: st.DataObject
 ) -> None:
     layout, values = example
     if layout.columns is None and not kind:
@@ -133,7 +133,7 @@ def test_the_prefix_of_an_object_ends_before_the_alias(
 
 
 @given(place_layouts(), st.sampled_from([b"", b"p"]), st.binary(max_size=12))
-def test_any_bytes_have_an_end_of_their_prefix_or_none(layout: PlaceLayout, kind: bytes, qualifier: bytes) -> None:
+def test_any_bytes_have_an_end_of_their_prefix_or_none(layout: ObjectKeyLayout, kind: bytes, qualifier: bytes) -> None:
     if layout.columns is None and not kind:
         return
     qualifiers = QualifierLayout(kind, layout.columns)
@@ -147,8 +147,8 @@ def test_any_bytes_have_an_end_of_their_prefix_or_none(layout: PlaceLayout, kind
 
 
 @given(examples, st.data())
-def test_objects_of_a_row_have_its_bucket(example: tuple[PlaceLayout, tuple[Any, ...]], data: st.DataObject) -> None:
-    """The salt hashes the row key's own bytes, so what reads the table without place keys computes the same bucket."""
+def test_objects_of_a_row_have_its_bucket(example: tuple[ObjectKeyLayout, tuple[Any, ...]], data: st.DataObject) -> None:
+    """The salt hashes the row key's own bytes, so what reads the table without object keys computes the same bucket."""
     layout, values = example
     if layout.row is None:
         return
@@ -167,7 +167,7 @@ def test_objects_of_a_row_have_its_bucket(example: tuple[PlaceLayout, tuple[Any,
 @pytest.mark.parametrize(("middle", "value"), [(c.UInt32, 1), (c.Bytes, b"x"), (c.Delimited("|"), "x")])
 def test_a_qualifier_that_ends_within_its_fields_is_of_no_object(middle: c.Codec[Any], value: Any, raw: bool) -> None:
     fields = (KeyField("number", c.UInt32), KeyField("middle", middle), KeyField("name", c.Text))
-    qualifiers = QualifierLayout(b"p", PlaceLayout(fields, raw=raw).columns)
+    qualifiers = QualifierLayout(b"p", ObjectKeyLayout(fields, raw=raw).columns)
     whole = qualifiers.encode((1, value, "ann"))
     least = len(qualifiers.encode((1, value, ""))) if raw else len(whole)
     for length in range(len(whole) + 1):
@@ -177,11 +177,11 @@ def test_a_qualifier_that_ends_within_its_fields_is_of_no_object(middle: c.Codec
 def test_golden_bytes() -> None:
     assert PETS.pack_parts(("a\x00n", "flu")) == [b"a\x00\xffn\x00\x01", b"flu\x00\x01"]
     assert PETS.unpack(b"a\x00\xffn\x00\x01flu\x00\x01") == ("a\x00n", "flu")
-    raw = PlaceLayout(PETS.fields, rows=1, raw=True)
+    raw = ObjectKeyLayout(PETS.fields, rows=1, raw=True)
     assert raw.pack(("ann", "flu")) == b"ann\x00\x01flu"
-    classic = PlaceLayout((KeyField("name", c.Delimited("|")),))
+    classic = ObjectKeyLayout((KeyField("name", c.Delimited("|")),))
     assert classic.pack(("rex",)) == b"rex|"
-    parent = PlaceLayout((KeyField("owner", c.Text),), rows=1)
+    parent = ObjectKeyLayout((KeyField("owner", c.Text),), rows=1)
     assert parent.pack(("ann",)) == b"ann\x00\x01"
 
 
@@ -197,14 +197,14 @@ def test_golden_bytes() -> None:
     ],
 )
 def test_golden_split_fields(codec: Any, every: timedelta, desc: bool, row: str, prefix: str) -> None:
-    layout = PlaceLayout((KeyField("at", codec, desc),), rows=1, split=every)
-    assert [part.hex() for part in PlaceForm().cut(layout.pack((NOON,)))] == [row, prefix]
+    layout = ObjectKeyLayout((KeyField("at", codec, desc),), rows=1, split=every)
+    assert [part.hex() for part in ObjectKeyForm().cut(layout.pack((NOON,)))] == [row, prefix]
     assert layout.unpack(layout.pack((NOON,))) == (NOON,)
 
 
 @pytest.mark.parametrize(("units", "width"), [(2, 1), (256, 1), (257, 2), (1 << 16, 2), ((1 << 16) + 1, 4), ((1 << 32) + 1, 8)])
 def test_offsets_have_the_least_width_that_holds_the_largest(units: int, width: int) -> None:
-    layout = PlaceLayout((KeyField("at", c.Timestamp),), rows=1, split=timedelta(0, 0, units))
+    layout = ObjectKeyLayout((KeyField("at", c.Timestamp),), rows=1, split=timedelta(0, 0, units))
     assert layout.columns is not None
     assert layout.columns.fields[0].codec.width == width
     first = datetime.min.replace(tzinfo=UTC)
@@ -214,7 +214,7 @@ def test_offsets_have_the_least_width_that_holds_the_largest(units: int, width: 
 
 def test_bounds_on_a_split_field_are_head_middle_and_tail() -> None:
     places = READINGS.range_of(READINGS.pack_leading((7,)), Bounds(NOON, True, NOON + timedelta(hours=3), False))
-    pieces = PlaceForm(kind=b"r").slices(places)
+    pieces = ObjectKeyForm(kind=b"r").slices(places)
     row = READINGS.row
     assert row is not None
     assert [(p.first, p.stop) for p in pieces] == [(b"r\x00\x05", b"s"), (b"r", b"s"), (b"r", b"r\x00\x05")]
@@ -225,7 +225,7 @@ def test_bounds_on_a_split_field_are_head_middle_and_tail() -> None:
 
 @pytest.mark.parametrize("stored", ["0007800000006a2fc141" + "0001" + "0005", "0007800000006a2fc140" + "0001" + "0e10"])
 def test_parts_that_are_of_no_bucket_are_refused(stored: str) -> None:
-    place = PlaceForm().join(*[bytes.fromhex(part) for part in (stored[:20], stored[24:])])
+    place = ObjectKeyForm().join(*[bytes.fromhex(part) for part in (stored[:20], stored[24:])])
     with pytest.raises(DecodingError, match="The row or the offset of a split field does not match its"):
         READINGS.unpack(place)
 
@@ -245,7 +245,7 @@ def test_parts_that_are_of_no_bucket_are_refused(stored: str) -> None:
 )
 def test_what_cannot_be_split(of: KeyField, split: Any) -> None:
     with pytest.raises(DeclarationError):
-        PlaceLayout((of,), rows=1, split=split)
+        ObjectKeyLayout((of,), rows=1, split=split)
 
 
 def test_errors_name_the_field() -> None:
@@ -258,7 +258,7 @@ def test_errors_name_the_field() -> None:
     with pytest.raises(DecodingError):
         PETS.unpack(b"ann\x00\x01flu\x00\x01x")
     with pytest.raises(DecodingError, match="A field of variable length contains an unescaped zero byte"):
-        PlaceLayout(PETS.fields, rows=2).unpack(b"ann\x00\xff\x00\xff\x01flu\x00\x01x")
+        ObjectKeyLayout(PETS.fields, rows=2).unpack(b"ann\x00\xff\x00\xff\x01flu\x00\x01x")
 
 
 def test_the_number_of_values_must_be_that_of_the_fields() -> None:
@@ -276,13 +276,13 @@ def test_a_salt_of_a_wide_model() -> None:
 
 
 def test_layouts_are_values() -> None:
-    for layout in (PETS, READINGS, PlaceLayout(PETS.fields, rows=1, raw=True)):
+    for layout in (PETS, READINGS, ObjectKeyLayout(PETS.fields, rows=1, raw=True)):
         again = pickle.loads(pickle.dumps(layout))
         assert again == layout
         assert hash(again) == hash(layout)
         assert again.spec == layout.spec
         json.dumps(layout.spec)
-    assert len({str(layout.spec) for layout in (PETS, PlaceLayout(PETS.fields), PlaceLayout(PETS.fields, rows=1, raw=True))}) == 3
+    assert len({str(layout.spec) for layout in (PETS, ObjectKeyLayout(PETS.fields), ObjectKeyLayout(PETS.fields, rows=1, raw=True))}) == 3
     assert KeyLayout(PETS.fields) != PETS
     assert PETS.spec["fields"] == [
         {"name": "owner", "codec": {"codec": "text"}, "desc": False, "nullable": False},

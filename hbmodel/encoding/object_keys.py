@@ -1,4 +1,4 @@
-"""Place keys: one byte string for each object of a wide row, in the order of row key and column qualifier, and slices of them."""
+"""Object keys: one byte string for each object of a wide row, in the order of row key and column qualifier, and slices of them."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Slice:
 
 
 @frozen
-class PlaceForm:
-    """The bijection between place keys and pairs of row key and qualifier prefix. It keeps their order, whatever the codecs.
+class ObjectKeyForm:
+    """The bijection between object keys and pairs of row key and qualifier prefix. It keeps their order, whatever the codecs.
 
-    A place key is `[salt][rest of the row key, terminated as text is][qualifier prefix without the kind]`. Where the row is
+    An object key is `[salt][rest of the row key, terminated as text is][qualifier prefix without the kind]`. Where the row is
     constant it is the qualifier prefix alone, without the kind.
 
     Attributes:
@@ -63,10 +63,10 @@ class PlaceForm:
     kind: bytes = b""
 
     def cut(self, place: bytes) -> tuple[bytes, bytes]:
-        """The row key and the qualifier prefix, kind included, of a place key.
+        """The row key and the qualifier prefix, kind included, of an object key.
 
         Raises:
-            DecodingError: it is no place key of this form.
+            DecodingError: it is no object key of this form.
         """
         if self.row is not None:
             return self.row, self.kind + place
@@ -74,7 +74,7 @@ class PlaceForm:
         return (place[: self.salt] + rest if self.salt else rest), self.kind + place[end:]
 
     def join(self, row: bytes, prefix: bytes) -> bytes:
-        """The place key of a row key and a qualifier prefix, kind included.
+        """The object key of a row key and a qualifier prefix, kind included.
 
         Raises:
             DecodingError: the row is shorter than the salt or another one than the constant row, or the prefix is of another kind.
@@ -91,24 +91,24 @@ class PlaceForm:
         return prefix[len(kind) :]
 
     def places(self, rows: KeyRange) -> KeyRange:
-        """The place keys of all objects whose rows lie in a range, such as a region."""
+        """The object keys of all objects whose rows lie in a range, such as a region."""
         if self.row is not None:
             return KeyRange() if self.row in rows else NO_PLACES
         return KeyRange(self._bound(rows.start), None if rows.stop is None else self._bound(rows.stop))
 
     def _bound(self, row: bytes) -> bytes:
-        """The place keys of this row and of those above it are not below this, all others are."""
+        """The object keys of this row and of those above it are not below this, all others are."""
         return row[: self.salt] + escape(row[self.salt :])
 
     def slices(self, places: KeyRange, prefix_end: PrefixEnd | None = None) -> tuple[Slice, ...]:
-        """The cells of the objects whose place keys lie in a range: the end of a row, whole rows, the beginning of a row.
+        """The cells of the objects whose object keys lie in a range: the end of a row, whole rows, the beginning of a row.
 
-        They are in the order of place keys, disjoint, and there are at most three.
+        They are in the order of object keys, disjoint, and there are at most three.
 
         Args:
-            places: a range with any bounds, which need not be place keys.
+            places: a range with any bounds, which need not be object keys.
             prefix_end: of the model. With it the slices hold the cells of exactly these objects. Without it a bound behind the
-                prefix of an object, such as the successor of its place key, may leave cells of that object inside.
+                prefix of an object, such as the successor of its object key, may leave cells of that object inside.
         """
         if places.empty:
             return ()
@@ -126,7 +126,7 @@ class PlaceForm:
         return tuple(each for each in found if each is not None and not each.empty)
 
     def _position(self, bound: bytes) -> tuple[bytes, bytes]:
-        """The least row and rest of a qualifier, behind the kind, that are not below a bound of place keys."""
+        """The least row and rest of a qualifier, behind the kind, that are not below a bound of object keys."""
         if self.row is not None:
             return self.row, bound
         salt = end = self.salt

@@ -1,4 +1,4 @@
-"""Place keys: a bijection with row key and qualifier prefix that keeps their order, and exact slices of any range of them."""
+"""Object keys: a bijection with row key and qualifier prefix that keeps their order, and exact slices of any range of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hbmodel.encoding.codecs.base import COMPLEMENT
 from hbmodel.encoding.codecs.text import terminated, unescape_part
-from hbmodel.encoding.places import PlaceForm, PrefixEnd, Slice
+from hbmodel.encoding.object_keys import ObjectKeyForm, PrefixEnd, Slice
 from hbmodel.errors import DecodingError
 from hbmodel.store.ranges import KeyRange, key_successor, prefix_successor
 
@@ -19,21 +19,21 @@ DATA = st.lists(st.one_of(st.sampled_from([0, 1, 2, 0x61, 0xFE, 0xFF]), st.integ
 
 
 @st.composite
-def forms(draw: st.DrawFn) -> PlaceForm:
+def forms(draw: st.DrawFn) -> ObjectKeyForm:
     kind = draw(st.sampled_from([b"", b"p", b"\x00", b"\xff", b"\xfe"]))
     if draw(st.integers(0, 3)) == 0:
-        return PlaceForm(row=draw(DATA.filter(bool)), kind=kind)
-    return PlaceForm(salt=draw(st.integers(0, 2)), kind=kind)
+        return ObjectKeyForm(row=draw(DATA.filter(bool)), kind=kind)
+    return ObjectKeyForm(salt=draw(st.integers(0, 2)), kind=kind)
 
 
 @st.composite
-def rows_of(draw: st.DrawFn, form: PlaceForm) -> bytes:
+def rows_of(draw: st.DrawFn, form: ObjectKeyForm) -> bytes:
     if form.row is not None:
         return form.row
     return draw(st.sampled_from([b"", b"\x00", b"\x01\xff"])).ljust(form.salt, b"\x01")[: form.salt] + draw(DATA)
 
 
-def end_of_text(form: PlaceForm, desc: bool) -> PrefixEnd:
+def end_of_text(form: ObjectKeyForm, desc: bool) -> PrefixEnd:
     """Where one terminated field ends."""
 
     def prefix_end(qualifier: bytes) -> int | None:
@@ -48,7 +48,7 @@ def end_of_text(form: PlaceForm, desc: bool) -> PrefixEnd:
 
 
 @st.composite
-def objects(draw: st.DrawFn) -> tuple[PlaceForm, PrefixEnd, list[tuple[bytes, bytes]]]:
+def objects(draw: st.DrawFn) -> tuple[ObjectKeyForm, PrefixEnd, list[tuple[bytes, bytes]]]:
     """A form, and objects of a model with one terminated column field: row and qualifier prefix of each."""
     form, desc = draw(forms()), draw(st.booleans())
     shared = draw(st.lists(rows_of(form), min_size=1, max_size=3))
@@ -60,7 +60,7 @@ def objects(draw: st.DrawFn) -> tuple[PlaceForm, PrefixEnd, list[tuple[bytes, by
     return form, end_of_text(form, desc), draw(st.lists(pairs, min_size=1, max_size=6))
 
 
-def bounds_near(draw: st.DrawFn, form: PlaceForm, found: list[tuple[bytes, bytes]]) -> bytes:
+def bounds_near(draw: st.DrawFn, form: ObjectKeyForm, found: list[tuple[bytes, bytes]]) -> bytes:
     place = form.join(*draw(st.sampled_from(found)))
     cut = place[: draw(st.integers(0, len(place)))]
     near = [cut + draw(DATA), place, cut, key_successor(place), prefix_successor(cut) or cut]
@@ -68,7 +68,7 @@ def bounds_near(draw: st.DrawFn, form: PlaceForm, found: list[tuple[bytes, bytes
 
 
 @st.composite
-def ranges(draw: st.DrawFn, form: PlaceForm, found: list[tuple[bytes, bytes]]) -> KeyRange:
+def ranges(draw: st.DrawFn, form: ObjectKeyForm, found: list[tuple[bytes, bytes]]) -> KeyRange:
     start = bounds_near(draw, form, found) if draw(st.integers(0, 4)) else b""
     return KeyRange(start, bounds_near(draw, form, found) if draw(st.integers(0, 4)) else None)
 
@@ -150,14 +150,14 @@ def test_places_of_a_range_of_rows(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("form", "row", "prefix", "place"),
     [
-        (PlaceForm(), b"ann", b"rex\x00\x01", b"ann\x00\x01rex\x00\x01"),
-        (PlaceForm(kind=b"p"), b"ann", b"prex\x00\x01", b"ann\x00\x01rex\x00\x01"),
-        (PlaceForm(kind=b"o"), b"ann", b"o", b"ann\x00\x01"),
-        (PlaceForm(salt=1), b"\x00a\x00b", b"x", b"\x00a\x00\xffb\x00\x01x"),
-        (PlaceForm(row=b"pets", kind=b"p"), b"pets", b"prex|", b"rex|"),
+        (ObjectKeyForm(), b"ann", b"rex\x00\x01", b"ann\x00\x01rex\x00\x01"),
+        (ObjectKeyForm(kind=b"p"), b"ann", b"prex\x00\x01", b"ann\x00\x01rex\x00\x01"),
+        (ObjectKeyForm(kind=b"o"), b"ann", b"o", b"ann\x00\x01"),
+        (ObjectKeyForm(salt=1), b"\x00a\x00b", b"x", b"\x00a\x00\xffb\x00\x01x"),
+        (ObjectKeyForm(row=b"pets", kind=b"p"), b"pets", b"prex|", b"rex|"),
     ],
 )
-def test_golden_place_keys(form: PlaceForm, row: bytes, prefix: bytes, place: bytes) -> None:
+def test_golden_place_keys(form: ObjectKeyForm, row: bytes, prefix: bytes, place: bytes) -> None:
     assert form.join(row, prefix) == place
     assert form.cut(place) == (row, prefix)
 
@@ -165,14 +165,14 @@ def test_golden_place_keys(form: PlaceForm, row: bytes, prefix: bytes, place: by
 @pytest.mark.parametrize(
     ("form", "places", "pieces"),
     [
-        (PlaceForm(), KeyRange(), [Slice(KeyRange(), b"\x00", None)]),
-        (PlaceForm(kind=b"p"), KeyRange(), [Slice(KeyRange(), b"p", b"q")]),
-        (PlaceForm(kind=b"\xff"), KeyRange(), [Slice(KeyRange(), b"\xff", None)]),
-        (PlaceForm(kind=b"p"), KeyRange.prefix(b"ann\x00\x01"), [Slice(KeyRange.exactly(b"ann"), b"p", b"q")]),
-        (PlaceForm(kind=b"p"), KeyRange.prefix(b"ann\x00\x01flu"), [Slice(KeyRange.exactly(b"ann"), b"pflu", b"pflv")]),
-        (PlaceForm(kind=b"p"), KeyRange.prefix(b"ann"), [Slice(KeyRange(b"ann", b"ano"), b"p", b"q")]),
+        (ObjectKeyForm(), KeyRange(), [Slice(KeyRange(), b"\x00", None)]),
+        (ObjectKeyForm(kind=b"p"), KeyRange(), [Slice(KeyRange(), b"p", b"q")]),
+        (ObjectKeyForm(kind=b"\xff"), KeyRange(), [Slice(KeyRange(), b"\xff", None)]),
+        (ObjectKeyForm(kind=b"p"), KeyRange.prefix(b"ann\x00\x01"), [Slice(KeyRange.exactly(b"ann"), b"p", b"q")]),
+        (ObjectKeyForm(kind=b"p"), KeyRange.prefix(b"ann\x00\x01flu"), [Slice(KeyRange.exactly(b"ann"), b"pflu", b"pflv")]),
+        (ObjectKeyForm(kind=b"p"), KeyRange.prefix(b"ann"), [Slice(KeyRange(b"ann", b"ano"), b"p", b"q")]),
         (
-            PlaceForm(kind=b"p"),
+            ObjectKeyForm(kind=b"p"),
             KeyRange(b"ann\x00\x01flu", b"bob\x00\x01rex"),
             [
                 Slice(KeyRange.exactly(b"ann"), b"pflu", b"q"),
@@ -180,16 +180,16 @@ def test_golden_place_keys(form: PlaceForm, row: bytes, prefix: bytes, place: by
                 Slice(KeyRange.exactly(b"bob"), b"p", b"prex"),
             ],
         ),
-        (PlaceForm(row=b"pets"), KeyRange(), [Slice(KeyRange.exactly(b"pets"), b"\x00", None)]),
-        (PlaceForm(row=b"pets"), KeyRange(b"a", b"b"), [Slice(KeyRange.exactly(b"pets"), b"a", b"b")]),
+        (ObjectKeyForm(row=b"pets"), KeyRange(), [Slice(KeyRange.exactly(b"pets"), b"\x00", None)]),
+        (ObjectKeyForm(row=b"pets"), KeyRange(b"a", b"b"), [Slice(KeyRange.exactly(b"pets"), b"a", b"b")]),
     ],
 )
-def test_golden_slices(form: PlaceForm, places: KeyRange, pieces: list[Slice]) -> None:
+def test_golden_slices(form: ObjectKeyForm, places: KeyRange, pieces: list[Slice]) -> None:
     assert list(form.slices(places)) == pieces
 
 
 def test_a_range_behind_an_object_leaves_out_its_cells() -> None:
-    form = PlaceForm(kind=b"p")
+    form = ObjectKeyForm(kind=b"p")
     behind = KeyRange(key_successor(form.join(b"ann", b"prex\x00\x01")), None)
     (head, _) = form.slices(behind, end_of_text(form, False))
     assert head == Slice(KeyRange.exactly(b"ann"), b"prex\x00\x02", b"q")
@@ -203,13 +203,13 @@ def test_one_row() -> None:
 @pytest.mark.parametrize("place", [b"", b"ann", b"ann\x00", b"ann\x00\x02\x00\x01", b"\x00\x01"])
 def test_bytes_that_are_no_place_key(place: bytes) -> None:
     with pytest.raises(DecodingError):
-        PlaceForm(salt=2).cut(place)
+        ObjectKeyForm(salt=2).cut(place)
 
 
 @pytest.mark.parametrize(
     ("form", "row", "prefix"),
-    [(PlaceForm(kind=b"p"), b"ann", b"q"), (PlaceForm(row=b"pets"), b"cars", b"q"), (PlaceForm(salt=2), b"a", b"q")],
+    [(ObjectKeyForm(kind=b"p"), b"ann", b"q"), (ObjectKeyForm(row=b"pets"), b"cars", b"q"), (ObjectKeyForm(salt=2), b"a", b"q")],
 )
-def test_pairs_that_have_no_place_key(form: PlaceForm, row: bytes, prefix: bytes) -> None:
+def test_pairs_that_have_no_place_key(form: ObjectKeyForm, row: bytes, prefix: bytes) -> None:
     with pytest.raises(DecodingError):
         form.join(row, prefix)

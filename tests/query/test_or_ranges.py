@@ -18,7 +18,7 @@ from hbmodel.errors import EncodingError, QueryError
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.predicates import And, Predicate
 from hbmodel.mapping.schema import Index
-from hbmodel.query.disjunctions import MAX_CONDITIONS
+from hbmodel.query.or_ranges import MAX_CONDITIONS
 from hbmodel.query.plan import Plan
 from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, explain, plan
 from hbmodel.query.query import Query

@@ -24,7 +24,7 @@ READS = 3
 """How often a binding is read, at most, if each time takes longer than the lease. The last one is used all the same."""
 
 
-class MetadataCache:
+class BindingCache:
     """Bindings, each read once per lease, the offset of the server's clock, and names with their ids.
 
     Leases are measured on a clock that never jumps and continues while the machine sleeps.

@@ -10,7 +10,7 @@ from hbmodel.errors import CapabilityError
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
 from hbmodel.tables.declared import DeclaredTable
-from hbmodel.tables.matching import state_of_index
+from hbmodel.tables.registered_fields import state_of_index
 from hbmodel.tables.registration import ABSENT, IndexState, Registration
 from hbmodel.tables.registry import Registry
 

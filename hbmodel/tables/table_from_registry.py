@@ -12,13 +12,13 @@ from hbmodel.encoding.codecs.base import COMPLEMENT
 from hbmodel.encoding.codecs.times import from_epoch
 from hbmodel.encoding.key_field import CompiledKeyField
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.errors import CapabilityError, DecodingError, EncodingError, IncompleteKey, QueryError, TableNotFound
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.tables.registered_model import bucket_known, registered_index, registered_model
 from hbmodel.tables.registration import IndexState, Registration
-from hbmodel.tables.registry import Place, Registry
+from hbmodel.tables.registry import Registry, RegistryKey
 
 UNKNOWN_TABLE = "The registry does not know the table: hb.create_tables() registers it."
 
@@ -41,7 +41,7 @@ class StoredKey:
 
 
 @frozen(eq=False)
-class RegisteredTable:
+class TableFromRegistry:
     """A table with the model that the registry has of it.
 
     Attributes:
@@ -58,7 +58,7 @@ class RegisteredTable:
         return schema_of(self.model)
 
     @classmethod
-    def find(cls, catalog: Registry, table: str, family: str | None = None, kind: str | None = None) -> RegisteredTable:
+    def find(cls, catalog: Registry, table: str, family: str | None = None, kind: str | None = None) -> TableFromRegistry:
         """The table of that name, a primary or an index table.
 
         Args:
@@ -72,7 +72,7 @@ class RegisteredTable:
             QueryError: it holds several models, and it is not said which; `known` names them.
             SchemaMismatch: it cannot be read by what the registry says.
         """
-        found: list[tuple[Place, Registration, IndexState | None]] = [(*each, None) for each in _registered(catalog, table)]
+        found: list[tuple[RegistryKey, Registration, IndexState | None]] = [(*each, None) for each in _registered(catalog, table)]
         found = found or list(_indexes(catalog, table))
         if not found:
             raise TableNotFound(UNKNOWN_TABLE, table=table, registry=catalog.table)
@@ -150,7 +150,7 @@ class RegisteredTable:
     @property
     def _halves(self) -> Any:
         layout = self.schema.layout
-        return layout.halves if isinstance(layout, PlaceLayout) else None
+        return layout.halves if isinstance(layout, ObjectKeyLayout) else None
 
     def decode_bound(self, bound: bytes) -> StoredKey:
         """The leading fields that a region's bound contains, and the position after them."""
@@ -186,7 +186,7 @@ class RegisteredTable:
             mapper = KeyMapper(schema)
             return [(row, None) for row in mapper.rows(mapper.complete(key))]
         layout = schema.layout
-        assert isinstance(layout, PlaceLayout)
+        assert isinstance(layout, ObjectKeyLayout)
         given = [key[name] for name in layout.names if name in key]
         whole = len(given) == len(layout.names)
         least = layout.names[: layout.rows]
@@ -204,11 +204,11 @@ class RegisteredTable:
         return [(row, prefix if whole else None)]
 
 
-def _registered(catalog: Registry, table: str) -> list[tuple[Place, Registration]]:
-    return [(place, found) for place in catalog.places(table) if (found := catalog.read(place)) is not None]
+def _registered(catalog: Registry, table: str) -> list[tuple[RegistryKey, Registration]]:
+    return [(place, found) for place in catalog.keys_of_table(table) if (found := catalog.read(place)) is not None]
 
 
-def _indexes(catalog: Registry, table: str) -> Iterator[tuple[Place, Registration, IndexState | None]]:
+def _indexes(catalog: Registry, table: str) -> Iterator[tuple[RegistryKey, Registration, IndexState | None]]:
     """The indexes to which the table belongs: `<table>.<index>`, perhaps followed by a number."""
     for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
         for place, found in _registered(catalog, name):

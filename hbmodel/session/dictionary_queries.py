@@ -28,7 +28,7 @@ from hbmodel.tables.registration import Binding
 END = object()
 
 
-class NamedQueryRunner(QueryRunner):
+class DictionaryQueryRunner(QueryRunner):
     """Runs queries on models whose fields have names of dictionaries.
 
     Names without an id in the dictionary are removed from the query: no row has them. A query for nothing else reads no row.
