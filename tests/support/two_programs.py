@@ -228,7 +228,7 @@ class Stage:
         """The rows that are left, and what is wrong if not every way to read them says the same."""
         of, session = self.of, self.sessions()
         found: dict[str, Row] = {}
-        for name, fields in ((name, names(of, key, name)) for name in of.registry_keys):
+        for name, fields in ((name, names(of, key, name)) for name in of.places):
             try:
                 row = session.get(of.model, **fields)
             except hb.IncompleteRow:
@@ -245,7 +245,7 @@ class Stage:
         field = getattr(model, name)
         query = session.query(model).where(*([field == value] if of.wide and not of.numbers else [field >= value, field <= value + "z"]))
         rows = (query.load(model.e) if of.mapped else query).allow_full_scan().all()
-        at = {tuple(names(of, key, name).values()): name for name in of.registry_keys}
+        at = {tuple(names(of, key, name).values()): name for name in of.places}
         scanned = {at.get(tuple(getattr(row, name) for name in names(of, key)), "another"): row for row in rows}
         if scanned.keys() != found.keys() or len(rows) != len(found):
             return found, f"get finds {sorted(found)}, a scan {sorted(scanned)}"

@@ -262,9 +262,11 @@ def test_lines_of_the_dead_are_marked_and_deleted() -> None:
             hb.indexes.build_index(store, ONE, "by_rank", times=times)
             return kinds(store)
 
-        assert comes_true(lambda: after_a_build() == ["gone"])
+        assert comes_true(lambda: after_a_build() != ["on"])
+        left = kinds(store)
+        assert left in (["gone"], []), "a slow machine finds it deleted as well"
         add(session, "b", ONE)  # under another id
-        assert sorted(kinds(store)) == ["gone", "on"]
+        assert sorted(kinds(store)) == [*left, "on"]
         assert comes_true(lambda: line.key not in [found.key for found in lines(store) if after_a_build() is not None])
 
 
