@@ -1,11 +1,24 @@
-"""What the reference cannot read from the source alone: constructors of attrs classes, and what a value of a class is."""
+"""What the reference cannot read from the source alone: constructors of attrs classes, and what a value of a class
+is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from griffe import Attribute, Class, Docstring, ExprCall, ExprKeyword, Extension, Function, Parameter, ParameterKind, Parameters
+from griffe import (
+    Attribute,
+    Class,
+    Docstring,
+    ExprCall,
+    ExprKeyword,
+    Extension,
+    Function,
+    Parameter,
+    ParameterKind,
+    Parameters,
+)
 
 DECORATORS = {"attrs.frozen", "attrs.define"}
 FIELDS = {"attrs.field", "attr.field"}
@@ -14,7 +27,12 @@ FIELDS = {"attrs.field", "attr.field"}
 def parameters_of(made: Class) -> Iterator[Parameter]:
     """The fields that the constructor takes, in their order."""
     for member in made.members.values():
-        if not isinstance(member, Attribute) or member.annotation is None or member.name.startswith("_") or "property" in member.labels:
+        if (
+            not isinstance(member, Attribute)
+            or member.annotation is None
+            or member.name.startswith("_")
+            or "property" in member.labels
+        ):
             continue
         given: dict[str, Any] = {}
         default: Any = member.value
@@ -22,7 +40,11 @@ def parameters_of(made: Class) -> Iterator[Parameter]:
             given = {each.name: each.value for each in member.value.arguments if isinstance(each, ExprKeyword)}
             default = given.get("default", "..." if "factory" in given else None)
         if str(given.get("init")) != "False":
-            kind = ParameterKind.keyword_only if str(given.get("kw_only")) == "True" else ParameterKind.positional_or_keyword
+            kind = (
+                ParameterKind.keyword_only
+                if str(given.get("kw_only")) == "True"
+                else ParameterKind.positional_or_keyword
+            )
             name = str(given.get("alias", member.name)).strip("\"'")
             yield Parameter(name, annotation=member.annotation, kind=kind, default=default)
 
@@ -38,9 +60,13 @@ class AttrsSignatures(Extension):
                 attr.docstring = Docstring(made.docstring.value.partition("\n\n")[0], parent=attr)
 
     def on_class(self, *, cls: Class, **_: Any) -> None:
-        """An attrs class whose docstring has arguments or attributes gets an `__init__`, as the extension for dataclasses gives those."""
+        """An attrs class whose docstring has arguments or attributes gets an `__init__`, as the extension for
+        dataclasses gives those.
+        """
         decorated = any(str(decorator.callable_path) in DECORATORS for decorator in cls.decorators)
         text = "" if cls.docstring is None else cls.docstring.value
         if decorated and "__init__" not in cls.members and ("Args:\n" in text or "Attributes:\n" in text):
             own = Parameter("self", kind=ParameterKind.positional_or_keyword)
-            cls.set_member("__init__", Function("__init__", parameters=Parameters(own, *parameters_of(cls)), returns="None"))
+            cls.set_member(
+                "__init__", Function("__init__", parameters=Parameters(own, *parameters_of(cls)), returns="None")
+            )

@@ -1,4 +1,6 @@
-"""Pages of the site that are made when it is built: the reference, from the docstrings of all public names, and the example programs."""
+"""Pages of the site that are made when it is built: the reference, from the docstrings of all public names, and the
+example programs.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,20 @@ EXAMPLES = ROOT / "examples"
 TO_EXAMPLES = re.compile(r"\]\(\.\./examples/([\w./-]*)\)")
 
 
-MODULES = ("codecs", "errors", "ids", "indexes", "localhbase", "migration", "salts", "schema", "store", "tables", "timeseries", "types")
+MODULES = (
+    "codecs",
+    "errors",
+    "ids",
+    "indexes",
+    "localhbase",
+    "migration",
+    "salts",
+    "schema",
+    "store",
+    "tables",
+    "timeseries",
+    "types",
+)
 """The public modules beside `hbmodel` itself."""
 
 
@@ -38,7 +53,9 @@ def exported(module: str) -> dict[str, str]:
     path = ROOT.joinpath("hbmodel", *module.split("."))
     source = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
     tree = ast.parse(source.read_text(encoding="utf-8"))
-    listed = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"]
+    listed = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
     if not listed:
         return {node.name: module for node in tree.body if isinstance(node, ast.ClassDef)}
     public = set(ast.literal_eval(listed[0]))
@@ -52,7 +69,9 @@ def exported(module: str) -> dict[str, str]:
 
 
 def references() -> dict[str, str]:
-    """The pages of the reference, by file name. A name stands once, under the package that it is imported from first."""
+    """The pages of the reference, by file name. A name stands once, under the package that it is imported from
+    first.
+    """
     top = exported("")
     top.pop("__version__", None)
     paths = {f"hbmodel.{name}": module for name, module in top.items()}
@@ -66,8 +85,11 @@ def references() -> dict[str, str]:
             del paths[name]
         text = f"# {title}\n"
         for path in sorted(names, key=str.lower):
-            directive = WITHOUT_MEMBERS if page == "codecs" and path != "hbmodel.Codec" else DIRECTIVE  # the base class says what all have
-            text += "\n" + directive.format(path, path.replace("hbmodel.", "hb.") if path.split(".")[1] != "localhbase" else path)
+            # the base class says what all have
+            directive = WITHOUT_MEMBERS if page == "codecs" and path != "hbmodel.Codec" else DIRECTIVE
+            text += "\n" + directive.format(
+                path, path.replace("hbmodel.", "hb.") if path.split(".")[1] != "localhbase" else path
+            )
         pages[f"reference/{page}.md"] = text
     assert not paths, f"of no page: {paths}"
     return pages
@@ -101,4 +123,6 @@ def on_files(files: Files, *, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Leads links to programs to their pages; a block that is not run in the tests is Python like the others."""
-    return TO_EXAMPLES.sub(lambda found: f"]({page_of(found[1])})", markdown).replace("```python no-run\n", "```python\n")
+    return TO_EXAMPLES.sub(lambda found: f"]({page_of(found[1])})", markdown).replace(
+        "```python no-run\n", "```python\n"
+    )

@@ -1,4 +1,5 @@
-"""Changing prices: their versions with times, a shop as of a given time, and the same history with reverse timestamps in the key.
+"""Changing prices: their versions with times, a shop as of a given time, and the same history with reverse timestamps
+in the key.
 
 python examples/cell_versions.py                              # in one temporary file
 python examples/cell_versions.py --store hbase                # on a real HBase that is started for it
@@ -125,7 +126,9 @@ def report(console: Console, store: hb.Store, session: hb.Session) -> None:
 
     versions = session.versions(Product, Product.price, sku="apple")
     known = session.query(Price).where(Price.sku == "apple").all()
-    console.print(f"prices of the apple: {CHANGES}; versions kept: {len(versions)}; rows with reverse timestamps: {len(known)}")
+    console.print(
+        f"prices of the apple: {CHANGES}; versions kept: {len(versions)}; rows with reverse timestamps: {len(known)}"
+    )
     console.print(f"versions, newest first: {', '.join(shown([each.value for each in versions]))}")
     later = all(each.time >= row.since for each, row in zip(versions, known, strict=False))
     console.print(f"each version is at least as late as the row of the same price: {later}")
@@ -142,8 +145,12 @@ def report(console: Console, store: hb.Store, session: hb.Session) -> None:
     console.print(table)
 
     at = times[-2]
-    cheap = session.query(Product).allow_full_scan().where(Product.price < price("bread", 0)).select(Product.sku).as_of(at)
-    console.print(f"below the first price of bread, as of the change before the last: {', '.join(sku for (sku,) in cheap)}")
+    cheap = (
+        session.query(Product).allow_full_scan().where(Product.price < price("bread", 0)).select(Product.sku).as_of(at)
+    )
+    console.print(
+        f"below the first price of bread, as of the change before the last: {', '.join(sku for (sku,) in cheap)}"
+    )
     try:
         session.get(Product, sku="apple", as_of=at)
     except hb.QueryError as error:
@@ -159,7 +166,10 @@ def report(console: Console, store: hb.Store, session: hb.Session) -> None:
     console.print(f"its versions: {', '.join(shown([each.value for each in again]))}")
 
     sizes = Table("", "rows that a scan reads", "bytes")
-    for label, model in (("the newest prices, with versions", Product), ("every price, with reverse timestamps", Price)):
+    for label, model in (
+        ("the newest prices, with versions", Product),
+        ("every price, with reverse timestamps", Price),
+    ):
         rows, size = bytes_of(store, hb.schema.schema_of(model).table)
         sizes.add_row(label, f"{rows:,}", f"{size:,}")
     console.print(sizes)

@@ -4,7 +4,8 @@
     python examples/changing_the_key.py --store hbase                # on a real HBase that is started for it
     python examples/changing_the_key.py --store hbase://host:9090    # in a cluster of your own
 
-Readings were kept by sensor. Now the newest readings of all sensors are wanted first, so the time becomes the first field of the key.
+Readings were kept by sensor. Now the newest readings of all sensors are wanted first, so the time becomes the first
+field of the key.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class Program:
         found = self.session.query(Reading).allow_full_scan().count()
         high = self.session.query(Reading).where(Reading.value >= 95).count()
         self.console.print(
-            f"{when}: {found:,} readings, {high} with a value of 95 or more; rows {' + '.join(f'{count:,}' for count in rows.values())}"
+            f"{when}: {found:,} readings, {high} with a value of 95 or more; rows "
+            f"{' + '.join(f'{count:,}' for count in rows.values())}"
         )
         if found != self.added:
             raise click.ClickException(f"There should be {self.added}.")
@@ -78,7 +80,9 @@ class Program:
 
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
-@click.option("--rows", type=click.IntRange(1), default=2_000, show_default=True, help="So many readings to begin with.")
+@click.option(
+    "--rows", type=click.IntRange(1), default=2_000, show_default=True, help="So many readings to begin with."
+)
 def main(store: str, rows: int) -> None:
     """Change the key of a table that is in use."""
     console = Console(highlight=False, soft_wrap=True)

@@ -25,9 +25,9 @@ POST = 7
 
 
 # --- the models -------------------------------------------------------------------------------------------------------
-#
-# HBase stores rows in the order of their keys and reads forwards by nature. So the row that is asked for most stands first: the newest
-# comment. `desc=True` turns the number round in the key; the table is upside down, and its last row is always the same, number 0.
+#  HBase stores rows in the order of their keys and reads forwards by nature. So the row that is asked for most stands
+# first: the newest comment. `desc=True` turns the number round in the key; the table is upside down, and its last row
+# is always the same, number 0.
 
 
 @hb.model(table="comments", family="d", exists=hb.flag("e"))
@@ -40,8 +40,9 @@ class Comment:
     text: hb.Column[str] = hb.column("t")
 
 
-# One post is one region's work. Where posts alone are too close to each other, a salt by the post spreads them; where one post has too
-# many writers, a lane in front of the number gives each of them a first row of its own, and the order holds within a lane.
+# One post is one region's work. Where posts alone are too close to each other, a salt by the post spreads them; where
+# one post has too many writers, a lane in front of the number gives each of them a first row of its own, and the order
+# holds within a lane.
 
 
 @hb.model(table="busy_comments", family="d", exists=hb.flag("e"), salt=hb.HashSalt(BUCKETS, by=("post", "lane")))
@@ -95,7 +96,9 @@ def check(console: Console, what: str, found: object, expected: object, cost: st
 
 
 def ask_ends(console: Console, session: hb.Session, counted: Counted) -> None:
-    """The first and the last row of a table that is spread over buckets: one row of each bucket, all of them asked at once."""
+    """The first and the last row of a table that is spread over buckets: one row of each bucket, all of them asked
+    at once.
+    """
     visitors = session.query(Visitor)
     visitors.first()  # what the session must know of the table is read once
     counted.taken()
@@ -108,7 +111,9 @@ def ask_ends(console: Console, session: hb.Session, counted: Counted) -> None:
 
 
 def search_last(session: hb.Session) -> int:
-    """The last number as it was found before HBase 0.98 read backwards: is there a row from here on? Then the last is behind it."""
+    """The last number as it was found before HBase 0.98 read backwards: is there a row from here on? Then the last
+    is behind it.
+    """
     low, high = 0, 2**32
     while high - low > 1:
         middle = (low + high) // 2
@@ -137,7 +142,9 @@ def delete_first(console: Console, session: hb.Session) -> None:
     session.delete_key(Comment, post=POST, number=0)
     session.commit()
     made = session.prepend(Comment, post=POST, author="dora", text="third again")
-    check(console, "numbers after deletes", [c.number for c in session.query(Comment).where(Comment.post == POST)], [2, 1])
+    check(
+        console, "numbers after deletes", [c.number for c in session.query(Comment).where(Comment.post == POST)], [2, 1]
+    )
     check(console, "the key of the deleted first row", made.number, 2)
 
 
@@ -157,7 +164,9 @@ def prepend_together(console: Console, store: hb.Store) -> None:
 
 
 def prepend_in_lanes(console: Console, store: hb.Store) -> None:
-    """The hot spot spread: each writer draws a lane; whoever reads merges the lanes by number, and knows the order within each."""
+    """The hot spot spread: each writer draws a lane; whoever reads merges the lanes by number, and knows the order
+    within each.
+    """
     writers, each = 4, 25
 
     def write(author: str) -> None:
@@ -166,7 +175,12 @@ def prepend_in_lanes(console: Console, store: hb.Store) -> None:
             session.prepend(BusyComment, post=POST, lane=draw.randrange(LANES), author=author, text=f"comment {count}")
 
     together([threading.Thread(target=write, args=(f"writer {number}",)) for number in range(writers)])
-    comments = hb.Session(store).query(BusyComment).where(BusyComment.post == POST, BusyComment.lane.in_(list(range(LANES)))).all()
+    comments = (
+        hb.Session(store)
+        .query(BusyComment)
+        .where(BusyComment.post == POST, BusyComment.lane.in_(list(range(LANES))))
+        .all()
+    )
     check(console, "comments in lanes", len(comments), writers * each)
     for lane in range(LANES):
         numbers = [comment.number for comment in comments if comment.lane == lane]

@@ -1,4 +1,5 @@
-"""Applications that users installed, queried in both directions: one table with an index, and two tables written together.
+"""Applications that users installed, queried in both directions: one table with an index, and two tables written
+together.
 
 python examples/composite_keys.py                              # in one temporary file
 python examples/composite_keys.py --store hbase                # on a real HBase that is started for it

@@ -73,7 +73,9 @@ def load(session: hb.Session, count: int) -> None:
         session.add(Person(name=name, town=town, born=born))
         if picture:
             session.add(Picture(name=name, **picture))
-        session.add_all([Whole(name=name, town=town, born=born, **picture), Split(name=name, town=town, born=born, **picture)])
+        session.add_all(
+            [Whole(name=name, town=town, born=born, **picture), Split(name=name, town=town, born=born, **picture)]
+        )
     session.commit()
 
 
@@ -124,7 +126,9 @@ def delete(store: hb.Store, console: Console) -> None:
     for name in ("person0001", "person0003"):
         person, picture = session.get(Person, name=name), session.get(Picture, name=name)
         console.print(f"{name}: {'a' if person else 'no'} person, {'a' if picture else 'no'} picture")
-    console.print(f"differences between the table and each model: {len(hb.diff(store, Person))}, {len(hb.diff(store, Picture))}")
+    console.print(
+        f"differences between the table and each model: {len(hb.diff(store, Person))}, {len(hb.diff(store, Picture))}"
+    )
 
 
 @click.command()

@@ -41,17 +41,15 @@ NEW_YORK = ZoneInfo("America/New_York")
 
 
 # --- the model --------------------------------------------------------------------------------------------------------
-#
-# The row key answers the question asked most, "the flights of one airline, newest first": airline, then scheduled departure
-# in descending order. Flight number and origin make it unique; one flight number can leave two airports on one day.
-#
-# The salt. New flights of an airline always arrive at the same spot of the key, and a sixth of all flights are United's, so
-# salting by the airline alone would keep each of these spots in one region. By all key fields the flights of every airline
-# spread evenly. The price: a scan of one airline reads all buckets and merges them, so there are four and not forty. A get
-# knows the whole key and reads one.
-#
-# The indexes. `by_plane` has no salt: there are 4,000 planes, which is spread enough. `by_route` is salted by the route, so
-# each route lies in one bucket, in order, and a question about a route reads that bucket only.
+#  The row key answers the question asked most, "the flights of one airline, newest first": airline, then scheduled
+# departure in descending order. Flight number and origin make it unique; one flight number can leave two airports on
+# one day.
+#  The salt. New flights of an airline always arrive at the same spot of the key, and a sixth of all flights are
+# United's, so salting by the airline alone would keep each of these spots in one region. By all key fields the flights
+# of every airline spread evenly. The price: a scan of one airline reads all buckets and merges them, so there are four
+# and not forty. A get knows the whole key and reads one.
+#  The indexes. `by_plane` has no salt: there are 4,000 planes, which is spread enough. `by_route` is salted by the
+# route, so each route lies in one bucket, in order, and a question about a route reads that bucket only.
 #
 # Flights that have left do not change. `immutable=True` says so, and saves the read of the old row before every write.
 
@@ -69,7 +67,8 @@ class Flight:
     day: hb.Column[date] = hb.column("d")
     plane: hb.Column[str | None] = hb.column("p", default=None)  # its tail number, if known
     departed: hb.Column[datetime | None] = hb.column("t", hb.Datetime("s"), default=None)  # None: cancelled
-    delay: hb.Column[int | None] = hb.column("l", hb.codecs.Int16, default=None)  # of the departure, in minutes; negative: early
+    # of the departure, in minutes; negative: early
+    delay: hb.Column[int | None] = hb.column("l", hb.codecs.Int16, default=None)
     arrival_delay: hb.Column[int | None] = hb.column("al", hb.codecs.Int16, default=None)  # None: cancelled or diverted
     minutes: hb.Column[int | None] = hb.column("m", hb.codecs.UInt16, default=None)  # in the air
     miles: hb.Column[int] = hb.column("mi", hb.codecs.UInt16)
@@ -98,8 +97,8 @@ def records() -> Iterator[Mapping[str, str]]:
 def flight_of(record: Mapping[str, str]) -> Flight:
     """One line as an object.
 
-    The file gives local times, which an hour in autumn has twice, but also the hour of the scheduled departure in UTC. That hour
-    and the delay give both instants without doubt.
+    The file gives local times, which an hour in autumn has twice, but also the hour of the scheduled departure in UTC.
+    That hour and the delay give both instants without doubt.
     """
     departs = datetime.fromisoformat(record["time_hour"]) + timedelta(minutes=int(record["minute"]))
     delay = number_or_none(record["dep_delay"])
@@ -181,7 +180,9 @@ def latest_of_united(session: hb.Session) -> Answer:
 def one_by_key(session: hb.Session) -> Answer:
     """A whole key is a get of one row. A query that fixes every key field is the same get, and has a plan to show."""
     departs = datetime(2013, 1, 1, 5, 15, tzinfo=NEW_YORK)
-    query = session.query(Flight).where(Flight.carrier == "UA", Flight.departs == departs, Flight.number == 1545, Flight.origin == "EWR")
+    query = session.query(Flight).where(
+        Flight.carrier == "UA", Flight.departs == departs, Flight.number == 1545, Flight.origin == "EWR"
+    )
     return Answer(query, present(session.get(Flight, carrier="UA", departs=departs, number=1545, origin="EWR")))
 
 
@@ -201,25 +202,36 @@ def day_of_american_in_pages(session: hb.Session) -> Answer:
 
 
 def route_by_two_airlines(session: hb.Session) -> Answer:
-    """The planner takes the index. Its key goes on with the rest of the row key, so each airline is a short range of it."""
+    """The planner takes the index. Its key goes on with the rest of the row key, so each airline is a short range of
+    it.
+    """
     query = session.query(Flight).where(
-        Flight.origin == "JFK", Flight.destination == "LAX", Flight.day == date(2013, 1, 2), Flight.carrier.in_(["AA", "B6"])
+        Flight.origin == "JFK",
+        Flight.destination == "LAX",
+        Flight.day == date(2013, 1, 2),
+        Flight.carrier.in_(["AA", "B6"]),
     )
     return Answer(query, query.all())
 
 
 def late_flights_of_delta(session: hb.Session) -> Answer:
-    """The key gives airline and week; HBase filters by the delay, so only late flights cross the network, and only the cells asked for."""
+    """The key gives airline and week; HBase filters by the delay, so only late flights cross the network, and only
+    the cells asked for.
+    """
     query = (
         session.query(Flight)
-        .where(Flight.carrier == "DL", Flight.departs >= midnight(1, 1), Flight.departs < midnight(1, 8), Flight.delay > 60)
+        .where(
+            Flight.carrier == "DL", Flight.departs >= midnight(1, 1), Flight.departs < midnight(1, 8), Flight.delay > 60
+        )
         .select(Flight.departs, Flight.number, Flight.origin, Flight.destination, Flight.delay)
     )
     return Answer(query, query.all(), ("departs", "number", "origin", "destination", "delay"))
 
 
 def january_of_a_plane(session: hb.Session) -> Answer:
-    """The index keeps departures newest first, so oldest first is a scan backwards. An order that no path gives is refused."""
+    """The index keeps departures newest first, so oldest first is a scan backwards. An order that no path gives is
+    refused.
+    """
     query = (
         session.query(Flight)
         .where(Flight.plane == "N14228", Flight.departs >= midnight(1, 1), Flight.departs < midnight(2, 1))
@@ -241,14 +253,21 @@ def plane_at_united(session: hb.Session) -> Answer:
     """
     query = (
         session.query(Flight)
-        .where(Flight.carrier == "UA", Flight.plane == "N517UA", Flight.departs >= midnight(1, 1), Flight.departs < midnight(1, 8))
+        .where(
+            Flight.carrier == "UA",
+            Flight.plane == "N517UA",
+            Flight.departs >= midnight(1, 1),
+            Flight.departs < midnight(1, 8),
+        )
         .use_index("by_plane")
     )
     return Answer(query, query.all())
 
 
 def cancelled_on_a_route(session: hb.Session) -> Answer:
-    """The index finds the day's flights on the route; whether one left stands in the row, so the client checks it there."""
+    """The index finds the day's flights on the route; whether one left stands in the row, so the client checks it
+    there.
+    """
     query = session.query(Flight).where(
         Flight.origin == "LGA", Flight.destination == "DFW", Flight.day == date(2013, 1, 3), Flight.departed.is_(None)
     )
@@ -256,7 +275,9 @@ def cancelled_on_a_route(session: hb.Session) -> Answer:
 
 
 def count_of_a_route(session: hb.Session) -> Answer:
-    """A count through an index reads the entries, and of each row only the cells that tell whether it still belongs there."""
+    """A count through an index reads the entries, and of each row only the cells that tell whether it still belongs
+    there.
+    """
     query = session.query(Flight).where(
         Flight.origin == "EWR", Flight.destination == "ORD", Flight.day.between(date(2013, 1, 1), date(2013, 1, 31))
     )
@@ -266,7 +287,9 @@ def count_of_a_route(session: hb.Session) -> Answer:
 QUESTIONS: Sequence[Question] = (
     Question("United's ten latest flights", "key prefix, limit", latest_of_united),
     Question("United 1545 from Newark at 5:15 on 1 January", "get by key", one_by_key),
-    Question("American's 3 January, oldest first, twenty a page", "key range, reversed, pages", day_of_american_in_pages),
+    Question(
+        "American's 3 January, oldest first, twenty a page", "key range, reversed, pages", day_of_american_in_pages
+    ),
     Question("JFK to Los Angeles on 2 January with American or JetBlue", "index, IN", route_by_two_airlines),
     Question("Delta's flights over an hour late in the first week", "server filter, select", late_flights_of_delta),
     Question("Plane N14228 in January, oldest first", "index, range, order_by", january_of_a_plane),
@@ -351,13 +374,17 @@ def ask(console: Console, session: hb.Session, number: int, question: Question) 
 
 def load(console: Console, session: hb.Session, count: int) -> None:
     """Loads the first so many flights with a progress bar."""
-    bar = Progress(TextColumn("loading flights"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console)
+    bar = Progress(
+        TextColumn("loading flights"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
     started = perf_counter()
     with bar:
         task = bar.add_task("", total=count)
         loaded = session.bulk_add(flights(count), progress=lambda written: bar.update(task, completed=written))
     seconds = perf_counter() - started
-    console.print(f"{loaded:,} flights into one table and two indexes: {seconds:.1f} s, {loaded / seconds:,.0f} a second")
+    console.print(
+        f"{loaded:,} flights into one table and two indexes: {seconds:.1f} s, {loaded / seconds:,.0f} a second"
+    )
 
 
 @contextmanager
@@ -380,7 +407,9 @@ def opened(console: Console, name: str) -> Iterator[hb.Store]:
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
 @click.option(
-    "--rows", type=click.IntRange(1, ALL_FLIGHTS), help=f"Load the first so many flights; by default all, embedded {DEMO_FLIGHTS:,}."
+    "--rows",
+    type=click.IntRange(1, ALL_FLIGHTS),
+    help=f"Load the first so many flights; by default all, embedded {DEMO_FLIGHTS:,}.",
 )
 def main(store: str, rows: int | None) -> None:
     """Load New York's flights of 2013 and ask ten questions about them."""

@@ -1,4 +1,5 @@
-"""Ids: order numbers that several programs take from a sequence, and a time series whose long metric names are stored as short ids.
+"""Ids: order numbers that several programs take from a sequence, and a time series whose long metric names are stored
+as short ids.
 
 python examples/ids.py                              # in one temporary file
 python examples/ids.py --store hbase                # on a real HBase that is started for it
@@ -22,7 +23,9 @@ import hbmodel as hb
 from hbmodel.store import Scan
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
-METRICS = tuple(f"datacenter.{city}.rack{rack:02}.cpu.user.percent" for city in ("london", "tokyo") for rack in range(5))
+METRICS = tuple(
+    f"datacenter.{city}.rack{rack:02}.cpu.user.percent" for city in ("london", "tokyo") for rack in range(5)
+)
 
 orders = hb.ids.IdSequence("orders", block=100)
 metrics = hb.ids.dictionary("metrics", hb.UInt32)
@@ -58,7 +61,9 @@ def values(model: Any, count: int) -> Iterator[Any]:
     """So many values of each metric."""
     for number, metric in enumerate(METRICS):
         for at in range(count):
-            yield model(metric=metric, at=START + timedelta(seconds=at), value=round(50 + 9 * math.sin(at / 40 + number), 1))
+            yield model(
+                metric=metric, at=START + timedelta(seconds=at), value=round(50 + 9 * math.sin(at / 40 + number), 1)
+            )
 
 
 def sell(store: hb.Store, console: Console) -> None:
@@ -68,7 +73,8 @@ def sell(store: hb.Store, console: Console) -> None:
         first, second = orders.on(session), orders.on(session)
         session.add_all(Order(number=first.next(), item=f"item {n}") for n in range(150))
         session.add_all(Order(number=second.next(), item=f"item {n}") for n in range(50))
-        third = orders.on(session)  # the first program was stopped and begins again: what was left of its block is a gap
+        # the first program was stopped and begins again: what was left of its block is a gap
+        third = orders.on(session)
         session.add_all(Order(number=third.next(), item=f"item {n}") for n in range(10))
     increments = sum(call.operation == "increment" for call in calls)
     numbers = [order.number for order in hb.Session(store).query(Order).allow_full_scan()]
@@ -114,13 +120,17 @@ def ask(store: hb.Store, console: Console) -> None:
     console.print(f"{len(tokyo)} names begin with datacenter.tokyo., the first is {tokyo[0]}")
     console.print(f"{session.query(Point).where(Point.metric.in_(tokyo)).count():,} values of them")
     calls.clear()
-    console.print(f"{session.query(Point).where(Point.metric == 'datacenter.paris.cpu').count()} values of a name that has no id,")
+    console.print(
+        f"{session.query(Point).where(Point.metric == 'datacenter.paris.cpu').count()} values of a name that has no id,"
+    )
     console.print(f"after {sum(call.table == 'points' for call in calls)} calls to the table of points")
 
 
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
-@click.option("--count", type=click.IntRange(20), default=200, show_default=True, help="So many values of each of ten metrics.")
+@click.option(
+    "--count", type=click.IntRange(20), default=200, show_default=True, help="So many values of each of ten metrics."
+)
 def main(store: str, count: int) -> None:
     """Number orders, and store a time series by short ids."""
     console = Console(highlight=False, soft_wrap=True)

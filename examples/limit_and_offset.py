@@ -1,11 +1,12 @@
-"""Actions by user, newest first, in the layout of a Java program: LIMIT, OFFSET and pages, and a lookup of an action by its id.
+"""Actions by user, newest first, in the layout of a Java program: LIMIT, OFFSET and pages, and a lookup of an action by
+its id.
 
     python examples/limit_and_offset.py                              # in one temporary file
     python examples/limit_and_offset.py --store hbase                # on a real HBase that is started for it
     python examples/limit_and_offset.py --store hbase://host:9090    # in a cluster of your own
 
-Row keys are `<user id, 4 bytes><Long.MAX_VALUE - ms, 8><action id, 4>`, joined by `Bytes.add` and `Bytes.toBytes`; the only column
-is `content:name`. Calls and rows are counted, not timed.
+Row keys are `<user id, 4 bytes><Long.MAX_VALUE - ms, 8><action id, 4>`, joined by `Bytes.add` and `Bytes.toBytes`; the
+only column is `content:name`. Calls and rows are counted, not timed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def actions() -> Iterator[JavaAction]:
     for number in range(ACTIONS):
         for at, user in enumerate(USERS):
             moment = FIRST + timedelta(minutes=number, milliseconds=user)
-            yield JavaAction(user_id=user, at=moment, action_id=number * len(USERS) + at, name=NAMES[number % len(NAMES)])
+            yield JavaAction(
+                user_id=user, at=moment, action_id=number * len(USERS) + at, name=NAMES[number % len(NAMES)]
+            )
 
 
 def copied(session: hb.Session) -> Iterator[Action]:

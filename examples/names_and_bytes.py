@@ -98,7 +98,10 @@ def main(store: str, count: int) -> None:
             hb.create_tables(found, Long, Short)
             for model in (Long, Short):
                 session.bulk_add(actions(model, count))
-            show(console, {"long names": hb.describe(Long, sample=session), "short names": hb.describe(Short, sample=session)})
+            show(
+                console,
+                {"long names": hb.describe(Long, sample=session), "short names": hb.describe(Short, sample=session)},
+            )
     except hb.HbmodelError as error:
         raise click.ClickException(str(error)) from error
 

@@ -1,4 +1,5 @@
-"""A shop's order book: versioned orders with their lines, changed by several clerks, listed by customer in pages and by state.
+"""A shop's order book: versioned orders with their lines, changed by several clerks, listed by customer in pages and by
+state.
 
     python examples/orders.py                              # in one temporary file
     python examples/orders.py --store hbase                # on a real HBase that is started for it
@@ -30,12 +31,11 @@ PAGE = 4
 
 
 # --- the model --------------------------------------------------------------------------------------------------------
-#
-# Clerks ask for an order by its number, so that is the row key. A shop has few orders a second: numbers that increase are no burden
-# for the region that holds the end of the table. Shops with thousands would take hb.codecs.Reversed(hb.UInt64).
-#
-# The lines are a map column, so an order and its lines are one row, which one commit changes as a whole. The version is that of the
-# row: a clerk who adds a line is in conflict with one who changes the state.
+#  Clerks ask for an order by its number, so that is the row key. A shop has few orders a second: numbers that increase
+# are no burden for the region that holds the end of the table. Shops with thousands would take
+# hb.codecs.Reversed(hb.UInt64).
+#  The lines are a map column, so an order and its lines are one row, which one commit changes as a whole. The version
+# is that of the row: a clerk who adds a line is in conflict with one who changes the state.
 
 
 class State(Enum):
@@ -91,7 +91,9 @@ def place(session: hb.Session, order: Order) -> Order:
 
 
 def adding(number: int, article: str) -> Callable[[hb.Session], Order]:
-    """For `session.retry`: one more of an article. It reads the order first, and then the line that its version guards."""
+    """For `session.retry`: one more of an article. It reads the order first, and then the line that its version
+    guards.
+    """
 
     def change(session: hb.Session) -> Order:
         order = session.query(Order).where(Order.number == number).one()
@@ -128,13 +130,22 @@ def fill(session: hb.Session, numbers: hb.ids.SequenceIds, count: int) -> dict[i
     for at in range(count):
         lines = {article: Line(1 + (at + n) % 3, PRICES[article]) for n, article in enumerate(PRICES) if (at + n) % 2}
         customer, placed = CUSTOMERS[at % len(CUSTOMERS)], FIRST + at * timedelta(minutes=15)
-        order = Order(number=numbers.next(), customer=customer, placed=placed, reference=f"pay-{at:05}", total=total_of(lines), lines=lines)
+        order = Order(
+            number=numbers.next(),
+            customer=customer,
+            placed=placed,
+            reference=f"pay-{at:05}",
+            total=total_of(lines),
+            lines=lines,
+        )
         book[order.number] = place(session, hb.evolve(order, state=State.SHIPPED if at % 3 else State.OPEN))
     return book
 
 
 def repeat_request(console: Console, session: hb.Session, numbers: hb.ids.SequenceIds, book: dict[int, Order]) -> None:
-    """The shop's site sends an order twice: its reference is refused under another number, and the order of the first time is found."""
+    """The shop's site sends an order twice: its reference is refused under another number, and the order of the
+    first time is found.
+    """
     first = next(iter(book.values()))
     again = hb.evolve(first, number=numbers.next())
     try:
@@ -195,7 +206,12 @@ def turn_pages(console: Console, session: hb.Session, book: dict[int, Order]) ->
     newest = [number for number, order in reversed(book.items()) if order.customer == CUSTOMERS[0]]
     expected = [newest[at : at + PAGE] for at in range(0, len(newest), PAGE)]
     for way, turned in (("forwards", pages), ("backwards", back[::-1])):
-        check(console, f"pages of {CUSTOMERS[0]}'s orders, {way}", [[order.number for order in page] for page in turned], expected)
+        check(
+            console,
+            f"pages of {CUSTOMERS[0]}'s orders, {way}",
+            [[order.number for order in page] for page in turned],
+            expected,
+        )
 
 
 def list_open(console: Console, session: hb.Session, book: dict[int, Order]) -> None:
@@ -214,7 +230,12 @@ def compare(console: Console, session: hb.Session, book: dict[int, Order]) -> No
     """All orders with all their lines."""
     found = session.query(Order).allow_full_scan().load(Order.lines).all()
     lines = [order.lines for order in book.values()]
-    check(console, "all orders and lines are right", (found, [order.lines for order in found]) == ([*book.values()], lines), True)
+    check(
+        console,
+        "all orders and lines are right",
+        (found, [order.lines for order in found]) == ([*book.values()], lines),
+        True,
+    )
 
 
 @click.command()

@@ -1,4 +1,5 @@
-"""An owner, his pets and their visits to the vet, all in one row: three kinds of object that are read and written together.
+"""An owner, his pets and their visits to the vet, all in one row: three kinds of object that are read and written
+together.
 
     python examples/pets.py                              # in one temporary file
     python examples/pets.py --store hbase                # on a real HBase that is started for it
@@ -28,10 +29,10 @@ SPECIES = ("cat", "dog", "rabbit")
 
 
 # --- the models -------------------------------------------------------------------------------------------------------
-#
-# The row key is the owner, for all three. A kind is the first byte of every qualifier, so the cells of a row stand in this order:
-# those of the owner (`o`), of the pets (`p`) by name, and of the visits (`v`) by pet, newest first. So a slice of columns holds all
-# visits of one pet, or the last five of them, and one region holds all that is known of an owner.
+#  The row key is the owner, for all three. A kind is the first byte of every qualifier, so the cells of a row stand in
+# this order: those of the owner (`o`), of the pets (`p`) by name, and of the visits (`v`) by pet, newest first. So a
+# slice of columns holds all visits of one pet, or the last five of them, and one region holds all that is known of an
+# owner.
 
 
 @hb.model(table="pets", family="d", kind=b"o")
@@ -64,8 +65,8 @@ class Visit:
     price: hb.Column[int] = hb.column("p")  # in cents
 
 
-# A row that is read, judged and changed needs a version: all models of its family have one then, and HBase's Thrift2 gateway or an
-# embedded store to check it. So the money of an owner is in a table of its own.
+# A row that is read, judged and changed needs a version: all models of its family have one then, and HBase's Thrift2
+# gateway or an embedded store to check it. So the money of an owner is in a table of its own.
 
 
 @hb.model(table="budgets", family="d", kind=b"b")
@@ -133,12 +134,19 @@ def ask_slices(console: Console, session: hb.Session) -> None:
     owner = owner_of(4)
     pets = session.query(Pet).where(Pet.owner == owner)
     check(console, "pets", [pet.name for pet in pets], list(NAMES))
-    check(console, "pets from C to D", [pet.name for pet in pets.where(Pet.name >= "C", Pet.name < "E")], ["Cleo", "Dino"])
+    check(
+        console, "pets from C to D", [pet.name for pet in pets.where(Pet.name >= "C", Pet.name < "E")], ["Cleo", "Dino"]
+    )
     visits = session.query(Visit).where(Visit.owner == owner)
     check(console, "visits of all pets", visits.count(), 5 * VISITS)
     bello = visits.where(Visit.pet == "Bello")
     newest = [visit(4, "Bello", count) for count in range(VISITS - 1, VISITS - 4, -1)]
-    check(console, "the last three of Bello", [str(found.at.date()) for found in bello.limit(3)], [str(made.at.date()) for made in newest])
+    check(
+        console,
+        "the last three of Bello",
+        [str(found.at.date()) for found in bello.limit(3)],
+        [str(made.at.date()) for made in newest],
+    )
     year = bello.where(Visit.at >= FIRST + timedelta(weeks=52), Visit.at < FIRST + timedelta(weeks=104))
     check(console, "those of the second year", year.count(), 13)
     first = bello.last()
@@ -175,7 +183,9 @@ def rename_city(console: Console, session: hb.Session) -> None:
 
 
 def book_visit(console: Console, session: hb.Session) -> None:
-    """A visit and the owner who pays for it, in one commit: what it writes into one row is one mutation, whatever the kinds."""
+    """A visit and the owner who pays for it, in one commit: what it writes into one row is one mutation, whatever
+    the kinds.
+    """
     owner = session.get(Owner, owner=owner_of(2))
     assert owner is not None
     booked = visit(2, "Cleo", VISITS)
@@ -231,7 +241,12 @@ def show_row(console: Console, store: hb.Store) -> None:
     (row,) = store.get("pets", [owner_of(0).encode()])
     assert row is not None
     kinds = [column[2:3].decode() for column in row.columns]
-    check(console, "cells of the first owner's row", {kind: kinds.count(kind) for kind in "opv"}, {"o": 2, "p": 2, "v": 2 * VISITS})
+    check(
+        console,
+        "cells of the first owner's row",
+        {kind: kinds.count(kind) for kind in "opv"},
+        {"o": 2, "p": 2, "v": 2 * VISITS},
+    )
 
 
 @click.command()

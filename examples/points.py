@@ -1,4 +1,5 @@
-"""200,000 points of fifty sensors: the latest ones, hourly means, high values, an export by several workers, and old points deleted.
+"""200,000 points of fifty sensors: the latest ones, hourly means, high values, an export by several workers, and old
+points deleted.
 
     python examples/points.py                              # in one temporary file
     python examples/points.py --points 6000 --export .     # fewer points, and the exported files are kept
@@ -43,13 +44,15 @@ TRIAL = timedelta(seconds=1)
 
 
 # --- the model --------------------------------------------------------------------------------------------------------
-#
-# Most questions are about one sensor and a time, so the row key is the sensor and then the time, newest first. The sensors write all
-# the time, each at its own place in the table; a salt by sensor spreads these places over eight buckets, which are regions from the
-# start where the store can create them. A sensor is in one bucket, so its points are still one scan.
+#  Most questions are about one sensor and a time, so the row key is the sensor and then the time, newest first. The
+# sensors write all the time, each at its own place in the table; a salt by sensor spreads these places over eight
+# buckets, which are regions from the start where the store can create them. A sensor is in one bucket, so its points
+# are still one scan.
 
 
-@hb.model(table="sensor_points", family=hb.family("d", ttl=timedelta(days=400)), salt=hb.HashSalt(BUCKETS, by=("sensor",)))
+@hb.model(
+    table="sensor_points", family=hb.family("d", ttl=timedelta(days=400)), salt=hb.HashSalt(BUCKETS, by=("sensor",))
+)
 class Point:
     """A value that a sensor has measured. Whatever else happens, it expires 400 days after it was written."""
 
@@ -89,10 +92,13 @@ class Questions:
 def show_latest(console: Console, questions: Questions, session: hb.Session, points: list[Point]) -> None:
     """The latest point of each sensor, and None for a sensor without a point."""
     asked = [*SENSORS, "hall99"]
-    newest = {point.sensor: point for point in reversed(points)}  # the points are newest first, so the first of each stays
+    # the points are newest first, so the first of each stays
+    newest = {point.sensor: point for point in reversed(points)}
     latest = session.query(Point).order_by(Point.at.desc())
     expected = [newest.get(sensor) for sensor in asked]
-    found = questions.ask("the latest point of each sensor", lambda: latest.first_of_each(Point.sensor, asked), expected)
+    found = questions.ask(
+        "the latest point of each sensor", lambda: latest.first_of_each(Point.sensor, asked), expected
+    )
     table = Table("sensor", "latest", "value")
     for sensor, point in [*zip(asked, found, strict=True)][-4:]:
         table.add_row(sensor, *(("-", "-") if point is None else (f"{point.at:%d %b %H:%M}", f"{point.value:.2f}")))
@@ -120,13 +126,17 @@ def show_hours(console: Console, questions: Questions, session: hb.Session, poin
 
 
 def ask_high(questions: Questions, session: hb.Session, points: list[Point]) -> None:
-    """High values of all time, which reads every row on the server, and those of the last hour, which is a short range of each sensor."""
+    """High values of all time, which reads every row on the server, and those of the last hour, which is a short
+    range of each sensor.
+    """
     high = session.query(Point).where(Point.value > HIGH)
     expected = [point for point in points if point.value > HIGH]
     questions.ask(f"points above {HIGH}", high.allow_full_scan().all, expected)
     since = points[0].at - HOUR
     recent = high.where(Point.sensor.in_(SENSORS), Point.at > since)
-    questions.ask(f"points above {HIGH} in the last hour", recent.all, [point for point in expected if point.at > since])
+    questions.ask(
+        f"points above {HIGH} in the last hour", recent.all, [point for point in expected if point.at > since]
+    )
 
 
 # --- the export -------------------------------------------------------------------------------------------------------
@@ -135,8 +145,8 @@ def ask_high(questions: Questions, session: hb.Session, points: list[Point]) -> 
 def export(store: hb.Store, session: hb.Session, directory: Path) -> list[Path]:
     """Writes all points into CSV files, one for each part of the table.
 
-    The workers are threads, so that any store will do, and each has a session of its own. A part can also be sent to a process, which
-    opens the store itself.
+    The workers are threads, so that any store will do, and each has a session of its own. A part can also be sent to a
+    process, which opens the store itself.
     """
 
     def write(numbered: tuple[int, hb.types.QueryPartition[Point]]) -> Path:
@@ -207,13 +217,17 @@ def report(console: Console, store: hb.Store, count: int, directory: Path) -> No
         with console.status("loading points") as status:
 
             def loaded() -> int:
-                return session.bulk_add(measured(count), progress=lambda written: status.update(f"loading points: {written:,}"))
+                return session.bulk_add(
+                    measured(count), progress=lambda written: status.update(f"loading points: {written:,}")
+                )
 
             questions.ask("points loaded", loaded, count)
         show_latest(console, questions, session, points)
         show_hours(console, questions, session, points)
         ask_high(questions, session, points)
-        questions.ask(f"points exported by {WORKERS} workers", lambda: exported(export(store, session, directory)), points)
+        questions.ask(
+            f"points exported by {WORKERS} workers", lambda: exported(export(store, session, directory)), points
+        )
         delete_old(questions, session, points)
         let_expire(console, session)
     console.print(questions.table)
@@ -222,7 +236,9 @@ def report(console: Console, store: hb.Store, count: int, directory: Path) -> No
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
 @click.option("--points", "count", type=click.IntRange(1), default=200_000, show_default=True, help="So many points.")
-@click.option("--export", "directory", type=click.Path(exists=True, file_okay=False), help="Keep the exported files here.")
+@click.option(
+    "--export", "directory", type=click.Path(exists=True, file_okay=False), help="Keep the exported files here."
+)
 def main(store: str, count: int, directory: str | None) -> None:
     """Load the points of fifty sensors, and ask, export and delete."""
     console = Console(highlight=False)

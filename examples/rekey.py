@@ -130,7 +130,11 @@ def rename_member(console: Console, session: hb.Session) -> None:
     except hb.RowExists:
         console.print("the name bob is taken")
     anna = session.rekey(ann, name="anna")
-    check("by address", [member.name for member in session.query(Member).where(Member.email == "ann@example.com")], ["anna"])
+    check(
+        "by address",
+        [member.name for member in session.query(Member).where(Member.email == "ann@example.com")],
+        ["anna"],
+    )
     session.update(anna, email="anna@example.com")
     session.commit()
     try:
@@ -146,7 +150,11 @@ def change_seats(session: hb.Session) -> None:
     seat = session.get(Seat, room="red", place=1)
     check("within the row", session.rekey(seat, place=7), Seat(room="red", place=7, taken_by="ann"))
     check("the room", [seat.place for seat in session.query(Seat).where(Seat.room == "red")], [2, 7])
-    check("to another row", session.rekey(Seat(room="red", place=7, taken_by=""), room="blue"), Seat(room="blue", place=7, taken_by="ann"))
+    check(
+        "to another row",
+        session.rekey(Seat(room="red", place=7, taken_by=""), room="blue"),
+        Seat(room="blue", place=7, taken_by="ann"),
+    )
 
 
 def cost(store: hb.Store) -> Table:

@@ -1,4 +1,5 @@
-"""A time series stored twice: one row per value, and one row per hour with the values in columns. The same queries give the same answers.
+"""A time series stored twice: one row per value, and one row per hour with the values in columns. The same queries give
+the same answers.
 
     python examples/series.py                              # in one temporary file
     python examples/series.py --store hbase                # on a real HBase that is started for it
@@ -42,7 +43,9 @@ class Tall:
 
 @hb.model(table="series_wide", family="d")
 class Wide:
-    """A row for each hour: the time is cut into the hour, in the row key, and the second, which is the whole qualifier."""
+    """A row for each hour: the time is cut into the hour, in the row key, and the second, which is the whole
+    qualifier.
+    """
 
     sensor: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
@@ -65,7 +68,11 @@ def values(model: Any, hours: int) -> Iterator[Any]:
 def ten_minutes(session: hb.Session, model: Any) -> Any:
     """Ten minutes around a full hour: the end of one row and the beginning of the next."""
     since = START + timedelta(minutes=55)
-    return session.query(model).where(model.sensor == "cellar", model.at.between(since, since + timedelta(minutes=10))).all()
+    return (
+        session.query(model)
+        .where(model.sensor == "cellar", model.at.between(since, since + timedelta(minutes=10)))
+        .all()
+    )
 
 
 def all_of_one(session: hb.Session, model: Any) -> Any:

@@ -1,4 +1,5 @@
-"""The same events with increasing, salted, hashed, reversed and shuffled keys: which regions store them, and what reads cost.
+"""The same events with increasing, salted, hashed, reversed and shuffled keys: which regions store them, and what reads
+cost.
 
     python examples/spreading_keys.py                              # in one temporary file
     python examples/spreading_keys.py --store hbase                # on a real HBase that is started for it
@@ -83,7 +84,9 @@ class Reversed:
 
 @hb.model(table="spread_shuffled", family="d")
 class Shuffled:
-    """The key fields in another order: a user before the number, so that what many users do at once goes to many places."""
+    """The key fields in another order: a user before the number, so that what many users do at once goes to many
+    places.
+    """
 
     user: hb.Key[int] = hb.key(hb.codecs.UInt16)
     number: hb.Key[int] = hb.key(hb.UInt32)
@@ -172,7 +175,9 @@ def get(store: hb.Store, model: Any) -> Counted:
 
 
 def scan(store: hb.Store, model: Any) -> Counted:
-    """A hundred events in order; where the store has no order, every row is read and the program sorts what it keeps."""
+    """A hundred events in order; where the store has no order, every row is read and the program sorts what it
+    keeps.
+    """
     counted = Counted()
     query = hb.Session(store, on_call=counted).query(model).where(model.number.between(FIRST, LAST))
     in_order = model in IN_ORDER

@@ -70,7 +70,11 @@ def together(session: hb.Session, model: Any, metrics: Sequence[str]) -> list[An
 
 def hours(session: hb.Session, model: Any, metric: str) -> list[hb.timeseries.TimeSpan[float]]:
     """The values of a metric by the hour."""
-    return list(hb.timeseries.downsample(session.query(model).where(model.metric == metric), model.at, timedelta(hours=1), model.value))
+    return list(
+        hb.timeseries.downsample(
+            session.query(model).where(model.metric == metric), model.at, timedelta(hours=1), model.value
+        )
+    )
 
 
 # --- the program ------------------------------------------------------------------------------------------------------

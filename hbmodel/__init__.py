@@ -2,8 +2,9 @@
 
 import hbmodel as hb
 
-The names that most programs need are here. The others are in modules, which need no import of their own: `hb.codecs`, `hb.errors`,
-`hb.ids`, `hb.indexes`, `hb.migration`, `hb.salts`, `hb.schema`, `hb.store`, `hb.tables`, `hb.timeseries` and `hb.types`.
+The names that most programs need are here. The others are in modules, which need no import of their own: `hb.codecs`,
+`hb.errors`, `hb.ids`, `hb.indexes`, `hb.migration`, `hb.salts`, `hb.schema`, `hb.store`, `hb.tables`, `hb.timeseries`
+and `hb.types`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,19 @@ if TYPE_CHECKING:
     from hbmodel import timeseries as timeseries
     from hbmodel import types as types
     from hbmodel._version import __version__
-    from hbmodel.encoding.codecs import Bytes, Codec, Datetime, EnumOf, Float64, Int32, Int64, Json, Text, UInt32, UInt64
+    from hbmodel.encoding.codecs import (
+        Bytes,
+        Codec,
+        Datetime,
+        EnumOf,
+        Float64,
+        Int32,
+        Int64,
+        Json,
+        Text,
+        UInt32,
+        UInt64,
+    )
     from hbmodel.encoding.salts import HashSalt, RandomSalt
     from hbmodel.errors import (
         CapabilityError,
@@ -74,7 +87,19 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__ = lazy(
         __name__,
-        modules=("codecs", "errors", "ids", "indexes", "migration", "salts", "schema", "store", "tables", "timeseries", "types"),
+        modules=(
+            "codecs",
+            "errors",
+            "ids",
+            "indexes",
+            "migration",
+            "salts",
+            "schema",
+            "store",
+            "tables",
+            "timeseries",
+            "types",
+        ),
         names={
             "_version": "__version__",
             "encoding.codecs": "Bytes Codec Datetime EnumOf Float64 Int32 Int64 Json Text UInt32 UInt64",

@@ -1,4 +1,6 @@
-"""Loads the names of a package when they are first used (PEP 562), so that a program pays for no room that it does not enter."""
+"""Loads the names of a package when they are first used (PEP 562), so that a program pays for no room that it does
+not enter.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 
-def lazy(package: str, *, names: Mapping[str, str], modules: Sequence[str] = ()) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def lazy(
+    package: str, *, names: Mapping[str, str], modules: Sequence[str] = ()
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """The functions `__getattr__` and `__dir__` of a package.
 
     Args:

@@ -50,10 +50,10 @@
     │   └── NamespaceExists
     └── LocalHBaseError
 
-The name in brackets is what an error is for Python itself. Every class has a `code` that stays if the class is renamed or
-its message is improved: programs compare it, and people search logs and the page of errors for it. Messages are fixed
-sentences. The details (table, key, field, ...) are attributes, and are appended when the error is printed. Row values never
-appear in an error.
+The name in brackets is what an error is for Python itself. Every class has a `code` that stays if the class is renamed
+or its message is improved: programs compare it, and people search logs and the page of errors for it. Messages are
+fixed sentences. The details (table, key, field, ...) are attributes, and are appended when the error is printed. Row
+values never appear in an error.
 """
 
 from __future__ import annotations
@@ -67,11 +67,12 @@ class HbmodelError(Exception):
 
     Args:
         message: a fixed sentence that says what is wrong and, where possible, what to do.
-        **details: the details of this error, by name (`table`, `key`, `field`, `index`, `found`, ...). `None` is left out.
+        **details: the details of this error, by name (`table`, `key`, `field`, `index`, `found`, ...). `None` is left
+            out.
 
     Attributes:
-        code: the short name of the class, such as `row-not-found`, to log, compare and search for. Unlike the message, it stays
-            from version to version.
+        code: the short name of the class, such as `row-not-found`, to log, compare and search for. Unlike the message,
+            it stays from version to version.
         message: the fixed sentence. A later version may word it better.
         details: the named details; each is also an attribute of the error.
     """
@@ -100,7 +101,8 @@ class HbmodelError(Exception):
 
     def __repr__(self) -> str:
         shown = [repr(self.message), *(f"{name}={value!r}" for name, value in self._named().items())]
-        return " ".join(f"{type(self).__name__}({', '.join(shown)})".splitlines())  # the `repr` of a value may have several lines
+        # the `repr` of a value may have several lines
+        return " ".join(f"{type(self).__name__}({', '.join(shown)})".splitlines())
 
     def _named(self) -> Mapping[str, Any]:
         """The details as `repr` shows them: all that text shows."""
@@ -164,7 +166,9 @@ class IdsExhausted(HbmodelError):
 
 
 class ComputedFieldError(HbmodelError, ValueError):
-    """The function of a computed field raised for the values of a row. The error says where, and contains none of the values."""
+    """The function of a computed field raised for the values of a row. The error says where, and contains none of
+    the values.
+    """
 
     code = "computed-field-error"
 
@@ -179,7 +183,8 @@ class DecodingError(HbmodelError, ValueError):
 
 
 _UNREADABLE = (
-    "Another program, or another model, wrote these bytes: hb.diff(store, Model) compares the layouts, and `hbmodel scan` shows rows as "
+    "Another program, or another model, wrote these bytes: hb.diff(store, Model) compares the layouts, and "
+    "`hbmodel scan` shows rows as "
     "the registry describes them."
 )
 
@@ -335,7 +340,8 @@ class PartialWrite(HbmodelError):
 
     Attributes:
         applied: the outcomes of the objects that were written and acknowledged.
-        pending: the objects (or keys) that were not, in order; the session still holds them and `commit()` finishes them.
+        pending: the objects (or keys) that were not, in order; the session still holds them and `commit()` finishes
+            them.
         failures: the outcomes of calls that were refused (such as `RowNotFound`); they are not pending.
         deleted: of `query.delete()`: how many objects were certainly deleted.
         position: of `session.bulk_add()`: how many objects, counted from the start, were certainly written.
@@ -376,7 +382,9 @@ class RowMoved(SchemaMismatch):
 
 
 class MigrationError(HbmodelError):
-    """The phase of a migration does not allow this step, or a row cannot be copied; `phase` and `refused` are attributes."""
+    """The phase of a migration does not allow this step, or a row cannot be copied; `phase` and `refused` are
+    attributes.
+    """
 
     code = "migration-error"
 
@@ -388,7 +396,9 @@ class IndexUnavailable(HbmodelError):
 
 
 class CapabilityError(HbmodelError):
-    """The store or the model does not support this operation; the message says why, and names another store or way, if there is one."""
+    """The store or the model does not support this operation; the message says why, and names another store or way,
+    if there is one.
+    """
 
     code = "capability-error"
 
@@ -421,7 +431,9 @@ class StoreUnavailable(StoreError, ConnectionError):
 
 
 class CertificateRefused(StoreUnavailable):
-    """The gateway's TLS certificate does not verify, or the gateway does not accept the client's; retrying does not help."""
+    """The gateway's TLS certificate does not verify, or the gateway does not accept the client's; retrying does not
+    help.
+    """
 
     code = "certificate-refused"
 

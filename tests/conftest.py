@@ -1,4 +1,6 @@
-"""Stores that all test modules share, so that HBase makes the tables of each model once, and a clock that tests move."""
+"""Stores that all test modules share, so that HBase makes the tables of each model once, and a clock that tests
+move.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ MARKED = {"checker": pytest.mark.model}
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tells each worker of pytest-xdist whether the samples of the checker have passed, which takes seconds to find out."""
+    """Tells each worker of pytest-xdist whether the samples of the checker have passed, which takes seconds to find
+    out.
+    """
     node.workerinput["checked"] = checked_code.is_checked()
 
 
@@ -72,7 +76,9 @@ def pytest_runtest_teardown() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Takes what was collected, a million objects, out of every later collection of garbage, or each takes half a second."""
+    """Takes what was collected, a million objects, out of every later collection of garbage, or each takes half a
+    second.
+    """
     gc.collect()
     gc.freeze()
 

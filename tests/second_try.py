@@ -1,7 +1,9 @@
-"""Runs `make test`, then each test that failed once more, alone: `python -m tests.second_try FILE` lists in FILE those that pass then.
+"""Runs `make test`, then each test that failed once more, alone: `python -m tests.second_try FILE` lists in FILE those
+that pass then.
 
-Some tests fail by chance on a busy machine. One that passes alone fails nothing, but is named, so that nobody takes it for sound. A run
-that broke otherwise is not tried again, nor is one with many failures. Exit status 1 if anything fails.
+Some tests fail by chance on a busy machine. One that passes alone fails nothing, but is named, so that nobody takes it
+for sound. A run that broke otherwise is not tried again, nor is one with many failures. Exit status 1 if anything
+fails.
 """
 
 from __future__ import annotations

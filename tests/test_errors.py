@@ -1,4 +1,6 @@
-"""The error tree: one root, named details, a code for each class, and no surprises where Python copies, pickles or inspects an error."""
+"""The error tree: one root, named details, a code for each class, and no surprises where Python copies, pickles or
+inspects an error.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from pathlib import Path
 import pytest
 
 from hbmodel import errors
-from hbmodel.errors import EncodingError, HbmodelError, IncompleteKey, KeyTooLong, RowKeyError, StoreUnavailable, UnknownField
+from hbmodel.errors import (
+    EncodingError,
+    HbmodelError,
+    IncompleteKey,
+    KeyTooLong,
+    RowKeyError,
+    StoreUnavailable,
+    UnknownField,
+)
 
 TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, BaseException)]
 PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
@@ -155,7 +165,9 @@ def test_the_representation_shows_the_details_in_one_line() -> None:
     assert repr(error) == "EncodingError('It does not fit.', field='name', low=0)"
     assert repr([error]) == "[EncodingError('It does not fit.', field='name', low=0)]"
     refused = errors.CapabilityError("Run the lines.", table="t", shell="create 'a', 'd'\ncreate 'b', 'd'")
-    assert repr(refused) == """CapabilityError('Run the lines.', table='t', shell="create 'a', 'd'\\ncreate 'b', 'd'")"""
+    assert (
+        repr(refused) == """CapabilityError('Run the lines.', table='t', shell="create 'a', 'd'\\ncreate 'b', 'd'")"""
+    )
     mismatch = errors.SchemaMismatch("It would lose data.", differences=["- a: ttl", "- b: ttl"])
     assert repr(mismatch) == "SchemaMismatch('It would lose data.', differences=['- a: ttl', '- b: ttl'])"
 
@@ -172,12 +184,19 @@ def test_every_representation_is_one_line_with_the_name_of_the_class(kind: type[
 
 
 def test_row_values_are_in_no_representation() -> None:
-    taken = errors.UniqueViolation("It is taken.", table="t", index="by_mail", fields=("mail",), value="secret", owner=b"1")
+    taken = errors.UniqueViolation(
+        "It is taken.", table="t", index="by_mail", fields=("mail",), value="secret", owner=b"1"
+    )
     assert repr(taken) == "UniqueViolation('It is taken.', table='t', index='by_mail', fields=('mail',), owner=b'1')"
     conflict = errors.ConflictError("It has changed.", table="t", expected=1, found=2, failures=["secret", "secret"])
     assert repr(conflict) == "ConflictError('It has changed.', table='t', expected=1, found=2, failures=2)"
-    partly = errors.PartialWrite("It stopped.", applied=["secret"], pending=["secret"], failures=[], key=b"1", reason="It broke.\nSoon.")
-    assert repr(partly) == r"PartialWrite('It stopped.', applied=1, pending=1, failures=0, key=b'1', reason='It broke.\nSoon.')"
+    partly = errors.PartialWrite(
+        "It stopped.", applied=["secret"], pending=["secret"], failures=[], key=b"1", reason="It broke.\nSoon."
+    )
+    assert (
+        repr(partly)
+        == r"PartialWrite('It stopped.', applied=1, pending=1, failures=0, key=b'1', reason='It broke.\nSoon.')"
+    )
     assert str(partly) == "It stopped. [applied=1, pending=1, failures=0, key=b'1']\nreason: It broke.\nSoon."
 
 

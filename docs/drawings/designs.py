@@ -1,4 +1,6 @@
-"""Draws tables of the design pages, from what a store holds: `python docs/drawings/designs.py` writes the SVG files next to it."""
+"""Draws tables of the design pages, from what a store holds: `python docs/drawings/designs.py` writes the SVG files
+next to it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,20 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE)]
 
-from canvas import LETTER, LINE, PAD, STYLE, Drawing, hexed, keys_of_rows, line_of_boxes, row_segments, rows_of, strip, write  # noqa: E402
+from canvas import (  # noqa: E402
+    LETTER,
+    LINE,
+    PAD,
+    STYLE,
+    Drawing,
+    hexed,
+    keys_of_rows,
+    line_of_boxes,
+    row_segments,
+    rows_of,
+    strip,
+    write,
+)
 
 import hbmodel as hb  # noqa: E402
 
@@ -84,7 +99,9 @@ def key_of(row: bytes, *ends: int) -> str:
 
 def prepended() -> Drawing:
     """The rows of a post, and the one that comes before them."""
-    drawing = Drawing("The comments of a post, whose numbers count up and whose keys count down; a new one is put before them")
+    drawing = Drawing(
+        "The comments of a post, whose numbers count up and whose keys count down; a new one is put before them"
+    )
     with hb.connect("memory:") as store, hb.Session(store) as session:
         hb.create_tables(store, Comment)
         for author in ("ann", "bob", "cid", "dora"):
@@ -109,7 +126,9 @@ def java_key() -> Drawing:
     with hb.connect("memory:") as store:
         hb.create_tables(store, JavaAction)
         with hb.Session(store) as session:
-            session.add(JavaAction(user_id=42, at=datetime(2026, 3, 1, 16, 39, tzinfo=UTC), action_id=2998, name="logout"))
+            session.add(
+                JavaAction(user_id=42, at=datetime(2026, 3, 1, 16, 39, tzinfo=UTC), action_id=2998, name="logout")
+            )
         ((key, _),) = rows_of(store, "user_actions")
     strip(drawing, 12, 24, list(row_segments(hb.schema.schema_of(JavaAction), key)))
     return drawing
@@ -123,7 +142,9 @@ def offset_and_token() -> Drawing:
     with hb.connect("memory:") as store:
         hb.create_tables(store, JavaAction)
         with hb.Session(store) as session:
-            session.add_all(JavaAction(user_id=42, at=start + timedelta(hours=n), action_id=n, name="x") for n in range(70))
+            session.add_all(
+                JavaAction(user_id=42, at=start + timedelta(hours=n), action_id=n, name="x") for n in range(70)
+            )
         session = hb.Session(store, on_call=calls.append)
         actions = session.query(JavaAction).where(JavaAction.user_id == 42)
         second = actions.page(20, after=actions.page(20).next_token)
@@ -155,7 +176,9 @@ def both_ways() -> Drawing:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Install)
         with hb.Session(store) as session:
-            session.add_all(Install(user_id=user, app=app, version=1) for user in (-7, 0, 42) for app in ("chat", "mail"))
+            session.add_all(
+                Install(user_id=user, app=app, version=1) for user in (-7, 0, 42) for app in ("chat", "mail")
+            )
         found = [(row, hb.schema.schema_of(Install).layout.unpack(row)) for row, _ in rows_of(store, "installs")]
         layout = hb.schema.schema_of(Install).indexes["by_app"].layout
         entries = [(row, layout.unpack(row)) for row, _ in rows_of(store, "installs.by_app")]
@@ -166,7 +189,10 @@ def both_ways() -> Drawing:
     y = 24.0
     for title, first, rows in tables:
         drawing.text(12, y, title, "strong")
-        lines = [("key" if "chat" in values else "row", key_of(row, first), ", ".join(map(str, values))) for row, values in rows]
+        lines = [
+            ("key" if "chat" in values else "row", key_of(row, first), ", ".join(map(str, values)))
+            for row, values in rows
+        ]
         y = keys_of_rows(drawing, 12, y + PAD, lines) + 2 * LINE
     return drawing
 
@@ -189,7 +215,10 @@ def two_families() -> Drawing:
         drawing.text(12, y + 18, row.decode())
         for family, x, style, _ in places:
             own = [(column, value) for column, value in cells.items() if column.startswith(family + b":")]
-            shown = (f"{column.decode()} {value.decode() if len(value) < 9 else f'{len(value)} bytes'}" for column, value in own)
+            shown = (
+                f"{column.decode()} {value.decode() if len(value) < 9 else f'{len(value)} bytes'}"
+                for column, value in own
+            )
             line_of_boxes(drawing, x, y, [(style if own else "around", ", ".join(shown) or "no cells")], width)
         y += LINE + 8
     return drawing
@@ -203,7 +232,9 @@ def newest_first() -> Drawing:
         hb.create_tables(store, Reading)
         with hb.Session(store) as session:
             session.add_all(
-                Reading(metric=metric, at=start + timedelta(minutes=10 * n), value=n) for metric in ("cpu", "ram") for n in range(4)
+                Reading(metric=metric, at=start + timedelta(minutes=10 * n), value=n)
+                for metric in ("cpu", "ram")
+                for n in range(4)
             )
         session = hb.Session(store)
         latest = session.query(Reading).order_by(Reading.at.desc()).first_of_each(Reading.metric, ["cpu", "ram"])

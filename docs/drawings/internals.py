@@ -1,4 +1,6 @@
-"""Draws the inside of the package: its rooms, a write and a query: `python docs/drawings/internals.py` writes the SVG files next to it."""
+"""Draws the inside of the package: its rooms, a write and a query: `python docs/drawings/internals.py` writes the
+SVG files next to it.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +51,15 @@ def known() -> dict[str, set[str]]:
 
 def house() -> Drawing:
     """The rooms below each other, each with those that it knows."""
-    drawing = Drawing("The rooms of the package: what is in each, and the rooms that it imports from, all of which stand below it")
+    drawing = Drawing(
+        "The rooms of the package: what is in each, and the rooms that it imports from, all of which stand below it"
+    )
     imports = known()
     assert set(TopologicalSorter(imports).static_order()) == ROOMS.keys(), "no rooms import each other"
     names = list(ROOMS)
-    assert all(names.index(room) < names.index(other) for room, others in imports.items() for other in others), "imports go downwards"
+    assert all(names.index(room) < names.index(other) for room, others in imports.items() for other in others), (
+        "imports go downwards"
+    )
     first, second = (max(map(len, texts)) * LETTER + 2 * PAD for texts in (ROOMS, ROOMS.values()))
     left = 12 + first + second + 3 * PAD
     drawing.text(12 + PAD, 24, "room", "strong")
@@ -117,7 +123,11 @@ def indexed_write() -> Drawing:
     drawing.text(x + 3 * (width + 4) + 2 * PAD, 24, "found by", "strong")
     y = 34.0
     for text, (ann, bob, author) in zip(happened, taken, strict=True):
-        boxes = [("alias", "ann") if ann else ("around", "none"), ("alias", "bob") if bob else ("around", "none"), ("key", author)]
+        boxes = [
+            ("alias", "ann") if ann else ("around", "none"),
+            ("alias", "bob") if bob else ("around", "none"),
+            ("key", author),
+        ]
         drawing.text(12, y + 18, text)
         right = line_of_boxes(drawing, x, y, boxes, width)
         drawing.text(right + 2 * PAD, y + 18, f"author == {author!r}", "faint")
@@ -127,7 +137,9 @@ def indexed_write() -> Drawing:
 
 def page_of_a_query() -> Drawing:
     """The calls of a query by an index, one of whose entries is stale."""
-    drawing = Drawing("The calls of a query by an index: a scan of entries, the rows of all of them, and what is returned")
+    drawing = Drawing(
+        "The calls of a query by an index: a scan of entries, the rows of all of them, and what is returned"
+    )
     calls: list[hb.store.Call] = []
     with hb.connect("memory:") as store:
         hb.create_tables(store, Note)
@@ -140,7 +152,11 @@ def page_of_a_query() -> Drawing:
         store.put("notes.by_author", [hb.store.Put(entry[0], entry[1], later)])  # as after a crash before the delete
         session = hb.Session(store, on_call=calls.append)
         found = session.query(Note).where(Note.author == "ann").all()
-        entries = [schema.indexes["by_author"].layout.unpack(key)[1] for key, _ in rows_of(store, "notes.by_author") if key[:3] == b"ann"]
+        entries = [
+            schema.indexes["by_author"].layout.unpack(key)[1]
+            for key, _ in rows_of(store, "notes.by_author")
+            if key[:3] == b"ann"
+        ]
         authors = {number: cells[b"d:a"].decode() for number, (_, cells) in enumerate(rows_of(store, "notes"))}
     reads = [call for call in calls if call.table.startswith("notes")]
     steps: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
@@ -155,15 +171,22 @@ def page_of_a_query() -> Drawing:
         drawing.text(12, y + 18, text)
         line_of_boxes(drawing, x, y, boxes, width)
         y += LINE + 8
-    drawing.text(12, y + 18, f"the stale entry of {next(n for n in entries if authors[n] != 'ann')} does not match its row", "faint")
+    drawing.text(
+        12,
+        y + 18,
+        f"the stale entry of {next(n for n in entries if authors[n] != 'ann')} does not match its row",
+        "faint",
+    )
     return drawing
 
 
 def drawings() -> dict[str, str]:
     """All of them, by file name."""
     return {
-        "house.svg": house().svg(), "indexed-write.svg": indexed_write().svg(), "page-of-a-query.svg": page_of_a_query().svg(),
-    }  # fmt: skip
+        "house.svg": house().svg(),
+        "indexed-write.svg": indexed_write().svg(),
+        "page-of-a-query.svg": page_of_a_query().svg(),
+    }
 
 
 if __name__ == "__main__":

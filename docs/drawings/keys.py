@@ -1,4 +1,6 @@
-"""Draws a row key, an index entry with its row, and a salted scan: `python docs/drawings/keys.py` writes the SVG files next to it."""
+"""Draws a row key, an index entry with its row, and a salted scan: `python docs/drawings/keys.py` writes the SVG
+files next to it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,21 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE)]
 
-from canvas import LETTER, LINE, PAD, STYLE, Drawing, entry_segments, hexed, line_of_boxes, row_segments, rows_of, stack, strip, write  # noqa: E402
+from canvas import (  # noqa: E402
+    LETTER,
+    LINE,
+    PAD,
+    STYLE,
+    Drawing,
+    entry_segments,
+    hexed,
+    line_of_boxes,
+    row_segments,
+    rows_of,
+    stack,
+    strip,
+    write,
+)
 
 import hbmodel as hb  # noqa: E402
 from hbmodel.store import Store  # noqa: E402
@@ -67,7 +83,9 @@ def entry_and_row(store: Store) -> Drawing:
     drawing.text(12, 24, "table actions.by_name: an entry", "strong")
     y = strip(drawing, 12, 24 + LINE + PAD, list(entry_segments(schema.indexes["by_name"], entry)))
     drawing.arrow(12 + 3 * PAD, y - LINE - 4, y + LINE)
-    drawing.text(12 + 5 * PAD, y + 4, "get: user_id, at and action_id are the key, the salt follows from user_id", "faint")
+    drawing.text(
+        12 + 5 * PAD, y + 4, "get: user_id, at and action_id are the key, the salt follows from user_id", "faint"
+    )
     y += 2 * LINE + PAD
     drawing.text(12, y, "table actions: the row", "strong")
     y = strip(drawing, 12, y + LINE + PAD, list(row_segments(schema, key)))
@@ -104,7 +122,11 @@ def salted_scan(store: Store) -> Drawing:
 def drawings() -> dict[str, str]:
     """All of them, by file name."""
     with stored() as store:
-        drawn = {"row-key-bytes": row_key(store), "entry-and-row": entry_and_row(store), "salted-scan": salted_scan(store)}
+        drawn = {
+            "row-key-bytes": row_key(store),
+            "entry-and-row": entry_and_row(store),
+            "salted-scan": salted_scan(store),
+        }
     return {f"{name}.svg": drawing.svg() for name, drawing in drawn.items()}
 
 

@@ -1,4 +1,6 @@
-"""Draws how an object gets another key, and a table another layout: `python docs/drawings/moves.py` writes the SVG files next to it."""
+"""Draws how an object gets another key, and a table another layout: `python docs/drawings/moves.py` writes the SVG
+files next to it.
+"""
 
 from __future__ import annotations
 

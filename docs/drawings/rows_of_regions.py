@@ -1,4 +1,6 @@
-"""Draws the rows of each region under six kinds of key: `python docs/drawings/rows_of_regions.py` writes the SVG file next to it."""
+"""Draws the rows of each region under six kinds of key: `python docs/drawings/rows_of_regions.py` writes the SVG
+file next to it.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +51,15 @@ def chart() -> str:
     most = max(count for _, rows in found for count in rows)
     band = HEIGHT + 2 * LINE
     width, height = LEFT + example.REGIONS * SLOT + PAD, PAD + LINE + len(found) * band
-    svg = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}", width=str(width))
+    svg = ElementTree.Element(
+        "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}", width=str(width)
+    )
     ElementTree.SubElement(svg, "style").text = STYLE
 
     def text(x: float, y: float, said: str, style: str | None = None) -> None:
-        ElementTree.SubElement(svg, "text", {"x": f"{x:g}", "y": f"{y:g}", **({"class": style} if style else {})}).text = said
+        ElementTree.SubElement(
+            svg, "text", {"x": f"{x:g}", "y": f"{y:g}", **({"class": style} if style else {})}
+        ).text = said
 
     text(PAD, PAD + SIZE, "rows of each of eight regions", "faint")
     for at, (name, rows) in enumerate(found):

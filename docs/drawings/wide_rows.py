@@ -1,4 +1,6 @@
-"""Draws the bytes of wide rows, from models and what they store: `python docs/drawings/wide_rows.py` writes the SVG files next to it."""
+"""Draws the bytes of wide rows, from models and what they store: `python docs/drawings/wide_rows.py` writes the SVG
+files next to it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,21 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE)]
 
-from canvas import LINE, PAD, STYLE, Drawing, Segment, key_fields, row_segments, rows_of, said, splits, strip, text_of, write  # noqa: E402
+from canvas import (  # noqa: E402
+    LINE,
+    PAD,
+    STYLE,
+    Drawing,
+    Segment,
+    key_fields,
+    row_segments,
+    rows_of,
+    said,
+    splits,
+    strip,
+    text_of,
+    write,
+)
 
 import hbmodel as hb  # noqa: E402
 from hbmodel.mapping.schema import TableSchema  # noqa: E402
@@ -71,8 +87,14 @@ class Reading:
     value: hb.Column[int] = hb.column("", hb.codecs.UInt8)
 
 
-PETS: Sequence[Mapping[str, Any]] = ({"name": "rex", "species": "dog", "age": 4}, {"name": "tom", "species": "cat", "age": 9})
-VISITS: Sequence[Mapping[str, Any]] = ({"pet": "rex", "day": 730, "reason": "teeth"}, {"pet": "rex", "day": 12, "reason": "check"})
+PETS: Sequence[Mapping[str, Any]] = (
+    {"name": "rex", "species": "dog", "age": 4},
+    {"name": "tom", "species": "cat", "age": 9},
+)
+VISITS: Sequence[Mapping[str, Any]] = (
+    {"pet": "rex", "day": 730, "reason": "teeth"},
+    {"pet": "rex", "day": 12, "reason": "check"},
+)
 
 
 def stored(*objects: Any) -> list[tuple[str, bytes, bytes, bytes]]:
@@ -84,7 +106,11 @@ def stored(*objects: Any) -> list[tuple[str, bytes, bytes, bytes]]:
         with hb.Session(store) as session:
             session.add_all(objects)
         for table in dict.fromkeys(hb.schema.schema_of(model).table for model in models):
-            found += [(table, row, column[2:], value) for row, cells in rows_of(store, table) for column, value in cells.items()]
+            found += [
+                (table, row, column[2:], value)
+                for row, cells in rows_of(store, table)
+                for column, value in cells.items()
+            ]
     return found
 
 
@@ -107,7 +133,10 @@ def bytes_of(title: str, obj: Any, alias: bytes) -> Drawing:
     _, row, qualifier, _ = next(cell for cell in stored(obj) if cell[2].endswith(alias))
     drawing = Drawing(title)
     y = 24.0
-    for name, segments in (("row key", row_segments(schema, row)), ("qualifier", qualifier_segments(schema, qualifier))):
+    for name, segments in (
+        ("row key", row_segments(schema, row)),
+        ("qualifier", qualifier_segments(schema, qualifier)),
+    ):
         made = list(segments)
         assert b"".join(segment.data for segment in made) == (row if name == "row key" else qualifier)
         drawing.text(12, y, name, "strong")
@@ -150,7 +179,9 @@ def wide_and_tall() -> Drawing:
             name = f"{model.__name__} {', '.join(map(str, key))}"
             below = lists_of_cells(drawing, 24, below, column, name, "key" if model is Pet else "alias", cells) + PAD
     drawing.box(12, y, column + 24, below - y, "around")
-    tall = stored(*(TallPet(owner="ann", **pet) for pet in PETS), *(TallVisit(owner="ann", **visit) for visit in VISITS))
+    tall = stored(
+        *(TallPet(owner="ann", **pet) for pet in PETS), *(TallVisit(owner="ann", **visit) for visit in VISITS)
+    )
     x = 12 + column + 72
     y = 48.0
     width = column + 60
@@ -169,7 +200,11 @@ def drawings() -> dict[str, str]:
     visit = bytes_of("The row key and a qualifier of a visit", Visit(owner="ann", **VISITS[0]), b"r")
     at = datetime(2026, 1, 1, 10, 50, 20, tzinfo=UTC)
     reading = bytes_of("A time that is split over row key and qualifier", Reading(sensor="s1", at=at, value=20), b"")
-    return {"qualifier-bytes.svg": visit.svg(), "split-time-bytes.svg": reading.svg(), "wide-and-tall.svg": wide_and_tall().svg()}
+    return {
+        "qualifier-bytes.svg": visit.svg(),
+        "split-time-bytes.svg": reading.svg(),
+        "wide-and-tall.svg": wide_and_tall().svg(),
+    }
 
 
 if __name__ == "__main__":

@@ -20,7 +20,10 @@ from .model import NAMES, Action
 
 HERE = Path(__file__).parent
 SIZE = 10
-HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'", "Referrer-Policy": "same-origin"}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'",
+    "Referrer-Policy": "same-origin",
+}
 
 templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
 
@@ -43,7 +46,9 @@ class Asked:
         return cls(request.query_params.get("user", "").strip(), request.query_params.get("name", "").strip())
 
     def query(self, session: hb.Session) -> hb.Query[Action]:
-        """The actions, newest first: by key for a user, through an index for a name, and through another index for all."""
+        """The actions, newest first: by key for a user, through an index for a name, and through another index for
+        all.
+        """
         query = session.query(Action).order_by(Action.at.desc())
         if self.user:
             query = query.where(Action.user == self.user).use_index("primary")

@@ -30,5 +30,9 @@ def samples(count: int, users: int = 5) -> Iterator[Action]:
     for number in range(count):
         name = NAMES[number * 7 % len(NAMES)]
         yield Action(
-            user=f"user {number % users}", at=now - timedelta(minutes=number), number=number, name=name, text=f"{name} no. {number}"
+            user=f"user {number % users}",
+            at=now - timedelta(minutes=number),
+            number=number,
+            name=name,
+            text=f"{name} no. {number}",
         )

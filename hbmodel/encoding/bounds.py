@@ -68,4 +68,10 @@ class Bounds:
     @property
     def only_none(self) -> bool:
         """Whether exactly None is asked for."""
-        return self.low is None and self.high is None and self.low_inclusive and self.high_inclusive and self.prefix is UNSET
+        return (
+            self.low is None
+            and self.high is None
+            and self.low_inclusive
+            and self.high_inclusive
+            and self.prefix is UNSET
+        )

@@ -1,7 +1,7 @@
 """Building of Python functions as source: straight code for one model, in which codecs that can stand as expressions.
 
-Such a function serves ordinary values and stored bytes that are as they should be. It falls back on plain code, which knows every
-case and every error, when anything is raised in it.
+Such a function serves ordinary values and stored bytes that are as they should be. It falls back on plain code, which
+knows every case and every error, when anything is raised in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The order in which the whole numbers of a key field stand in the key: the first and the last of them, and the one before another."""
+"""The order in which the whole numbers of a key field stand in the key: the first and the last of them, and the one
+before another.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class IntegerOrder:
 
     @classmethod
     def of(cls, slot: CompiledKeyField) -> IntegerOrder | None:
-        """The order of a field at its place; None where it holds None too, no whole numbers, or bytes that do not keep their order."""
+        """The order of a field at its place; None where it holds None too, no whole numbers, or bytes that do not
+        keep their order.
+        """
         codec = slot.of.codec
         low, high = getattr(codec, "low", None), getattr(codec, "high", None)
         if codec.python_type is not int or slot.of.nullable or slot.order is None or low is None or high is None:

@@ -23,7 +23,9 @@ EMPTY_RANGE: Final = KeyRange(b"", b"")
 
 def _key_codec(codec: Any) -> Any:
     if not declared_codec(codec).key:
-        raise DeclarationError("This codec is for columns and cannot be part of a key: use a scalar codec.", codec=type(codec).__name__)
+        raise DeclarationError(
+            "This codec is for columns and cannot be part of a key: use a scalar codec.", codec=type(codec).__name__
+        )
     return codec
 
 
@@ -156,7 +158,9 @@ class CompiledKeyField:
         return type(self.of.codec) in (TextCodec, BytesCodec) and not self.of.nullable
 
     def packed(self, code: Code, value: str) -> str:
-        """The expression of the field's bytes, for a value that the codec's source accepts where the field is `inline`."""
+        """The expression of the field's bytes, for a value that the codec's source accepts where the field is
+        `inline`.
+        """
         source = source_of(self.of.codec)
         if not self.inline or source is None:
             return f"{code.name(self.encode)}({value})"
@@ -214,8 +218,12 @@ class CompiledKeyField:
             return False
 
     def keys_of(self, packed: bytes) -> KeyRange:
-        """The keys that begin with these bytes of one value; next to the bounds of the values around it wherever none is between."""
-        return KeyRange.exactly(packed) if self.unterminated and self.of.codec.width is None else KeyRange.prefix(packed)
+        """The keys that begin with these bytes of one value; next to the bounds of the values around it wherever
+        none is between.
+        """
+        return (
+            KeyRange.exactly(packed) if self.unterminated and self.of.codec.width is None else KeyRange.prefix(packed)
+        )
 
     def _exactly(self, prefix: bytes, value: Any) -> KeyRange:
         key = prefix + self.encode(value)
@@ -223,7 +231,11 @@ class CompiledKeyField:
 
     def _around(self, prefix: bytes, value: Any) -> KeyRange:
         # As `_exactly`, but ends before the next value wherever there is none between, so that bounds are short.
-        return KeyRange.prefix(prefix + self.encode(value)) if self.of.codec.width is not None else self._exactly(prefix, value)
+        return (
+            KeyRange.prefix(prefix + self.encode(value))
+            if self.of.codec.width is not None
+            else self._exactly(prefix, value)
+        )
 
     def _marker(self) -> bytes:
         if not self.of.nullable:
@@ -235,8 +247,14 @@ class CompiledKeyField:
         if bounds.low is UNSET and bounds.high is UNSET:
             return found
         if self.order is None:
-            raise QueryError("The bytes of this field do not keep the order of its values, so it has no ranges: compare with == or in_.")
-        for value, inclusive, is_low in ((bounds.low, bounds.low_inclusive, True), (bounds.high, bounds.high_inclusive, False)):
+            raise QueryError(
+                "The bytes of this field do not keep the order of its values, so it has no ranges: "
+                "compare with == or in_."
+            )
+        for value, inclusive, is_low in (
+            (bounds.low, bounds.low_inclusive, True),
+            (bounds.high, bounds.high_inclusive, False),
+        ):
             if value is not UNSET:
                 found = found.intersect(self._side(prefix, value, inclusive, is_low))
         return found
@@ -251,7 +269,11 @@ class CompiledKeyField:
         around = self._around(prefix, floor)
         if is_low == (self.order == "ascending"):
             # The keys above: those of the bound itself have a successor or else nothing is above them.
-            return KeyRange(around.start, None) if inclusive else (EMPTY_RANGE if around.stop is None else KeyRange(around.stop, None))
+            return (
+                KeyRange(around.start, None)
+                if inclusive
+                else (EMPTY_RANGE if around.stop is None else KeyRange(around.stop, None))
+            )
         return KeyRange(b"", around.stop if inclusive else around.start)
 
     def _starting(self, prefix: bytes, wanted: Any) -> KeyRange:

@@ -1,4 +1,6 @@
-"""Row-key layout: key fields packed one behind the other so that byte order is the declared order, and exact ranges of them."""
+"""Row-key layout: key fields packed one behind the other so that byte order is the declared order, and exact ranges
+of them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ KEY_FORMAT: Final = 1
 
 def compile_pack(slots: Sequence[CompiledKeyField]) -> Callable[[Sequence[object]], list[bytes]]:
     """The function that packs the values of a key."""
-    # Keys are packed and unpacked for every row, and straight code takes a fraction of the time of a loop over the fields.
+    # Keys are packed and unpacked for every row, and straight code takes a fraction of the time of a loop over the
+    # fields.
     code = Code("def pack(values):")
     names = [f"v{i}" for i in range(len(slots))]
     code.add(f"{', '.join(names)}, = values")
@@ -35,14 +38,18 @@ def compile_pack(slots: Sequence[CompiledKeyField]) -> Callable[[Sequence[object
     if conditions:
         code.add(f"if {' and '.join(conditions)}:")
         code.add(f"return [{', '.join(parts)}]", 2)
-    code.add(f"return [{', '.join(f'{code.name(slot.encode)}({name})' for slot, name in zip(slots, names, strict=True))}]")
+    code.add(
+        f"return [{', '.join(f'{code.name(slot.encode)}({name})' for slot, name in zip(slots, names, strict=True))}]"
+    )
     return code.build()
 
 
 def pack_code(code: Code, slots: Sequence[CompiledKeyField], names: Sequence[str]) -> tuple[list[str], list[str]]:
     """The conditions for, and the expressions of, the parts of a key whose values are in these variables."""
     conditions = [code.accepts(slot.of.codec, name) for slot, name in zip(slots, names, strict=True) if slot.inline]
-    return [c for c in conditions if c is not None], [slot.packed(code, name) for slot, name in zip(slots, names, strict=True)]
+    return [c for c in conditions if c is not None], [
+        slot.packed(code, name) for slot, name in zip(slots, names, strict=True)
+    ]
 
 
 def _wrong_end(expected: int, found: int) -> DecodingError:
@@ -82,7 +89,10 @@ def unpack_code(code: Code, slots: Sequence[CompiledKeyField], tail: int, depth:
         slot, name = slots[at], code.variable()
         key = "flipped" if slot.of.desc else "data"
         if slot.unterminated:
-            code.add(f"{name} = {'data[start:]' if slot.raw else f'{code.name(slot.decode_unterminated)}(data[start:])'}", depth)
+            code.add(
+                f"{name} = {'data[start:]' if slot.raw else f'{code.name(slot.decode_unterminated)}(data[start:])'}",
+                depth,
+            )
         elif slot.raw:
             end = code.variable()
             code.add(f"{end} = {key}.find({TERMINATOR!r}, start)", depth)
@@ -115,14 +125,15 @@ def _slots(layout: KeyLayout) -> tuple[CompiledKeyField, ...]:
 
 @frozen
 class KeyLayout:
-    """The fields of a key in order, compiled for packing and unpacking. Salts come before them and are not its business.
+    """The fields of a key in order, compiled for packing and unpacking. Salts come before them and are not its
+    business.
 
     Every field says by itself where it ends, but for a last ascending one, which ends with the key.
 
     Attributes:
         fields: at least one, with different names.
-        tail: number of bytes of something else that follow the fields (the bucket byte at the end of an index entry of a
-            randomly salted model); then no field counts as last.
+        tail: number of bytes of something else that follow the fields (the bucket byte at the end of an index entry of
+            a randomly salted model); then no field counts as last.
         closed: whether the last field says where it ends too, though the key ends with it.
         names: of the fields.
     """
@@ -131,14 +142,22 @@ class KeyLayout:
     tail: int = 0
     closed: bool = False
     names: tuple[str, ...] = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: tuple(f.name for f in self.fields), takes_self=True)
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: tuple(f.name for f in self.fields), takes_self=True),
     )
-    _slots: tuple[CompiledKeyField, ...] = field(init=False, eq=False, repr=False, default=Factory(_slots, takes_self=True))
+    _slots: tuple[CompiledKeyField, ...] = field(
+        init=False, eq=False, repr=False, default=Factory(_slots, takes_self=True)
+    )
     _pack: Callable[[Sequence[object]], list[bytes]] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: compile_pack(self._slots), takes_self=True)
     )
     _unpack: Callable[[bytes, int], tuple[Any, ...]] = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: _compile_unpack(self._slots, self.tail), takes_self=True)
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: _compile_unpack(self._slots, self.tail), takes_self=True),
     )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -208,7 +227,8 @@ class KeyLayout:
         try:
             return self._unpack(data, start)
         except Exception:
-            pass  # plain code tells what is wrong; outside, so that its errors carry no stored bytes along as their context
+            # plain code tells what is wrong; outside, so that its errors carry no stored bytes along as their context
+            pass
         return self._slowly(data, start)
 
     def _slowly(self, data: bytes, start: int) -> tuple[Any, ...]:
@@ -229,7 +249,9 @@ class KeyLayout:
         return tuple(values)
 
     def unpack_code(self, code: Code, depth: int) -> list[str]:
-        """Adds to generated code the lines that take a key apart, and returns the expressions of its fields; see `unpack_code`."""
+        """Adds to generated code the lines that take a key apart, and returns the expressions of its fields; see
+        `unpack_code`.
+        """
         return unpack_code(code, self._slots, self.tail, depth)
 
     def pack_code(self, code: Code, names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -237,29 +259,38 @@ class KeyLayout:
         return pack_code(code, self._slots, names)
 
     def join_code(self, code: Code, names: Sequence[str]) -> tuple[list[str], str]:
-        """For generated code: the conditions for, and the expression of, a whole key; numbers beside each other are written at once."""
+        """For generated code: the conditions for, and the expression of, a whole key; numbers beside each other are
+        written at once.
+        """
         conditions, parts = pack_code(code, self._slots, names)
         joined: list[str] = []
-        for numbers, group in itertools.groupby(zip(self._slots, names, parts, strict=True), lambda each: each[0].word is not None):
+        for numbers, group in itertools.groupby(
+            zip(self._slots, names, parts, strict=True), lambda each: each[0].word is not None
+        ):
             found = list(group)
             if numbers and len(found) > 1:
                 words = Struct(">" + "".join(slot.word or "" for slot, _, _ in found))
-                joined.append(f"{code.name(words.pack)}({', '.join(slot.number(code, name) for slot, name, _ in found)})")
+                joined.append(
+                    f"{code.name(words.pack)}({', '.join(slot.number(code, name) for slot, name, _ in found)})"
+                )
             else:
                 joined += [part for _, _, part in found]
         if all(slot.inline for slot in self._slots):
             return conditions, " + ".join(joined)
-        return conditions, f"b''.join(({', '.join(joined)},))"  # whatever such codecs make of a value, if they make bytes of it
+        # whatever such codecs make of a value, if they make bytes of it
+        return conditions, f"b''.join(({', '.join(joined)},))"
 
     def order_of(self, position: int) -> Order:
-        """How byte order at this position follows the order of values, codec, direction and position taken into account.
+        """How byte order at this position follows the order of values, codec, direction and position taken into
+        account.
 
         None stands before all values where the field ascends and behind them where it is declared `desc`.
         """
         return self._slots[position].order
 
     def range_of(self, parts: Sequence[bytes], bounds: Bounds | None = None) -> KeyRange:
-        """The keys, without salt, whose leading fields have these bytes and whose next field lies within `bounds`: exactly they.
+        """The keys, without salt, whose leading fields have these bytes and whose next field lies within `bounds`:
+        exactly they.
 
         Args:
             parts: of the leading fields, from `pack_parts` or `pack_leading`; none for all keys.

@@ -77,7 +77,9 @@ class SplitSlot(CompiledKeyField):
     def join(cls, of: SplitField, bucket: CompiledKeyField, offset: CompiledKeyField) -> SplitSlot:
         """Both parts of a field."""
         first, second = bucket.encode, offset.encode
-        return cls(of.of, False, bucket.order, lambda value: first(value) + second(value), _unread, first, bucket, offset)
+        return cls(
+            of.of, False, bucket.order, lambda value: first(value) + second(value), _unread, first, bucket, offset
+        )
 
     @property
     def word(self) -> str | None:
@@ -129,7 +131,8 @@ def _compile_unpack(layout: ObjectKeyLayout) -> Callable[[bytes, int], tuple[Any
 class ObjectKeyLayout(KeyLayout):
     """The fields of an object of a wide row, as fields of its object key; see `ObjectKeyForm`. Salts come before them.
 
-    What asks a `KeyLayout` asks this one in the same way: one logical key per object, whose byte order is the declared order.
+    What asks a `KeyLayout` asks this one in the same way: one logical key per object, whose byte order is the declared
+    order.
 
     Attributes:
         rows: how many fields stand in the row key: the first ones. None of them where the row is constant.
@@ -146,7 +149,9 @@ class ObjectKeyLayout(KeyLayout):
     halves: SplitField | None = field(init=False, eq=False, repr=False, default=Factory(_split, takes_self=True))
     row: KeyLayout | None = field(init=False, eq=False, repr=False, default=Factory(_row, takes_self=True))
     columns: KeyLayout | None = field(init=False, eq=False, repr=False, default=Factory(_columns, takes_self=True))
-    _slots: tuple[CompiledKeyField, ...] = field(init=False, eq=False, repr=False, default=Factory(_slots, takes_self=True))
+    _slots: tuple[CompiledKeyField, ...] = field(
+        init=False, eq=False, repr=False, default=Factory(_slots, takes_self=True)
+    )
     _pack: Callable[[Sequence[object]], list[bytes]] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: compile_pack(self._slots), takes_self=True)
     )
@@ -206,7 +211,8 @@ class ObjectKeyLayout(KeyLayout):
         return first + behind
 
     def _row_code(self, code: Code, depth: int, place: str, end: str) -> None:
-        """Adds the lines that make `data` the row key, and keep the object key and where its column part begins in variables.
+        """Adds the lines that make `data` the row key, and keep the object key and where its column part begins in
+        variables.
 
         The row key that was unescaped last is remembered, since the objects of a row come one behind the other.
         """
@@ -234,5 +240,7 @@ class ObjectKeyLayout(KeyLayout):
 
 
 def unescaped(parts: bytes) -> bytes:
-    """The bytes of fields as they stand in the row key, of their joined bytes in an object key; what is behind the row key is left out."""
+    """The bytes of fields as they stand in the row key, of their joined bytes in an object key; what is behind the
+    row key is left out.
+    """
     return parts.partition(TERMINATOR)[0].replace(ESCAPED_ZERO, TERMINATOR[:1])

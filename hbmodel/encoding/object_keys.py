@@ -1,4 +1,6 @@
-"""Object keys: one byte string for each object of a wide row, in the order of row key and column qualifier, and slices of them."""
+"""Object keys: one byte string for each object of a wide row, in the order of row key and column qualifier, and
+slices of them.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,14 @@ from hbmodel.errors import DecodingError
 from hbmodel.store.ranges import KeyRange, key_successor, prefix_successor
 
 PrefixEnd = Callable[[bytes], int | None]
-"""Where the prefix of the object that a qualifier belongs to ends, kind included; None where it belongs to none of the model."""
+"""Where the prefix of the object that a qualifier belongs to ends, kind included; None where it belongs to none of
+the model.
+"""
 
 FIRST_QUALIFIER: Final = b"\x00"
-"""The smallest qualifier that is not empty. The empty one is no object's: every object has a key field or an alias in each qualifier."""
+"""The smallest qualifier that is not empty. The empty one is no object's: every object has a key field or an alias
+in each qualifier.
+"""
 
 NO_PLACES: Final = KeyRange(b"", b"")
 
@@ -47,10 +53,11 @@ class Slice:
 
 @frozen
 class ObjectKeyForm:
-    """The bijection between object keys and pairs of row key and qualifier prefix. It keeps their order, whatever the codecs.
+    """The bijection between object keys and pairs of row key and qualifier prefix. It keeps their order, whatever the
+    codecs.
 
-    An object key is `[salt][rest of the row key, terminated as text is][qualifier prefix without the kind]`. Where the row is
-    constant it is the qualifier prefix alone, without the kind.
+    An object key is `[salt][rest of the row key, terminated as text is][qualifier prefix without the kind]`. Where the
+    row is constant it is the qualifier prefix alone, without the kind.
 
     Attributes:
         salt: number of bytes that row keys begin with before their fields.
@@ -77,7 +84,8 @@ class ObjectKeyForm:
         """The object key of a row key and a qualifier prefix, kind included.
 
         Raises:
-            DecodingError: the row is shorter than the salt or another one than the constant row, or the prefix is of another kind.
+            DecodingError: the row is shorter than the salt or another one than the constant row, or the prefix is of
+                another kind.
         """
         kind, salt = self.kind, self.salt
         if not prefix.startswith(kind):
@@ -101,14 +109,16 @@ class ObjectKeyForm:
         return row[: self.salt] + escape(row[self.salt :])
 
     def slices(self, places: KeyRange, prefix_end: PrefixEnd | None = None) -> tuple[Slice, ...]:
-        """The cells of the objects whose object keys lie in a range: the end of a row, whole rows, the beginning of a row.
+        """The cells of the objects whose object keys lie in a range: the end of a row, whole rows, the beginning of a
+        row.
 
         They are in the order of object keys, disjoint, and there are at most three.
 
         Args:
             places: a range with any bounds, which need not be object keys.
-            prefix_end: of the model. With it the slices hold the cells of exactly these objects. Without it a bound behind the
-                prefix of an object, such as the successor of its object key, may leave cells of that object inside.
+            prefix_end: of the model. With it the slices hold the cells of exactly these objects. Without it a bound
+                behind the prefix of an object, such as the successor of its object key, may leave cells of that object
+                inside.
         """
         if places.empty:
             return ()

@@ -1,4 +1,6 @@
-"""The layout of column qualifiers of wide rows: kind, column fields that say where they end, and the alias of a column."""
+"""The layout of column qualifiers of wide rows: kind, column fields that say where they end, and the alias of a
+column.
+"""
 
 from __future__ import annotations
 
@@ -67,13 +69,15 @@ class QualifierLayout:
     Attributes:
         kind: the byte that they begin with, or nothing.
         columns: the layout of the column fields, or None where there are none.
-        prefix_end: where the prefix of an object ends, kind included; None for a qualifier that is of no object. It looks at no
-            more bytes than it must, so not every prefix that it finds can be decoded.
+        prefix_end: where the prefix of an object ends, kind included; None for a qualifier that is of no object. It
+            looks at no more bytes than it must, so not every prefix that it finds can be decoded.
     """
 
     kind: bytes = b""
     columns: KeyLayout | None = None
-    prefix_end: PrefixEnd = field(init=False, eq=False, repr=False, default=Factory(_compile_prefix_end, takes_self=True))
+    prefix_end: PrefixEnd = field(
+        init=False, eq=False, repr=False, default=Factory(_compile_prefix_end, takes_self=True)
+    )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.kind, self.columns)
@@ -100,6 +104,8 @@ class QualifierLayout:
         """
         end = self.prefix_end(qualifier)
         if end is None:
-            raise DecodingError("A qualifier does not belong to the model.", kind=self.kind, found=qualifier[: len(self.kind)])
+            raise DecodingError(
+                "A qualifier does not belong to the model.", kind=self.kind, found=qualifier[: len(self.kind)]
+            )
         values = () if self.columns is None else self.columns.unpack(qualifier[:end], len(self.kind))
         return values, qualifier[end:]

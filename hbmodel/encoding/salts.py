@@ -32,8 +32,8 @@ class Salt(ABC):
         buckets: how many there are.
         width: length of every bucket's prefix, in bytes.
         by: names of the key fields whose bytes determine the bucket; empty means all.
-        random: whether the bucket is random instead of computed. A model with indexes then needs a one-byte prefix, the bucket's
-            number, because index entries also end with it.
+        random: whether the bucket is random instead of computed. A model with indexes then needs a one-byte prefix, the
+            bucket's number, because index entries also end with it.
     """
 
     __slots__ = ()
@@ -75,11 +75,15 @@ class Salt(ABC):
         """
         unknown = [name for name in self.by if name not in layout.names]
         if unknown:
-            raise DeclarationError("A salt is computed from key fields: by= takes only these.", unknown=unknown, fields=layout.names)
+            raise DeclarationError(
+                "A salt is computed from key fields: by= takes only these.", unknown=unknown, fields=layout.names
+            )
         bound = BoundSalt(self, layout.names)
         kinds = {(type(prefix), len(prefix)) for prefix in bound.prefixes}
         if kinds != {(bytes, self.width)} or len(set(bound.prefixes)) < bound.buckets:
-            raise DeclarationError("Every bucket of a salt needs a different prefix of `width` bytes.", salt=type(self).__name__)
+            raise DeclarationError(
+                "Every bucket of a salt needs a different prefix of `width` bytes.", salt=type(self).__name__
+            )
         return bound
 
 
@@ -118,7 +122,8 @@ class HashSalt(Salt):
 
 @frozen
 class RandomSalt(Salt):
-    """One random byte for each write: the most even spread, for rows that never change. A get reads all buckets in one call.
+    """One random byte for each write: the most even spread, for rows that never change. A get reads all buckets in one
+    call.
 
     Args:
         buckets: 2 to 256.
@@ -159,14 +164,19 @@ class TextSalt(Salt):
     Args:
         prefixes: text or bytes, of equal length, in the order of the buckets' numbers.
         by: names of key fields; by default all of them.
-        choose: a function from the fields' bytes to the bucket's number; by default zlib's crc32 modulo the number of prefixes.
+        choose: a function from the fields' bytes to the bucket's number; by default zlib's crc32 modulo the number of
+            prefixes.
     """
 
     prefixes: tuple[bytes, ...] = field(converter=_prefixes)
     by: tuple[str, ...] = field(default=(), converter=_field_names)
     choose: Callable[[bytes], int] | None = None
-    buckets: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: len(self.prefixes), takes_self=True))
-    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: len(self.prefixes[0]), takes_self=True))
+    buckets: int = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: len(self.prefixes), takes_self=True)
+    )
+    width: int = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: len(self.prefixes[0]), takes_self=True)
+    )
 
     def prefix(self, bucket: int) -> bytes:
         return self.prefixes[bucket]
@@ -176,7 +186,9 @@ class TextSalt(Salt):
             return crc32(data) % len(self.prefixes)
         bucket = self.choose(data)
         if type(bucket) is not int or not 0 <= bucket < len(self.prefixes):
-            raise RowKeyError("The function of a text salt must return a number below `buckets`.", buckets=self.buckets, found=bucket)
+            raise RowKeyError(
+                "The function of a text salt must return a number below `buckets`.", buckets=self.buckets, found=bucket
+            )
         return bucket
 
     @property
@@ -192,14 +204,16 @@ class TextSalt(Salt):
 def _digit_count(digits: Any) -> int:
     if type(digits) is not int or not 1 <= digits <= 3:
         raise DeclarationError(
-            "A digest salt must have 1 to 3 hex digits: each further digit makes a scan read 16 times as many buckets.", found=digits
+            "A digest salt must have 1 to 3 hex digits: each further digit makes a scan read 16 times as many buckets.",
+            found=digits,
         )
     return digits
 
 
 @frozen
 class DigestSalt(Salt):
-    """The first hex digits, as lower-case text, of a digest of the fields' bytes, for tables that another program salts.
+    """The first hex digits, as lower-case text, of a digest of the fields' bytes, for tables that another program
+    salts.
 
     Args:
         digits: 1 to 3, for 16, 256 or 4096 buckets.
@@ -210,7 +224,9 @@ class DigestSalt(Salt):
     digits: int = field(converter=_digit_count)
     by: tuple[str, ...] = field(default=(), converter=_field_names)
     algorithm: str = "md5"
-    buckets: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: 1 << 4 * self.digits, takes_self=True))
+    buckets: int = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: 1 << 4 * self.digits, takes_self=True)
+    )
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.digits, takes_self=True))
     _new: Callable[[bytes], Any] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: digest_function(self.algorithm), takes_self=True)
@@ -259,7 +275,9 @@ class RowSalt(Salt):
 
     salt: Salt
     by: tuple[str, ...]
-    buckets: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.buckets, takes_self=True))
+    buckets: int = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.buckets, takes_self=True)
+    )
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.width, takes_self=True))
 
     @classmethod
@@ -271,14 +289,19 @@ class RowSalt(Salt):
         """
         if salt.random:
             raise DeclarationError(
-                "A wide model cannot have a random salt: the objects of a row must be in the same bucket.", salt=type(salt).__name__
+                "A wide model cannot have a random salt: the objects of a row must be in the same bucket.",
+                salt=type(salt).__name__,
             )
         known = layout.names[: layout.rows]
         if not known:
-            raise DeclarationError("A constant row cannot have a salt: leave out the salt or row=.", salt=type(salt).__name__)
+            raise DeclarationError(
+                "A constant row cannot have a salt: leave out the salt or row=.", salt=type(salt).__name__
+            )
         wrong = [name for name in salt.by if name not in known]
         if wrong:
-            raise DeclarationError("The salt of a wide model must be computed from fields of the row key.", unknown=wrong, fields=known)
+            raise DeclarationError(
+                "The salt of a wide model must be computed from fields of the row key.", unknown=wrong, fields=known
+            )
         return cls(salt, tuple(name for name in known if not salt.by or name in salt.by))
 
     def prefix(self, bucket: int) -> bytes:
@@ -312,18 +335,31 @@ class BoundSalt:
 
     salt: Salt
     names: tuple[str, ...]
-    buckets: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.buckets, takes_self=True))
+    buckets: int = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.buckets, takes_self=True)
+    )
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.width, takes_self=True))
-    random: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.random, takes_self=True))
+    random: bool = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.random, takes_self=True)
+    )
     prefixes: tuple[bytes, ...] = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: tuple(map(self.salt.prefix, range(self.buckets))), takes_self=True)
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: tuple(map(self.salt.prefix, range(self.buckets))), takes_self=True),
     )
     _positions: tuple[int, ...] = field(init=False, eq=False, repr=False, default=Factory(_positions, takes_self=True))
     by: tuple[str, ...] = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: tuple(self.names[i] for i in self._positions), takes_self=True)
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: tuple(self.names[i] for i in self._positions), takes_self=True),
     )
     _by_prefix: Mapping[bytes, int] = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: {p: i for i, p in enumerate(self.prefixes)}, takes_self=True)
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: {p: i for i, p in enumerate(self.prefixes)}, takes_self=True),
     )
 
     @property

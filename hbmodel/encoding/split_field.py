@@ -1,4 +1,6 @@
-"""Split key fields: one time whose bucket stands in the row key and whose offset in the bucket stands in the column qualifier."""
+"""Split key fields: one time whose bucket stands in the row key and whose offset in the bucket stands in the column
+qualifier.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ WORDS: Final = (Struct(">B"), Struct(">H"), Struct(">I"), Struct(">Q"))
 
 
 def units_of(value: datetime, scale: int) -> int:
-    """The units of so many microseconds from 1970 to an aware datetime; raises `EncodingError` where there is a rest."""
+    """The units of so many microseconds from 1970 to an aware datetime; raises `EncodingError` where there is a
+    rest.
+    """
     return whole_units(since_epoch(value), scale)
 
 
@@ -46,7 +50,8 @@ def _units_of(codec: BucketCodec | OffsetCodec) -> Callable[[datetime, int], int
 
 @frozen
 class BucketCodec(FixedWidth[Any]):
-    """The first unit of the bucket that a time lies in, as an order-preserving Int64. It reads back as the number of that unit.
+    """The first unit of the bucket that a time lies in, as an order-preserving Int64. It reads back as the number of
+    that unit.
 
     Args:
         scale: microseconds in a unit.
@@ -145,16 +150,20 @@ class SplitField:
         codec: Codec[Any] = of.codec
         if type(codec) is not Datetime:
             raise DeclarationError(
-                "Only times can have a row span: hb.key(hb.Datetime(...), row_span=timedelta(hours=1)).", codec=repr(codec)
+                "Only times can have a row span: hb.key(hb.Datetime(...), row_span=timedelta(hours=1)).",
+                codec=repr(codec),
             )
         if of.nullable:
             raise DeclarationError("A field with a row span cannot be None: None has no offset.")
         scale = MICROSECONDS[codec.unit]
         if not isinstance(every, timedelta) or microseconds(every) < 2 * scale or microseconds(every) % scale:
-            raise DeclarationError("A row span is a timedelta of two or more whole units of the codec.", unit=codec.unit, found=repr(every))
+            raise DeclarationError(
+                "A row span is a timedelta of two or more whole units of the codec.", unit=codec.unit, found=repr(every)
+            )
         units = microseconds(every) // scale
         bucket, offset = (
-            KeyField(of.name, half, of.desc) for half in (BucketCodec(scale, units, codec.round), OffsetCodec(scale, units, codec.round))
+            KeyField(of.name, half, of.desc)
+            for half in (BucketCodec(scale, units, codec.round), OffsetCodec(scale, units, codec.round))
         )
         return cls(of, every, bucket, offset)
 
@@ -166,7 +175,9 @@ class SplitField:
         """
         codec: Any = self.offset.codec
         if bucket % codec.units or offset >= codec.units:
-            raise DecodingError("The row or the offset of a split field does not match its buckets.", field=self.of.name)
+            raise DecodingError(
+                "The row or the offset of a split field does not match its buckets.", field=self.of.name
+            )
         return from_epoch((bucket + offset) * codec.scale)
 
     def ends(self, value: datetime) -> tuple[datetime, datetime]:

@@ -1,4 +1,6 @@
-"""The configuration of a local HBase: its settings, site properties, logging, and the Java commands of its processes."""
+"""The configuration of a local HBase: its settings, site properties, logging, and the Java commands of its
+processes.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ JVM_FLAGS = (
     *(f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTED),
     "-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true",
     "-Djava.net.preferIPv4Stack=true",
-    # One thread collects: small heaps, and several JVMs share few cores. Both compilers stay on: the first alone starts no faster here.
+    # One thread collects: small heaps, and several JVMs share few cores. Both compilers stay on: the first alone starts
+    # no faster here.
     "-XX:+UseSerialGC",
     "-Xshare:auto",
     "-XX:+ExitOnOutOfMemoryError",
@@ -62,7 +65,9 @@ def _pairs(given: Mapping[str, str]) -> Mapping[str, str]:
 
 def _heap(_: object, attribute: Any, value: str) -> None:
     if not _HEAP.fullmatch(value):
-        raise LocalHBaseError("A heap size must be a number and k, m or g, as in '512m'.", setting=attribute.name, found=value)
+        raise LocalHBaseError(
+            "A heap size must be a number and k, m or g, as in '512m'.", setting=attribute.name, found=value
+        )
 
 
 def _gateways(_: object, __: Any, value: tuple[str, ...]) -> None:
@@ -137,7 +142,8 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
         "hbase.regionserver.port": str(ports["regionserver"]),
         "hbase.master.info.port": "-1",
         "hbase.regionserver.info.port": "-1",
-        # There is one region server, in the master's own process: do not wait 4.5 s for others, report and dispatch without long pauses.
+        # There is one region server, in the master's own process: do not wait 4.5 s for others, report and dispatch
+        # without long pauses.
         "hbase.master.wait.on.regionservers.mintostart": "1",
         "hbase.master.wait.on.regionservers.maxtostart": "1",
         "hbase.master.wait.on.regionservers.interval": "100",
@@ -149,17 +155,19 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
         "hbase.regionserver.handler.count": "10",
         "hbase.regionserver.metahandler.count": "4",
         "hbase.regionserver.replication.handler.count": "1",
-        # ZooKeeper runs in the same process, so what fails there is not worth several retries; they would hold up a stop.
+        # ZooKeeper runs in the same process, so what fails there is not worth several retries; they would hold up a
+        # stop.
         "zookeeper.recovery.retry": "1",
         "zookeeper.recovery.retry.intervalmill": "200",
     }
 
 
 _GATEWAY_PROPERTIES = {
-    # What is answered about a server that is gone comes before the caller hangs up, by default after 30 seconds, so that it learns the
-    # reason. With HBase's defaults a call may wait for twenty minutes. An attempt may begin at the end of the time for an operation, and
-    # looks up the location of its region first. The look-up is not bounded by that time: it has as many attempts as a call, of which each
-    # may wait for the server of hbase:meta or for ZooKeeper, if that is silent. Hence few attempts, and low numbers further in.
+    # What is answered about a server that is gone comes before the caller hangs up, by default after 30 seconds, so
+    # that it learns the reason. With HBase's defaults a call may wait for twenty minutes. An attempt may begin at the
+    # end of the time for an operation, and looks up the location of its region first. The look-up is not bounded by
+    # that time: it has as many attempts as a call, of which each may wait for the server of hbase:meta or for
+    # ZooKeeper, if that is silent. Hence few attempts, and low numbers further in.
     "hbase.client.operation.timeout": "12000",
     "hbase.client.scanner.timeout.period": "12000",
     "hbase.rpc.timeout": "8000",
@@ -190,7 +198,9 @@ def site_xml(properties: Mapping[str, str]) -> str:
     try:
         ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise LocalHBaseError("An HBase property contains a character that XML does not allow: remove it.", cause=str(error)) from error
+        raise LocalHBaseError(
+            "An HBase property contains a character that XML does not allow: remove it.", cause=str(error)
+        ) from error
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 

@@ -42,7 +42,8 @@ def resolved(directory: str | os.PathLike[str] | None) -> Path:
     path = default_directory() if directory is None else Path(directory).expanduser().resolve()
     if any(character in str(path) for character in ":*%\n\\"):
         raise LocalHBaseError(
-            "The directory's path contains one of : * % or a backslash, which HBase does not accept; choose another.", directory=str(path)
+            "The directory's path contains one of : * % or a backslash, which HBase does not accept; choose another.",
+            directory=str(path),
         )
     return path
 
@@ -169,7 +170,8 @@ def read_state(directory: Path) -> State | None:
         written = json.loads(path.read_text("utf-8"))
         if written["format"] != _FORMAT:
             raise LocalHBaseError(
-                "The directory was written by another release of hbmodel; stop that HBase, or choose another one.", file=str(path)
+                "The directory was written by another release of hbmodel; stop that HBase, or choose another one.",
+                file=str(path),
             )
         owner = written["owner"]
         return State(

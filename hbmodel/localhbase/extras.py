@@ -23,4 +23,6 @@ def required(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise LocalHBaseError(f"A local HBase needs packages that are not installed: {WITH_EXTRA}.", missing=module) from error
+        raise LocalHBaseError(
+            f"A local HBase needs packages that are not installed: {WITH_EXTRA}.", missing=module
+        ) from error

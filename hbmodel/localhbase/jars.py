@@ -1,7 +1,8 @@
 """HBase's class path: the jars of an installed distribution, or the pinned jars, downloaded once per user.
 
-Downloads go to a scratch directory first and are moved to their place when their SHA-256 is right, so the jar directory never holds
-half a file, whatever is interrupted. Jars come from the repositories that jgo uses; its configuration file can name a mirror.
+Downloads go to a scratch directory first and are moved to their place when their SHA-256 is right, so the jar directory
+never holds half a file, whatever is interrupted. Jars come from the repositories that jgo uses; its configuration file
+can name a mirror.
 """
 
 from __future__ import annotations
@@ -98,9 +99,15 @@ class Downloader:
         title = f"Downloading HBase {HBASE_VERSION} (once)"
         total = sum(pin.size for pin in pins)
         try:
-            with download_progress(title, total, shown=progress) as advance, ThreadPoolExecutor(CONNECTIONS, "hbmodel-jars") as pool:
+            with (
+                download_progress(title, total, shown=progress) as advance,
+                ThreadPoolExecutor(CONNECTIONS, "hbmodel-jars") as pool,
+            ):
                 # The largest first: else the last one would be fetched alone.
-                futures = [pool.submit(self._fetch, pin, jars, scratch, advance) for pin in sorted(pins, key=lambda pin: -pin.size)]
+                futures = [
+                    pool.submit(self._fetch, pin, jars, scratch, advance)
+                    for pin in sorted(pins, key=lambda pin: -pin.size)
+                ]
                 try:
                     wait(futures, return_when=FIRST_EXCEPTION)
                 finally:
@@ -125,7 +132,8 @@ class Downloader:
                 path = self.fetch(pin, scratch / f"{pin.filename}.{attempt}", count)
                 if hashlib.sha256(path.read_bytes()).hexdigest() != pin.sha256:
                     raise LocalHBaseError(
-                        "A downloaded jar differs from the one that hbmodel was tested with; check the repository or mirror in use.",
+                        "A downloaded jar differs from the one that hbmodel was tested with; check the repository "
+                        "or mirror in use.",
                         jar=pin.filename,
                     )
                 path.replace(jars / pin.filename)
@@ -137,7 +145,8 @@ class Downloader:
                     if isinstance(error, LocalHBaseError):
                         raise
                     raise LocalHBaseError(
-                        "HBase could not be downloaded; check the network, or set HBASE_HOME to an unpacked HBase distribution.",
+                        "HBase could not be downloaded; check the network, or set HBASE_HOME to an unpacked HBase "
+                        "distribution.",
                         jar=pin.filename,
                         cause=one_line(error),
                     ) from error
@@ -175,7 +184,9 @@ def distribution_class_path(home: Path) -> str:
     """
     library = home.expanduser().resolve() / "lib"
     if not any(library.glob("hbase-server-*.jar")) or not any(library.glob("hbase-thrift-*.jar")):
-        raise LocalHBaseError("HBASE_HOME is not an unpacked HBase distribution; correct it or unset it.", hbase_home=str(home))
+        raise LocalHBaseError(
+            "HBASE_HOME is not an unpacked HBase distribution; correct it or unset it.", hbase_home=str(home)
+        )
     # The distribution keeps its logging jars apart, so that clients can bring their own.
     return f"{library}/*{os.pathsep}{library}/client-facing-thirdparty/*"
 
@@ -187,7 +198,11 @@ def cache_directory() -> Path:
 
 
 def pinned_jars(
-    directory: Path | None = None, *, pins: Sequence[Pin] | None = None, progress: bool = True, downloader: Downloader = DOWNLOADER
+    directory: Path | None = None,
+    *,
+    pins: Sequence[Pin] | None = None,
+    progress: bool = True,
+    downloader: Downloader = DOWNLOADER,
 ) -> Path:
     """The directory with all pinned jars; what is missing is downloaded, by one process at a time.
 
@@ -209,7 +224,9 @@ def pinned_jars(
         jars.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LocalHBaseError(
-            "The cache for HBase's jars cannot be written; correct its permissions.", directory=str(directory), cause=error.strerror
+            "The cache for HBase's jars cannot be written; correct its permissions.",
+            directory=str(directory),
+            cause=error.strerror,
         ) from error
     busy = "Another process is downloading HBase and has not finished; stop it or wait for it."
     with file_lock(directory / "lock", timeout=_DOWNLOAD_TIMEOUT, busy=busy):

@@ -16,7 +16,9 @@ from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.extras import WITH_EXTRA, required
 
 OLDEST, NEWEST = 17, 21
-"""The Java releases that HBase 2.6 and its Hadoop run on with the flags of `configuration.JVM_FLAGS`; later ones lack what Hadoop calls."""
+"""The Java releases that HBase 2.6 and its Hadoop run on with the flags of `configuration.JVM_FLAGS`; later ones
+lack what Hadoop calls.
+"""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 

@@ -70,7 +70,9 @@ class Launcher:
         """
         names = state.settings.port_names
         if unknown := sorted(set(given) - set(names)):
-            raise LocalHBaseError("There is no such port: name one of the known ports.", found=unknown, known=list(names))
+            raise LocalHBaseError(
+                "There is no such port: name one of the known ports.", found=unknown, known=list(names)
+            )
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             state = evolve(state, ports=choose_ports(names, given=given, before=before), processes={})
             try:
@@ -111,7 +113,9 @@ class Launcher:
         module = [sys.executable, "-W", "ignore", "-m", "hbmodel.localhbase.watchdog"]
         arguments = [str(self.directory), str(owner.pid), repr(owner.created), *(["--temporary"] if temporary else [])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-        return processes.spawn([*module, *arguments], environment=environment, output=output_file(self.directory, WATCHDOG))
+        return processes.spawn(
+            [*module, *arguments], environment=environment, output=output_file(self.directory, WATCHDOG)
+        )
 
     def _launch(self, state: State, role: str) -> _Started:
         properties = configuration.site_properties(role, self.directory, state.settings, state.ports)
@@ -126,7 +130,9 @@ class Launcher:
                 log.replace(log.with_name(f"{log.name}.1"))
         except OSError as error:
             raise LocalHBaseError(
-                "The directory cannot be written; choose another one.", directory=str(self.directory), cause=error.strerror
+                "The directory cannot be written; choose another one.",
+                directory=str(self.directory),
+                cause=error.strerror,
             ) from error
         process = processes.spawn(
             configuration.command(role, self.directory, state.settings, state.ports, self.java),
@@ -137,7 +143,8 @@ class Launcher:
 
     def _await(self, started: Sequence[_Started]) -> None:
         deadline = time.monotonic() + self.timeout
-        # The server first: a gateway that is asked before the server is there answers late, because the pauses between its tries grow.
+        # The server first: a gateway that is asked before the server is there answers late, because the pauses between
+        # its tries grow.
         for awaited in sorted(started, key=lambda each: ROLES.index(each.role)):
             while not self._is_ready(awaited):
                 for each in started:
@@ -167,7 +174,9 @@ class Launcher:
         shown = log if log.exists() else output_file(self.directory, role)
         details = {"process": role, "log": str(shown), "last_error": last_trouble(self.directory, role)}
         if port_was_taken(self.directory, role):
-            raise PortTaken("Another program took a port of HBase during its start; start it again, or name free ports.", **details)
+            raise PortTaken(
+                "Another program took a port of HBase during its start; start it again, or name free ports.", **details
+            )
         raise LocalHBaseError("HBase exited during its start; its log says why.", **details)
 
     def _clear(self) -> None:

@@ -31,7 +31,9 @@ START_TIMEOUT = 180.0
 """Seconds that a start may take, the download of the jars left out."""
 
 STOP_GRACE = 10.0
-"""Seconds that processes have to stop by themselves. A server that is killed then has lost nothing: its log of writes is on disk."""
+"""Seconds that processes have to stop by themselves. A server that is killed then has lost nothing: its log of
+writes is on disk.
+"""
 
 Directory = str | os.PathLike[str] | None
 
@@ -65,11 +67,12 @@ def start(
     Args:
         directory: its directory; the user's default directory if None. Existing data is kept and used.
         settings: gateways, heaps and properties; the defaults if None. For a running HBase, None accepts its settings.
-        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); the others are those of the
-            last run in this directory if they are free, else any free ones.
+        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); the others are those
+            of the last run in this directory if they are free, else any free ones.
         timeout: seconds that the start may take, without the download of the jars.
         progress: show the download of the jars, if there is one, on standard error.
-        owner: process id; this HBase is stopped when that process ends for any reason. None lets it run until it is stopped.
+        owner: process id; this HBase is stopped when that process ends for any reason. None lets it run until it is
+            stopped.
         temporary: delete the directory when the owner has ended.
         exclusive: refuse a directory in which an HBase is already running.
 
@@ -85,7 +88,8 @@ def start(
         if state and _alive(state):
             if exclusive:
                 raise LocalHBaseError(
-                    "An HBase is already running in the directory; stop it first, or choose another one.", directory=str(path)
+                    "An HBase is already running in the directory; stop it first, or choose another one.",
+                    directory=str(path),
                 )
             _refuse_other_settings(path, state, settings, ports or {})
             launch.start_roles(state, [role for role in state.settings.roles if not _runs(state, role)])
@@ -94,7 +98,9 @@ def start(
             # What is left of an HBase that died: its watchdog, and what a start that was killed had no time to record.
             left = state.processes.values() if state else ()
             processes.end([*left, *processes.marked(configuration.mark(path))], grace=0)
-            new = State(settings or Settings(), {}, owner=processes.known(owner) if owner else None, temporary=temporary)
+            new = State(
+                settings or Settings(), {}, owner=processes.known(owner) if owner else None, temporary=temporary
+            )
             launch.start_anew(new, given=ports or {}, before=before)
         return _started(path)
 
@@ -119,7 +125,11 @@ def stop(directory: Directory = None, *, grace: float = STOP_GRACE) -> bool:
         state = read_state(path)
         hbase = [process for role, process in state.processes.items() if role != WATCHDOG] if state else []
         running = [process for process in hbase if processes.is_alive(process)]
-        strays = [process for process in processes.marked(configuration.mark(path)) if process.pid not in {each.pid for each in running}]
+        strays = [
+            process
+            for process in processes.marked(configuration.mark(path))
+            if process.pid not in {each.pid for each in running}
+        ]
         processes.end([*running, *strays], grace=grace)
         # The watchdog last: until here it stands in for an owner that dies in this very function.
         if state and (watchdog := state.processes.get(WATCHDOG)) and watchdog.pid != os.getpid():
@@ -193,7 +203,9 @@ def _started(path: Path) -> Status:
     found = status(path)
     if found is None:
         processes.end(processes.marked(configuration.mark(path)), grace=0)
-        raise LocalHBaseError("HBase was stopped, or its directory deleted, during its start; start it again.", directory=str(path))
+        raise LocalHBaseError(
+            "HBase was stopped, or its directory deleted, during its start; start it again.", directory=str(path)
+        )
     return found
 
 
@@ -211,7 +223,9 @@ def _recorded(path: Path, role: str) -> State:
     state = read_state(path)
     if state is None or role not in state.processes:
         raise LocalHBaseError(
-            "This process was not started in the directory; start HBase with it first.", process=role, directory=str(path)
+            "This process was not started in the directory; start HBase with it first.",
+            process=role,
+            directory=str(path),
         )
     return state
 
@@ -220,7 +234,8 @@ def _refuse_other_settings(path: Path, state: State, settings: Settings | None, 
     other_ports = any(state.ports.get(name) != port for name, port in ports.items())
     if other_ports or (settings is not None and settings != state.settings):
         raise LocalHBaseError(
-            "An HBase with other settings is running in the directory; stop it first, or choose another one.", directory=str(path)
+            "An HBase with other settings is running in the directory; stop it first, or choose another one.",
+            directory=str(path),
         )
 
 

@@ -1,7 +1,7 @@
 """The jars of HBase that this release was tested with, each by coordinates, size and SHA-256.
 
-With the list there is nothing to resolve: jars are fetched at once, side by side, the number of bytes to come is known, and what
-arrives is what was tested. For another version of HBase, `listing` makes the list.
+With the list there is nothing to resolve: jars are fetched at once, side by side, the number of bytes to come is known,
+and what arrives is what was tested. For another version of HBase, `listing` makes the list.
 """
 
 from __future__ import annotations
@@ -71,12 +71,24 @@ def listing(coordinates: str) -> str:
     Args:
         coordinates: `group:artifact:version`, as in `org.apache.hbase:hbase-thrift:2.6.1`.
     """
-    artifacts = [each for each in required("jgo").resolve(coordinates) if (each.groupId, each.artifactId) not in _LEFT_OUT]
+    artifacts = [
+        each for each in required("jgo").resolve(coordinates) if (each.groupId, each.artifactId) not in _LEFT_OUT
+    ]
     lines = [
         f"# The class path of {coordinates} and all it needs: SHA-256, bytes, group:artifact:version.",
         "# Made by hbmodel.localhbase.pins.listing.",
     ]
     for artifact in sorted(artifacts, key=lambda each: (each.groupId, each.artifactId)):
         content = Path(artifact.resolve()).read_bytes()
-        lines.append(str(Pin(hashlib.sha256(content).hexdigest(), len(content), artifact.groupId, artifact.artifactId, artifact.version)))
+        lines.append(
+            str(
+                Pin(
+                    hashlib.sha256(content).hexdigest(),
+                    len(content),
+                    artifact.groupId,
+                    artifact.artifactId,
+                    artifact.version,
+                )
+            )
+        )
     return "\n".join(lines) + "\n"

@@ -12,8 +12,8 @@ ADDRESS = "127.0.0.1"
 """The only address that a local HBase listens on."""
 
 CHOICE = range(20_000, 32_000)
-"""Ports to choose from. They lie below those that systems give to outgoing connections (32768 and up on Linux, 49152 on macOS and BSD), so
-a chosen port is not taken by a connection between its choice and the start of its server."""
+"""Ports to choose from. They lie below those that systems give to outgoing connections (32768 and up on Linux, 49152 on
+macOS and BSD), so a chosen port is not taken by a connection between its choice and the start of its server."""
 
 _ATTEMPTS = 500
 
@@ -31,10 +31,13 @@ def is_free(port: int) -> bool:
         return True
 
 
-def choose_ports(names: Sequence[str], *, given: Mapping[str, int], before: Mapping[str, int], choice: range = CHOICE) -> dict[str, int]:
+def choose_ports(
+    names: Sequence[str], *, given: Mapping[str, int], before: Mapping[str, int], choice: range = CHOICE
+) -> dict[str, int]:
     """A port for every name, no port twice.
 
-    Two starts at the same moment may choose the same port: the later server then fails to bind, and its start chooses again.
+    Two starts at the same moment may choose the same port: the later server then fails to bind, and its start chooses
+    again.
 
     Args:
         names: what needs a port.
@@ -52,7 +55,9 @@ def choose_ports(names: Sequence[str], *, given: Mapping[str, int], before: Mapp
                 raise LocalHBaseError("The same port was given twice; every server needs its own.", port=given[name])
             if not is_free(given[name]):
                 raise LocalHBaseError(
-                    "The port is taken; name another one, or none to have a free one chosen.", port=given[name], server=name
+                    "The port is taken; name another one, or none to have a free one chosen.",
+                    port=given[name],
+                    server=name,
                 )
             chosen[name] = given[name]
     for name in names:
@@ -64,11 +69,14 @@ def choose_ports(names: Sequence[str], *, given: Mapping[str, int], before: Mapp
 
 
 def _any_free(choice: range, taken: Iterable[int]) -> int:
-    # The system's generator: two processes must not walk through the same ports because both were seeded alike, as tests do.
+    # The system's generator: two processes must not walk through the same ports because both were seeded alike, as
+    # tests do.
     draw = random.SystemRandom()
     avoid = set(taken)
     for _ in range(_ATTEMPTS):
         port = draw.choice(choice)
         if port not in avoid and is_free(port):
             return port
-    raise LocalHBaseError("No free port was found; stop other servers or name the ports.", lowest=choice.start, highest=choice.stop)
+    raise LocalHBaseError(
+        "No free port was found; stop other servers or name the ports.", lowest=choice.start, highest=choice.stop
+    )

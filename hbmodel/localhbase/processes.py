@@ -1,7 +1,7 @@
 """Start processes that outlive this one, know them again later, and end them.
 
-A process is known by its id and the time at which it began, so that an id that the system gave to another process is not taken for
-it. What was started but never recorded is found by a mark on its command line.
+A process is known by its id and the time at which it began, so that an id that the system gave to another process is
+not taken for it. What was started but never recorded is found by a mark on its command line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.extras import required
 
 _SAME_START = 1.0
-"""Seconds by which two readings of the time at which a process began may differ: the system derives it from ticks since boot."""
+"""Seconds by which two readings of the time at which a process began may differ: the system derives it from ticks
+since boot.
+"""
 
 KILL_TIMEOUT = 30.0
 """Seconds after which a killed process is given up; one that writes to a slow disk takes a while."""
@@ -71,7 +73,9 @@ def is_alive(process: Process) -> bool:
 
 
 def _is_ending(zombie: Any) -> bool:
-    """True if only the first thread of a process has ended: the others, and with them its ports, are still there for a moment."""
+    """True if only the first thread of a process has ended: the others, and with them its ports, are still there for
+    a moment.
+    """
     try:
         return os.waitpid(zombie.pid, os.WNOHANG)[0] == 0
     except ChildProcessError:
@@ -97,10 +101,13 @@ def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Pat
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     try:
-        # Not subprocess.Popen: its object warns when it is dropped before its process ends, which is what is meant here.
+        # Not subprocess.Popen: its object warns when it is dropped before its process ends, which is what is meant
+        # here.
         pid = os.posix_spawn(command[0], list(command), dict(environment), file_actions=actions, setsid=True)
     except OSError as error:
-        raise LocalHBaseError("A program could not be started: see the reason.", program=command[0], cause=error.strerror) from error
+        raise LocalHBaseError(
+            "A program could not be started: see the reason.", program=command[0], cause=error.strerror
+        ) from error
     return known(pid)
 
 
@@ -142,7 +149,9 @@ def end(processes: Iterable[Process], *, grace: float, kill_timeout: float = KIL
     if grace > 0:
         alive = _signal(alive, signal.SIGTERM, timeout=grace)
     if stuck := _signal(alive, signal.SIGKILL, timeout=kill_timeout):
-        raise LocalHBaseError("A process could not be stopped; stop it by hand.", pids=[process.pid for process in stuck])
+        raise LocalHBaseError(
+            "A process could not be stopped; stop it by hand.", pids=[process.pid for process in stuck]
+        )
 
 
 def _signal(processes: Iterable[Process], number: signal.Signals, *, timeout: float) -> list[Process]:
@@ -154,7 +163,9 @@ def _signal(processes: Iterable[Process], number: signal.Signals, *, timeout: fl
         except ProcessLookupError:
             continue
         except PermissionError as error:
-            raise LocalHBaseError("The process belongs to another user; only that user can stop it.", pid=process.pid) from error
+            raise LocalHBaseError(
+                "The process belongs to another user; only that user can stop it.", pid=process.pid
+            ) from error
     deadline = time.monotonic() + timeout
     # Not psutil's wait: for it a process that has ended, but whose parent does not care, is still there.
     while alive := [process for process in alive if is_alive(process)]:

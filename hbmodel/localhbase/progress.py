@@ -17,7 +17,9 @@ Advance = Callable[[int], None]
 
 
 @contextmanager
-def download_progress(title: str, total: int, *, console: Console | None = None, shown: bool = True) -> Iterator[Advance]:
+def download_progress(
+    title: str, total: int, *, console: Console | None = None, shown: bool = True
+) -> Iterator[Advance]:
     """Show a download while the block runs.
 
     Args:

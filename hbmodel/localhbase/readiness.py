@@ -36,8 +36,8 @@ def server_is_ready(directory: Path) -> bool:
 def gateway_answers(role: str, port: int, properties: Mapping[str, str], *, timeout: float) -> bool:
     """True if a gateway answers a call that needs the server.
 
-    Speaks the binary protocol, over HTTP or HTTPS where the properties say so (a gateway's TLS exists over HTTP only). Of a gateway that
-    was set to the compact protocol or the framed transport, only the connection is tested.
+    Speaks the binary protocol, over HTTP or HTTPS where the properties say so (a gateway's TLS exists over HTTP only).
+    Of a gateway that was set to the compact protocol or the framed transport, only the connection is tested.
 
     Args:
         role: `thrift1` or `thrift2`.
@@ -49,7 +49,8 @@ def gateway_answers(role: str, port: int, properties: Mapping[str, str], *, time
     def on(name: str) -> bool:
         return properties.get(name, "").strip().lower() == "true"
 
-    # Thrift's strict binary protocol. Message: version and type, name, sequence number; then a struct, here without fields.
+    # Thrift's strict binary protocol. Message: version and type, name, sequence number; then a struct, here without
+    # fields.
     head = len(_CALLS[role]).to_bytes(4, "big") + _CALLS[role] + bytes(4)
     call = b"\x80\x01\x00\x01" + head + b"\x00"
     reply = b"\x80\x01\x00\x02" + head
@@ -83,7 +84,9 @@ def _posted(port: int, call: bytes, length: int, *, secure: bool, timeout: float
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     connection = (
-        HTTPSConnection(ADDRESS, port, timeout=timeout, context=context) if secure else HTTPConnection(ADDRESS, port, timeout=timeout)
+        HTTPSConnection(ADDRESS, port, timeout=timeout, context=context)
+        if secure
+        else HTTPConnection(ADDRESS, port, timeout=timeout)
     )
     with closing(connection):
         connection.request("POST", "/", body=call, headers={"Content-Type": "application/x-thrift"})

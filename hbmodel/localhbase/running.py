@@ -18,8 +18,8 @@ from hbmodel.localhbase.directory import Status
 class LocalHBase:
     """A real HBase on this machine, for the length of a `with` block or of a process.
 
-    Without a directory it uses a temporary one, which is deleted at the end. However this process ends (an exception, `kill -9`),
-    a watchdog process stops the HBase about half a second later.
+    Without a directory it uses a temporary one, which is deleted at the end. However this process ends (an exception,
+    `kill -9`), a watchdog process stops the HBase about half a second later.
 
         with LocalHBase() as hbase, hbmodel.connect(hbase.url) as store:
             ...
@@ -30,15 +30,16 @@ class LocalHBase:
         server_heap: maximum heap of the server, such as `1g`.
         gateway_heap: maximum heap of each gateway, such as `512m`.
         properties: HBase properties for all processes.
-        gateway_properties: HBase properties for the gateways, such as those of HTTP and TLS; they override `properties`.
-        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); free ones are chosen for the
-            others.
+        gateway_properties: HBase properties for the gateways, such as those of HTTP and TLS; they override
+            `properties`.
+        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); free ones are chosen
+            for the others.
         timeout: seconds that a start may take, without the first download of HBase.
         progress: show that download on standard error.
-        temporary: delete the directory, with everything in it, at the end. By default only a directory that was created here is
-            deleted.
-        owner: id of the process after whose end this HBase stops. None is this process. With another one the HBase is shared: it
-            is used as it is if it already runs, and leaving the block does not stop it.
+        temporary: delete the directory, with everything in it, at the end. By default only a directory that was created
+            here is deleted.
+        owner: id of the process after whose end this HBase stops. None is this process. With another one the HBase is
+            shared: it is used as it is if it already runs, and leaving the block does not stop it.
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class LocalHBase:
             LocalHBaseError: it cannot be started, is already started, or another one runs in the directory.
         """
         if self._directory is not None:
-            raise LocalHBaseError("This HBase was started already: enter its `with` block once.", directory=str(self._directory))
+            raise LocalHBaseError(
+                "This HBase was started already: enter its `with` block once.", directory=str(self._directory)
+            )
         directory = _temporary_directory() if self._given is None else Path(self._given)
         try:
             found = lifecycle.start(
@@ -97,7 +100,9 @@ class LocalHBase:
         return self
 
     def stop(self) -> None:
-        """Stops it and waits until its processes have ended. Leaving the `with` block does this, except for a shared one."""
+        """Stops it and waits until its processes have ended. Leaving the `with` block does this, except for a shared
+        one.
+        """
         directory, self._directory = self._directory, None
         if directory is not None:
             lifecycle.stop(directory, grace=0 if self._temporary else lifecycle.STOP_GRACE)
@@ -107,7 +112,9 @@ class LocalHBase:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if not self._shared:
             self.stop()
         self._directory = None
@@ -156,7 +163,9 @@ class LocalHBase:
         lifecycle.kill(self.directory, SERVER)
 
     def restart_server(self) -> None:
-        """Starts the server again on the same ports and data, killing it first if needed, and waits until it accepts requests."""
+        """Starts the server again on the same ports and data, killing it first if needed, and waits until it accepts
+        requests.
+        """
         lifecycle.restart(self.directory, SERVER, timeout=self._timeout)
 
     def kill_gateway(self, name: str) -> None:
@@ -178,7 +187,8 @@ class LocalHBase:
     def _url(self, url: str | None) -> str:
         if url is None:
             raise LocalHBaseError(
-                "This HBase was started without that gateway: name it in gateways=.", gateways=list(self._settings.gateways)
+                "This HBase was started without that gateway: name it in gateways=.",
+                gateways=list(self._settings.gateways),
             )
         return url
 

@@ -1,6 +1,7 @@
 """A small process that waits for the end of another one, its owner, and then stops the HBase of a directory.
 
-A context manager stops its HBase itself. The watchdog is for an owner that had no chance to: killed, crashed, or gone without closing.
+A context manager stops its HBase itself. The watchdog is for an owner that had no chance to: killed, crashed, or gone
+without closing.
 """
 
 from __future__ import annotations

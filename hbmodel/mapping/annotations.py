@@ -55,7 +55,9 @@ def allows_none(hint: Any) -> bool:
 
 
 def fits(codec: Codec[Any], hint: Any) -> bool:
-    """Whether the values of a codec have the annotated type, as far as classes show it; if they do not, the answer is yes."""
+    """Whether the values of a codec have the annotated type, as far as classes show it; if they do not, the answer
+    is yes.
+    """
     wanted = [member for member in members_of(hint) if member is not NoneType]
     if not wanted or any(not isinstance(member, type) or member is Any or get_origin(member) for member in wanted):
         return True

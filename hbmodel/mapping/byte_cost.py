@@ -1,4 +1,6 @@
-"""How the bytes of a table are used, from a sample of its objects, and how many bytes other names and codecs would need."""
+"""How the bytes of a table are used, from a sample of its objects, and how many bytes other names and codecs would
+need.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ TIMESTAMP = 8
 """Bytes of a cell's time."""
 
 FRAME: Final = CELL_OVERHEAD - TIMESTAMP
-"""Bytes of every cell whatever is in it: the lengths of key and value (8), of row (2) and family (1), and its type (1)."""
+"""Bytes of every cell whatever is in it: the lengths of key and value (8), of row (2) and family (1), and its type
+(1).
+"""
 
 _BINARY = (UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)
 """From the shortest unsigned number to the longest signed one."""
@@ -55,7 +59,8 @@ class CodecCost:
         field: the name of the field.
         form: `stored`, or another form: a binary number, decimal text, a digest, ...
         bytes: the average size of a value.
-        saved: bytes per million objects that this form saves; negative if it costs more. A key field is stored in every cell.
+        saved: bytes per million objects that this form saves; negative if it costs more. A key field is stored in every
+            cell.
     """
 
     field: str
@@ -100,19 +105,28 @@ class ByteCost:
     @property
     def parts(self) -> Mapping[str, int]:
         """The bytes of the sample by kind."""
-        names = {"row key": self.row_key, "family": self.family, "qualifier": self.qualifier, "timestamp": self.timestamp}
+        names = {
+            "row key": self.row_key,
+            "family": self.family,
+            "qualifier": self.qualifier,
+            "timestamp": self.timestamp,
+        }
         return {**names, "value": self.value, "lengths and type": self.frame}
 
     def __str__(self) -> str:
         if not self.objects:
             return "no objects sampled"
         lines = [f"{self.objects} objects in {self.cells} cells, {self.total / self.objects:.1f} bytes each:"]
-        lines += [f"  {name:<18} {size / self.objects:>8.1f}  {size / self.total:>4.0%}" for name, size in self.parts.items()]
+        lines += [
+            f"  {name:<18} {size / self.objects:>8.1f}  {size / self.total:>4.0%}" for name, size in self.parts.items()
+        ]
         longer = [each for each in self.names if each.saved]
         lines += ["a name of one byte saves, for a million objects:"] if longer else ["every name is of one byte"]
         lines += [f"  {each.name:<18} {each.bytes:>3} bytes  {each.saved:>13,}" for each in longer]
         lines += ["other forms of values, and what they save for a million objects:"] if self.codecs else []
-        lines += [f"  {each.field:<18} {each.form:<22} {each.bytes:>6.1f} bytes  {each.saved:>13,}" for each in self.codecs]
+        lines += [
+            f"  {each.field:<18} {each.form:<22} {each.bytes:>6.1f} bytes  {each.saved:>13,}" for each in self.codecs
+        ]
         return "\n".join(lines)
 
 
@@ -160,11 +174,13 @@ def _names(schema: TableSchema, held: Mapping[bytes, int], objects: int) -> tupl
             aliases[of_map or column] += count
     sizes = [(name.decode() + ":", len(name), count) for name, count in families.items()]
     sizes += [(name.decode("utf-8", "replace"), len(name.partition(b":")[2]), count) for name, count in aliases.items()]
-    made = [NameCost(name, size, count, round(max(0, size - 1) * count * MILLION / objects)) for name, size, count in sizes]
+    made = [
+        NameCost(name, size, count, round(max(0, size - 1) * count * MILLION / objects)) for name, size, count in sizes
+    ]
     return tuple(sorted(made, key=lambda each: (-each.saved, each.name)))
 
 
-# --- other forms --------------------------------------------------------------------------------------------------------
+# --- other forms ------------------------------------------------------------------------------------------------------
 
 
 def _codecs(schema: TableSchema, rows: Sequence[Row], cells: int) -> tuple[CodecCost, ...]:
@@ -172,7 +188,9 @@ def _codecs(schema: TableSchema, rows: Sequence[Row], cells: int) -> tuple[Codec
     keys = [schema.layout.unpack(row.row, schema.salt.width) for row in rows]
     sizes = [_sizes(schema.layout, key) for key in keys]
     for at, of in enumerate(schema.key_fields):
-        found += _of_field(of, [key[at] for key in keys], [size[at] for size in sizes], len(rows), cells / max(1, len(rows)))
+        found += _of_field(
+            of, [key[at] for key in keys], [size[at] for size in sizes], len(rows), cells / max(1, len(rows))
+        )
     for of in schema.columns:
         if of.kind == "column":
             data = [cell.value for row in rows if (cell := row.columns.get(of.column)) is not None and cell.value]

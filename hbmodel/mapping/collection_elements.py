@@ -15,7 +15,9 @@ _COLLECTIONS = {list, set, frozenset, abc.Sequence, abc.MutableSequence, abc.Set
 
 
 def element_of(of: Field) -> Field | None:
-    """The elements of a collection, under the field's name with brackets; None if the annotation names no type that keys can store."""
+    """The elements of a collection, under the field's name with brackets; None if the annotation names no type that
+    keys can store.
+    """
     hint = _element_hint(of.hint)
     if hint is None:
         return None

@@ -1,4 +1,6 @@
-"""Computed fields: values that a function returns for other fields, for predicates and indexes; they are not stored in rows."""
+"""Computed fields: values that a function returns for other fields, for predicates and indexes; they are not stored
+in rows.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ class ComputedField(Field):
     Attributes:
         function: called with the values of `of`.
         of: names of the stored fields, in the order of the function's arguments.
-        forms: converts the value of each of these fields to its form after a read, so that the function never sees another form of
-            it, such as a default as it was declared.
+        forms: converts the value of each of these fields to its form after a read, so that the function never sees
+            another form of it, such as a default as it was declared.
         version: the declared version of the function; an index over another version is another index.
     """
 
@@ -56,7 +58,8 @@ class ComputedField(Field):
             frame = traceback.extract_tb(error.__traceback__)[-1]
             found = {"field": self.name, "reason": type(error).__name__, "function": frame.name, "line": frame.lineno}
         raise ComputedFieldError(
-            "The function of a computed field raised an exception for the values of a row: correct the function.", **found
+            "The function of a computed field raised an exception for the values of a row: correct the function.",
+            **found,
         )
 
     @override
@@ -83,27 +86,42 @@ class ComputedSpec:
         """
         of = (self.of,) if isinstance(self.of, str) else tuple(self.of)
         if not callable(self.function) or not of or not all(isinstance(one, str) for one in of):
-            raise DeclarationError('A computed field takes a function and names of fields: hb.computed(domain_of, of=("email",)).')
+            raise DeclarationError(
+                'A computed field takes a function and names of fields: hb.computed(domain_of, of=("email",)).'
+            )
         for one in of:
             if one not in stored or stored[one].kind == "counter":
                 known = sorted(name for name, other in stored.items() if other.kind != "counter")
                 raise DeclarationError(
-                    "A computed field can be computed from key fields and ordinary columns only.", unknown=one, known=known
+                    "A computed field can be computed from key fields and ordinary columns only.",
+                    unknown=one,
+                    known=known,
                 )
         if type(self.version) is not int or self.version < 1:
-            raise DeclarationError("The version of a computed field must be a whole number of at least 1.", found=repr(self.version))
+            raise DeclarationError(
+                "The version of a computed field must be a whole number of at least 1.", found=repr(self.version)
+            )
         hint = _returned(self.function)
         codec, nullable = self._codec(hint)
         return ComputedField(
-            name, "computed", codec, nullable, hint=hint, function=self.function, of=of, version=self.version,
+            name,
+            "computed",
+            codec,
+            nullable,
+            hint=hint,
+            function=self.function,
+            of=of,
+            version=self.version,
             forms=tuple(stored[one].as_stored for one in of),
-        )  # fmt: skip
+        )
 
     def _codec(self, hint: Any) -> tuple[Codec[Any], bool]:
         if isinstance(self.codec, Codec):
             return self.codec, self.nullable or (hint is not None and allows_none(hint))
         if self.codec is not None:
-            raise DeclarationError("The codec must be a Codec, such as hb.UInt32 or hb.Text(8).", found=repr(self.codec))
+            raise DeclarationError(
+                "The codec must be a Codec, such as hb.UInt32 or hb.Text(8).", found=repr(self.codec)
+            )
         if hint is None:
             raise DeclarationError("Annotate what the function returns, or give a codec.")
         try:
@@ -123,7 +141,9 @@ def _returned(function: Callable[..., Any]) -> Any:
 
 
 class Computed(Generic[T]):
-    """A computed field: a typed expression on the class; on an instance, the current value of the function for its fields."""
+    """A computed field: a typed expression on the class; on an instance, the current value of the function for its
+    fields.
+    """
 
     def __init__(self, expression: FieldExpression[T]) -> None:
         self._expression = expression
@@ -143,18 +163,24 @@ class Computed(Generic[T]):
 
 
 def computed(
-    function: Callable[..., T], *, of: Sequence[str], version: int = 1, codec: Codec[Any] | None = None, nullable: bool = False
+    function: Callable[..., T],
+    *,
+    of: Sequence[str],
+    version: int = 1,
+    codec: Codec[Any] | None = None,
+    nullable: bool = False,
 ) -> Computed[T]:
     """Declares a computed field for queries and indexes: `domain = hb.computed(domain_of, of=("email",))`.
 
-    The value is stored only in the entries of indexes over the field. The declaration has no annotation: the type of the field is
-    the return type of the function.
+    The value is stored only in the entries of indexes over the field. The declaration has no annotation: the type of
+    the field is the return type of the function.
 
     Args:
-        function: called with the values of `of`, by position; it must always return the same result for the same values.
+        function: called with the values of `of`, by position; it must always return the same result for the same
+            values.
         of: names of key fields and ordinary columns.
-        version: increase it when the function returns other values than before. Programs with the older function then refuse the
-            indexes over the field, and the indexes must be rebuilt.
+        version: increase it when the function returns other values than before. Programs with the older function then
+            refuse the indexes over the field, and the indexes must be rebuilt.
         codec: how values become bytes; by default the codec for the function's return annotation.
         nullable: whether the function may return None, if no annotation says so.
     """

@@ -1,7 +1,8 @@
 """Index entries that answer queries without their rows: their status cell, and the fields in them.
 
-An entry is put with the status 00 and the nonce of its write. Once the write is acknowledged, the status becomes 01 with the same
-nonce: the entry is verified. A later write of the row first marks the entry: it puts a status 00 with its own nonce.
+An entry is put with the status 00 and the nonce of its write. Once the write is acknowledged, the status becomes 01
+with the same nonce: the entry is verified. A later write of the row first marks the entry: it puts a status 00 with its
+own nonce.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def is_verified(schema: TableSchema, entry: Row) -> bool:
 def fields_held(schema: TableSchema, index: Index) -> frozenset[str]:
     """Names of the fields whose values an entry contains.
 
-    The version is included only if every write that increments it also puts the entry again: if all columns of all programs are in
-    the entry, and no claim of a unique value increments the version alone.
+    The version is included only if every write that increments it also puts the entry again: if all columns of all
+    programs are in the entry, and no claim of a unique value increments the version alone.
     """
     stored = frozenset(f.name for f in schema.fields)
     held = (frozenset(index.layout.names) & stored) | frozenset(index.covers)
@@ -91,7 +92,9 @@ class EntryDecoder:
     def fields(self) -> tuple[Field, ...]:
         """The cell fields that are decoded from cells, not from the key of the entry."""
         in_key = frozenset(self.index.layout.names)
-        return tuple(f for f in self.schema.columns if f.name not in in_key and (self.names is None or f.name in self.names))
+        return tuple(
+            f for f in self.schema.columns if f.name not in in_key and (self.names is None or f.name in self.names)
+        )
 
     @cached_property
     def columns(self) -> tuple[bytes, ...]:
@@ -101,12 +104,16 @@ class EntryDecoder:
 
     @cached_property
     def scanned(self) -> tuple[bytes, ...]:
-        """The columns that a scan of the index requests: whole families, unless they have unwanted covered columns that may be large.
+        """The columns that a scan of the index requests: whole families, unless they have unwanted covered columns that
+        may be large.
 
-        A region server needs about 9 microseconds more for a row if it selects columns by name than if it returns the whole row.
+        A region server needs about 9 microseconds more for a row if it selects columns by name than if it returns the
+        whole row.
         """
         in_key = frozenset(self.index.layout.names)
-        if self.index.unique or {self.schema.by_name[name].column for name in self.index.covers if name not in in_key} - {*self.columns}:
+        if self.index.unique or {
+            self.schema.by_name[name].column for name in self.index.covers if name not in in_key
+        } - {*self.columns}:
             return self.columns
         return tuple(sorted({column.partition(b":")[0] for column in self.columns}))
 
@@ -115,7 +122,11 @@ class EntryDecoder:
         """Decodes the key and the wanted cells of a verified entry; raises `IncompleteRow` and `DecodingError`."""
         schema, what = self.schema, ("entry values", self.index.name, self.names)
         found: Callable[[Row], Values] | None = schema.compiled.get(what)
-        return schema.keep(what, compile_decode(schema, self.fields, self.values_slow, self.index)) if found is None else found
+        return (
+            schema.keep(what, compile_decode(schema, self.fields, self.values_slow, self.index))
+            if found is None
+            else found
+        )
 
     def values_slow(self, entry: Row) -> Values:
         """The same field by field: slower, but reports the cause of an error in an entry."""
@@ -134,9 +145,16 @@ class EntryDecoder:
                 else:
                     raise IncompleteRow(
                         "The entry lacks a covered column: write its object again, or drop the index and build it.",
-                        table=index.table, key=entry.row, field=name,
-                    )  # fmt: skip
+                        table=index.table,
+                        key=entry.row,
+                        field=name,
+                    )
         except DecodingError as error:
-            details = {**error.details, "table": index.table, "key": entry.row, "field": error.details.get("field", name)}
+            details = {
+                **error.details,
+                "table": index.table,
+                "key": entry.row,
+                "field": error.details.get("field", name),
+            }
             raise DecodingError(error.message, **details) from None
         return values

@@ -1,4 +1,6 @@
-"""Builds the frozen schema of a model from its declarations; refuses every mistake that can be detected without a store."""
+"""Builds the frozen schema of a model from its declarations; refuses every mistake that can be detected without a
+store.
+"""
 
 from __future__ import annotations
 
@@ -62,15 +64,19 @@ def build_schema(
     layout = key_layout(name, fields, options.row, options.kind)
     salt = _bind(name, options.salt, layout)
     if salt.random and not options.immutable:
-        raise DeclarationError("RandomSalt needs @hb.model(immutable=True): a row's bucket cannot be found again to change it.", model=name)
+        raise DeclarationError(
+            "RandomSalt needs @hb.model(immutable=True): a row's bucket cannot be found again to change it.", model=name
+        )
     if indexes and options.external and not options.immutable:
         raise DeclarationError(
-            "Indexes on an external table need @hb.model(immutable=True): queries would miss what its other writers change.",
+            "Indexes on an external table need @hb.model(immutable=True): queries would miss what its other "
+            "writers change.",
             model=name,
         )
     if indexes and salt.random and any(prefix != bytes((bucket % 256,)) for bucket, prefix in enumerate(salt.prefixes)):
         raise DeclarationError(
-            "On a model with indexes, the prefix of a random salt must be one byte, the number of the bucket.", model=name
+            "On a model with indexes, the prefix of a random salt must be one byte, the number of the bucket.",
+            model=name,
         )
     stored = {f.name: f for f in fields}
     made = [_computed(name, of, spec, stored) for of, spec in computed.items()]
@@ -81,10 +87,13 @@ def build_schema(
     families = _families(name, fields, maps, system, options)
     marked = system or options.exists is not None
     flag = None if options.exists is None else options.family_name.encode() + b":" + options.exists.encode()
-    checked = check_maps(name, maps, fields, families, immutable=options.immutable, external=options.external, marked=system, flag=flag)
+    checked = check_maps(
+        name, maps, fields, families, immutable=options.immutable, external=options.external, marked=system, flag=flag
+    )
     wide = wide_rows(name, layout, salt, fields, families, row=options.row, kind=options.kind, marked=marked)
-    # Whoever changes a row must know which entries to take back: it has read the row, or rows never change. Where cells expire, or a row
-    # has several entries or several places to stand in, entries say nothing by themselves; nor where others write the table.
+    # Whoever changes a row must know which entries to take back: it has read the row, or rows never change. Where cells
+    # expire, or a row has several entries or several places to stand in, entries say nothing by themselves; nor where
+    # others write the table.
     lasting = not (options.external or salt.random or any(family.ttl is not None for family in families))
     known = lasting and (versioned or options.immutable)
 
@@ -150,36 +159,50 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
     for f in fields:
         if f.is_key:
             if not f.codec.key:
-                raise DeclarationError("This codec cannot be part of a key; use a scalar one, without nan=True.", model=model, field=f.name)
+                raise DeclarationError(
+                    "This codec cannot be part of a key; use a scalar one, without nan=True.", model=model, field=f.name
+                )
             continue
         if f.column in taken:
             raise DeclarationError(
-                "Two fields have the same column alias: give one of them another alias.", model=model, field=f.name, other=taken[f.column]
+                "Two fields have the same column alias: give one of them another alias.",
+                model=model,
+                field=f.name,
+                other=taken[f.column],
             )
         taken[f.column] = f.name
         family, _, qualifier = f.column.partition(b":")
         if qualifier.startswith(family + b":"):
-            raise DeclarationError("A column alias is the qualifier only: leave out the family.", model=model, field=f.name)
+            raise DeclarationError(
+                "A column alias is the qualifier only: leave out the family.", model=model, field=f.name
+            )
         _check_default(model, f)
         if f.null not in {"marker", "delete"}:
             raise DeclarationError('null must be "marker" or "delete".', model=model, field=f.name, found=repr(f.null))
         if f.null == "delete" and indexed:
             raise DeclarationError(
-                'null="delete" cannot be used on a model with indexes or a version: leave it out, so that None is stored as an empty cell.',
+                'null="delete" cannot be used on a model with indexes or a version: leave it out, so that None is '
+                "stored as an empty cell.",
                 model=model,
                 field=f.name,
             )
         if f.null == "delete" and not f.nullable:
             raise DeclarationError('null="delete" needs an annotation that allows None.', model=model, field=f.name)
         if f.null == "delete" and f.default is not None:
-            raise DeclarationError('null="delete" needs default=None: a deleted cell reads as the default.', model=model, field=f.name)
+            raise DeclarationError(
+                'null="delete" needs default=None: a deleted cell reads as the default.', model=model, field=f.name
+            )
         if f.kind == "counter" and options.immutable and indexed:
             raise DeclarationError(
-                "An immutable model with indexes cannot have counters: leave out immutable=True, or declare a column (in a new table).",
-                model=model, field=f.name,
-            )  # fmt: skip
+                "An immutable model with indexes cannot have counters: leave out immutable=True, or declare a "
+                "column (in a new table).",
+                model=model,
+                field=f.name,
+            )
     if not taken:
-        raise DeclarationError("A model needs at least one hb.column or exists=hb.flag(...): HBase stores no empty rows.", model=model)
+        raise DeclarationError(
+            "A model needs at least one hb.column or exists=hb.flag(...): HBase stores no empty rows.", model=model
+        )
 
 
 def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -> bool:
@@ -189,20 +212,28 @@ def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -
         return False
     if len(found) > 1:
         raise DeclarationError(
-            "A model can have only one version: remove the other hb.version().", model=model, field=found[1], other=found[0]
+            "A model can have only one version: remove the other hb.version().",
+            model=model,
+            field=found[1],
+            other=found[0],
         )
     if options.immutable:
         raise DeclarationError(
-            "Rows of an immutable model never change, so they cannot have a version: leave out one of the two.", model=model, field=found[0]
+            "Rows of an immutable model never change, so they cannot have a version: leave out one of the two.",
+            model=model,
+            field=found[0],
         )
     if options.external:
         raise DeclarationError(
-            "An external table cannot have versions: its other writers would not count them.", model=model, field=found[0]
+            "An external table cannot have versions: its other writers would not count them.",
+            model=model,
+            field=found[0],
         )
     families = [family for family in (options.family, *options.families) if isinstance(family, Family)]
     if any(family.ttl is not None for family in families):
         raise DeclarationError(
-            "The families of a versioned model cannot have a TTL: a row's version must not expire. Store the time of expiry in a column, "
+            "The families of a versioned model cannot have a TTL: a row's version must not expire. Store the time "
+            "of expiry in a column, "
             "and delete expired rows with query.delete().",
             model=model,
             option="ttl",
@@ -210,7 +241,9 @@ def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -
     return True
 
 
-def _families(model: str, fields: Sequence[Field], maps: Sequence[MapField], indexed: bool, options: ModelOptions) -> tuple[Family, ...]:
+def _families(
+    model: str, fields: Sequence[Field], maps: Sequence[MapField], indexed: bool, options: ModelOptions
+) -> tuple[Family, ...]:
     """The families of the columns with their options, sorted by name."""
     default = options.family if isinstance(options.family, Family) else Family(options.family.encode())
     declared = {family.name: family for family in (default, *options.families)}
@@ -218,67 +251,98 @@ def _families(model: str, fields: Sequence[Field], maps: Sequence[MapField], ind
     for name in declared:
         if name not in used:
             known = {"model": model, "option": "families", "family": name.decode()}
-            raise DeclarationError("families names a family that no column uses: remove it, or use it in a column.", **known)
+            raise DeclarationError(
+                "families names a family that no column uses: remove it, or use it in a column.", **known
+            )
     named = [declared.get(name, Family(name)) for name in used]
     families = tuple(with_versions(model, family, fields, immutable=options.immutable) for family in named)
     lives = {family.name.decode(): family.ttl for family in families}
     if indexed and len(set(lives.values())) > 1:
         # Index entries have one TTL: they must not end before their rows, nor long after them.
-        raise DeclarationError("All families of a model with indexes must have the same TTL.", model=model, option="ttl", found=lives)
-    check_lives(model, fields, {family.name: family.ttl for family in families}, alone=not indexed and options.exists is None)
+        raise DeclarationError(
+            "All families of a model with indexes must have the same TTL.", model=model, option="ttl", found=lives
+        )
+    check_lives(
+        model, fields, {family.name: family.ttl for family in families}, alone=not indexed and options.exists is None
+    )
     return families
 
 
 def _check_default(model: str, of: Field) -> None:
-    """Checks a default: new objects get it, and missing cells read as it, so it must be a value that the column can store."""
+    """Checks a default: new objects get it, and missing cells read as it, so it must be a value that the column can
+    store.
+    """
     default = of.default
     if default is REQUIRED or of.kind == "counter":
         return
     if isinstance(default, Factory):  # type: ignore[arg-type]
         if default.takes_self:
-            raise DeclarationError("A default factory must take no arguments: attrs.Factory(make).", model=model, field=of.name)
+            raise DeclarationError(
+                "A default factory must take no arguments: attrs.Factory(make).", model=model, field=of.name
+            )
         return
     if default is None:
         if not of.nullable:
-            raise DeclarationError("The default is None, so the annotation must allow None.", model=model, field=of.name)
+            raise DeclarationError(
+                "The default is None, so the annotation must allow None.", model=model, field=of.name
+            )
         return
     if type(default).__hash__ is None:
         raise DeclarationError(
             "The default is mutable and would be shared by all objects: use a factory, such as attrs.Factory(list).",
-            model=model, field=of.name, found=type(default).__name__,
-        )  # fmt: skip
+            model=model,
+            field=of.name,
+            found=type(default).__name__,
+        )
     try:
         of.codec.encode(default)
     except EncodingError as error:
         raise DeclarationError(
-            "The codec cannot store the default; for a default that is created for each object, use attrs.Factory(make).",
+            "The codec cannot store the default; for a default that is created for each object, use "
+            "attrs.Factory(make).",
             **{**error.details, "model": model, "field": of.name, "reason": error.message},
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _build_index(
-    model: str, name: str, spec: IndexSpec, fields: Mapping[str, Field], primary: KeyLayout, primary_salt: BoundSalt, options: ModelOptions
+    model: str,
+    name: str,
+    spec: IndexSpec,
+    fields: Mapping[str, Field],
+    primary: KeyLayout,
+    primary_salt: BoundSalt,
+    options: ModelOptions,
 ) -> Index:
     def mistake(message: str, **details: Any) -> DeclarationError:
         return DeclarationError(message, model=model, index=name, **details)
 
     if not _INDEX_NAME.fullmatch(name):
-        raise mistake("An index name must be an ASCII identifier of at most 100 characters: it becomes part of a table's name.")
+        raise mistake(
+            "An index name must be an ASCII identifier of at most 100 characters: it becomes part of a table's name."
+        )
     if name == PRIMARY:
-        raise mistake("An index cannot be called primary: that is the name of the primary table in queries. Choose another name.")
+        raise mistake(
+            "An index cannot be called primary: that is the name of the primary table in queries. Choose another name."
+        )
     if not spec.parts:
         raise mistake("An index needs at least one field.")
-    covers = spec.covers if isinstance(spec.covers, list | tuple) else (None,)  # a set has no order, and the registry keeps one
+    # a set has no order, and the registry keeps one
+    covers = spec.covers if isinstance(spec.covers, list | tuple) else (None,)
     if not all(isinstance(n, str) for n in (*covers, *(part.name for part in spec.parts))):
         raise mistake(
-            'An index takes the names of fields, in quotes, and covers a tuple of them: hb.index("name", "at", covers=("amount",)).'
+            'An index takes the names of fields, in quotes, and covers a tuple of them: hb.index("name", "at", '
+            'covers=("amount",)).'
         )
     if spec.salt is not None and not isinstance(spec.salt, Salt):
         raise mistake("A salt must be a Salt, such as hb.HashSalt(16).", found=repr(spec.salt))
     parts: list[IndexPart] = []
     for declared_part in spec.parts:
         if declared_part.name not in fields:
-            raise mistake("The index names an unknown field: name one of the model.", field=declared_part.name, known=sorted(fields))
+            raise mistake(
+                "The index names an unknown field: name one of the model.",
+                field=declared_part.name,
+                known=sorted(fields),
+            )
         if any(declared_part.name == earlier.name for earlier in spec.parts[: len(parts)]):
             raise mistake("The index names a field twice: name it once.", field=declared_part.name)
         try:
@@ -294,7 +358,9 @@ def _build_index(
     except (DeclarationError, EncodingError, QueryError) as error:
         raise mistake(error.message, **error.details) from None
     except AttributeError as error:
-        raise mistake("The condition of the index names an unknown field.", field=error.name, known=sorted(fields)) from None
+        raise mistake(
+            "The condition of the index names an unknown field.", field=error.name, known=sorted(fields)
+        ) from None
     key_fields = [KeyField(p.operand.name, p.operand.codec, p.desc, p.operand.nullable) for p in parts]
     indexed = {f.name for f in key_fields}
     key_fields += [f for f in primary.fields if f.name not in indexed]
@@ -304,7 +370,8 @@ def _build_index(
             raise mistake("The index covers an unknown field.", field=covered, known=sorted(fields))
         if declared.kind != "column":
             raise mistake(
-                "Only ordinary columns can be covered: key fields are in every entry, counters and versions in none. Remove the field "
+                "Only ordinary columns can be covered: key fields are in every entry, counters and versions in "
+                "none. Remove the field "
                 "from covers.",
                 field=covered,
             )
@@ -313,10 +380,13 @@ def _build_index(
     if len(set(spec.covers)) != len(spec.covers):
         raise mistake("The index covers a column twice: name it once.")
     if spec.unique and not any(f.kind == "version" for f in fields.values()):
-        raise mistake("A unique index needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().")
+        raise mistake(
+            "A unique index needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version()."
+        )
     if spec.unique and (where or not all(part.is_field and not part.required for part in parts)):
         raise mistake(
-            "A unique index has an entry for every row, made of plain stored fields: remove where=, skip_none=True and computed parts."
+            "A unique index has an entry for every row, made of plain stored fields: remove where=, skip_none=True "
+            "and computed parts."
         )
     if spec.unique and len(key_fields) == len(spec.parts):
         raise mistake("The index has every key field, so its values are unique in any case: remove unique=True.")

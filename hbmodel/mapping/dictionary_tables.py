@@ -123,14 +123,14 @@ def tables_of(dictionary: Dictionary) -> DictionaryTables:
 def dictionary(name: str, ids: Codec[int]) -> Dictionary:
     """Declares a dictionary: short ids for long names, for use as the codec of a field.
 
-    A name gets its id when an object with it is first added, by any program: if several programs add the same new name at the same
-    time, one assigns the id and the others use it. Ids start at 1. `create_tables` creates the dictionary's tables, `<name>.ids`
-    and `<name>.names`, with those of every model that uses it.
+    A name gets its id when an object with it is first added, by any program: if several programs add the same new name
+    at the same time, one assigns the id and the others use it. Ids start at 1. `create_tables` creates the dictionary's
+    tables, `<name>.ids` and `<name>.names`, with those of every model that uses it.
 
     Args:
         name: name of the dictionary, `namespace:name` or `name`.
-        ids: codec of the ids, whole numbers of fixed width: `hb.UInt32`, or `hb.codecs.Reversed(hb.UInt32)` to spread new names over the
-            table.
+        ids: codec of the ids, whole numbers of fixed width: `hb.UInt32`, or `hb.codecs.Reversed(hb.UInt32)` to spread
+            new names over the table.
 
     Raises:
         DeclarationError: the name is invalid, or the codec is not one of these.

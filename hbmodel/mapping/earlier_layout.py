@@ -19,26 +19,38 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
     check_movable(schema, schema)
     check_movable(schema, earlier)
     if schema.table == earlier.table:
-        raise _mistake(schema, "The new layout needs its own table: give it another name than the table that it replaces.")
+        raise _mistake(
+            schema, "The new layout needs its own table: give it another name than the table that it replaces."
+        )
     if earlier.replaces is not None:
-        raise _mistake(schema, "The replaced model still replaces another one: finish that migration, then remove its replaces=.")
+        raise _mistake(
+            schema, "The replaced model still replaces another one: finish that migration, then remove its replaces=."
+        )
     if sorted(schema.layout.names) != sorted(earlier.layout.names):
         raise _mistake(
             schema,
-            "Both layouts must have the same key fields, in any order: otherwise several objects of one layout could have the same key in "
+            "Both layouts must have the same key fields, in any order: otherwise several objects of one layout "
+            "could have the same key in "
             "the other.",
             fields=sorted({*schema.layout.names} ^ {*earlier.layout.names}),
         )
     mine, theirs = ({of.name: of.kind for of in each.columns} for each in (schema, earlier))
     if mine != theirs:
         raise _mistake(
-            schema, "Both layouts must have the same columns.", fields=sorted({name for name, _ in mine.items() ^ theirs.items()})
+            schema,
+            "Both layouts must have the same columns.",
+            fields=sorted({name for name, _ in mine.items() ^ theirs.items()}),
         )
-    rounded = [of.name for of in schema.fields if of.codec.exact != of.codec and of.codec.spec != earlier.by_name[of.name].codec.spec]
+    rounded = [
+        of.name
+        for of in schema.fields
+        if of.codec.exact != of.codec and of.codec.spec != earlier.by_name[of.name].codec.spec
+    ]
     if rounded:
         raise _mistake(
             schema,
-            "A field of the new layout rounds, so a move would change objects or merge them: move them with a codec without round=True, "
+            "A field of the new layout rounds, so a move would change objects or merge them: move them with a "
+            "codec without round=True, "
             "and declare round=True afterwards.",
             fields=rounded,
         )
@@ -52,17 +64,26 @@ def check_movable(schema: TableSchema, of: TableSchema) -> None:
     if of.versioned:
         _check_versioned(schema, of)
     if of.wide is not None or of.maps:
-        raise _mistake(schema, "Objects that share rows or have map columns cannot be moved: each object must have its own row.")
+        raise _mistake(
+            schema, "Objects that share rows or have map columns cannot be moved: each object must have its own row."
+        )
     if of.salt.random:
         raise _mistake(
-            schema, "A table with a random salt cannot be moved this way, because a repeated copy would be in another bucket: " + _OFFLINE
+            schema,
+            "A table with a random salt cannot be moved this way, because a repeated copy would be in "
+            "another bucket: " + _OFFLINE,
         )
     if of.dictionaries:
         raise _mistake(schema, "A table with fields of a dictionary cannot be moved this way: " + _OFFLINE)
     if not of.immutable and any((family.max_versions or 1) > 1 for family in of.families):
-        raise _mistake(schema, "A table whose cells keep several versions cannot be moved: only the newest versions would be copied.")
+        raise _mistake(
+            schema,
+            "A table whose cells keep several versions cannot be moved: only the newest versions would be copied.",
+        )
     if of.external:
-        raise _mistake(schema, "A table that other programs write cannot be moved: they would continue to write the old one.")
+        raise _mistake(
+            schema, "A table that other programs write cannot be moved: they would continue to write the old one."
+        )
 
 
 def _check_versioned(schema: TableSchema, of: TableSchema) -> None:
@@ -70,8 +91,10 @@ def _check_versioned(schema: TableSchema, of: TableSchema) -> None:
     if any(index.unique for index in of.indexes.values()):
         raise _mistake(
             schema,
-            "The key of a versioned model with a unique index cannot be changed this way: drop the index with hb.indexes.drop_index(), "
-            "move the objects with models that do not declare it, and build it again with hb.indexes.build_index(). Until then no value is "
+            "The key of a versioned model with a unique index cannot be changed this way: drop the index with "
+            "hb.indexes.drop_index(), "
+            "move the objects with models that do not declare it, and build it again with "
+            "hb.indexes.build_index(). Until then no value is "
             "checked, and the build lists rows that share one. Or " + _OFFLINE,
         )
     if any(column.kind == "counter" for column in of.columns):
@@ -79,7 +102,8 @@ def _check_versioned(schema: TableSchema, of: TableSchema) -> None:
 
 
 _OFFLINE = (
-    "stop the programs that write it, read every object, add it with the new model to an empty table (if that fails, empty it and begin "
+    "stop the programs that write it, read every object, add it with the new model to an empty table (if that "
+    "fails, empty it and begin "
     "again), and start the programs with the new model."
 )
 

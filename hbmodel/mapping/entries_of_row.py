@@ -39,7 +39,9 @@ def entries_function(index: Index, packed: Entries) -> Entries:
                 return ()
             choices = [take(values) for take in takers]
         except ComputedFieldError as error:
-            raise ComputedFieldError(error.message, **{"index": index.name, "table": index.table, **error.details}) from None
+            raise ComputedFieldError(
+                error.message, **{"index": index.name, "table": index.table, **error.details}
+            ) from None
         found: dict[bytes, None] = {}
         for chosen in product(*choices):
             found.update(dict.fromkeys(packed({**values, **dict(zip(names, chosen, strict=True))}, row)))

@@ -21,7 +21,8 @@ V = TypeVar("V")
 class FieldExpression(Generic[T]):
     """A field as an attribute of the model class; comparing it builds a predicate.
 
-    Values are checked immediately: a value that the field cannot store exactly is an `EncodingError` that names the field.
+    Values are checked immediately: a value that the field cannot store exactly is an `EncodingError` that names the
+    field.
     """
 
     of: Field = field(alias="of")
@@ -34,7 +35,9 @@ class FieldExpression(Generic[T]):
         return hash((self.model, self.of.name))
 
     def __bool__(self) -> NoReturn:
-        raise QueryError("A field has no truth value on the class: compare it, or read it from an instance.", field=self.of.name)
+        raise QueryError(
+            "A field has no truth value on the class: compare it, or read it from an instance.", field=self.of.name
+        )
 
     def checked(self, value: Any) -> Any:
         """A value in its form after a read; None if the field allows it."""
@@ -42,7 +45,8 @@ class FieldExpression(Generic[T]):
         if value is None:
             if not self.of.nullable:
                 raise EncodingError(
-                    "The field does not allow None, so no object has None there: remove the comparison.", field=self.of.name
+                    "The field does not allow None, so no object has None there: remove the comparison.",
+                    field=self.of.name,
                 )
             return None
         try:
@@ -53,7 +57,8 @@ class FieldExpression(Generic[T]):
     def _not_a_field(self, value: object) -> None:
         if isinstance(value, FieldExpression):
             raise QueryError(
-                "A field can be compared with values only, not with another field: compare two fields in the program.", field=self.of.name
+                "A field can be compared with values only, not with another field: compare two fields in the program.",
+                field=self.of.name,
             )
 
     def _compare(self, operator: Comparator, value: Any) -> Predicate:
@@ -75,7 +80,9 @@ class FieldExpression(Generic[T]):
             raise type(error)(error.message, **{**error.details, "field": self.of.name}) from None
         if floor is None:  # every storable value is above it
             # Without a None to leave out it is every value there is: negated, none, and nothing that no key could hold.
-            return In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,) if self.of.nullable else ()),))
+            return (
+                In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,) if self.of.nullable else ()),))
+            )
         checked = self.checked(floor)
         if not exact:  # the nearest storable value lies below: it is within `<`, and not within `>=`
             operator = "<=" if operator in {"<", "<="} else ">"
@@ -108,8 +115,8 @@ class FieldExpression(Generic[T]):
     def in_(self, values: Iterable[T]) -> Predicate:
         """The field equals one of `values`; an empty collection matches nothing.
 
-        Their order does not matter: items are in the order of the field, or with `order_by` on a later field of the key, in the
-        order of that one, with this field last.
+        Their order does not matter: items are in the order of the field, or with `order_by` on a later field of the
+        key, in the order of that one, with this field last.
         """
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise QueryError("in_ takes a collection of values.", field=self.of.name, found=type(values).__name__)
@@ -134,7 +141,9 @@ class FieldExpression(Generic[T]):
         wanted = self.of.codec.python_type
         if wanted not in {str, bytes} or not isinstance(prefix, wanted):
             raise QueryError(
-                "startswith needs a text field and text, or a bytes field and bytes.", field=self.of.name, found=type(prefix).__name__
+                "startswith needs a text field and text, or a bytes field and bytes.",
+                field=self.of.name,
+                found=type(prefix).__name__,
             )
         if isinstance(prefix, str):
             try:
@@ -162,7 +171,9 @@ class FieldExpression(Generic[T]):
     @overload
     def contains(self: FieldExpression[frozenset[V] | None], value: V) -> Predicate: ...
     def contains(self: FieldExpression[Any], value: Any) -> Predicate:
-        """A collection field that contains this element; combine with `|` for one of several elements, with `&` for all of them."""
+        """A collection field that contains this element; combine with `|` for one of several elements, with `&` for
+        all of them.
+        """
         element = element_of(self.of)
         if element is None:
             raise QueryError(

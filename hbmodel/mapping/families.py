@@ -41,8 +41,8 @@ def family(
 ) -> Family:
     """A column family with options, for `@hb.model(family=...)` and `families=`.
 
-    Options that are not given keep HBase's defaults when a table is created, and are not compared with a live table. The TTL is an
-    exception: without one, cells do not expire.
+    Options that are not given keep HBase's defaults when a table is created, and are not compared with a live table.
+    The TTL is an exception: without one, cells do not expire.
 
     Args:
         name: a short name, since every cell contains it.
@@ -57,11 +57,15 @@ def family(
     Raises:
         DeclarationError: `option` names the option that HBase would not accept.
     """
-    if ttl is not None and (not isinstance(ttl, timedelta) or ttl % _SECOND or ttl < _SECOND or ttl // _SECOND >= FOREVER):
+    if ttl is not None and (
+        not isinstance(ttl, timedelta) or ttl % _SECOND or ttl < _SECOND or ttl // _SECOND >= FOREVER
+    ):
         raise DeclarationError(
             "A family's TTL must be a timedelta of whole seconds, at least one and less than 68 years.",
-            family=name, option="ttl", found=repr(ttl),
-        )  # fmt: skip
+            family=name,
+            option="ttl",
+            found=repr(ttl),
+        )
     made = Family(
         name=family_name(name),
         max_versions=max_versions,
@@ -70,7 +74,11 @@ def family(
         bloom_filter=bloom_filter.upper() if isinstance(bloom_filter, str) else bloom_filter,
         block_size=block_size,
         in_memory=in_memory,
-        configuration=dict(configuration) if isinstance(configuration, Mapping) else {} if configuration is None else configuration,
+        configuration=dict(configuration)
+        if isinstance(configuration, Mapping)
+        else {}
+        if configuration is None
+        else configuration,
     )
     check_family(made)
     return made
@@ -80,13 +88,16 @@ def family_name(family: Any, **details: Any) -> bytes:
     """The bytes of a column family's name; raises `DeclarationError` for one that HBase does not accept."""
     if not isinstance(family, str) or not _NAME.fullmatch(family) or family == _RESERVED:
         raise DeclarationError(
-            "A column family's name must be printable text without spaces, colons and slashes, and must not start with a dot.",
+            "A column family's name must be printable text without spaces, colons and slashes, and must not start "
+            "with a dot.",
             **{"family": family, **details},
         )
     try:
         data = family.encode()
     except UnicodeEncodeError:
-        raise DeclarationError("A name with a lone surrogate cannot be encoded as UTF-8: choose another name.", **details) from None
+        raise DeclarationError(
+            "A name with a lone surrogate cannot be encoded as UTF-8: choose another name.", **details
+        ) from None
     if len(data) > _LONGEST_NAME:
         raise DeclarationError("A column family's name must be at most 127 bytes long.", **details, length=len(data))
     return data
@@ -96,10 +107,14 @@ def check_family(family: Family, **details: Any) -> None:
     """Raises `DeclarationError` for options that HBase does not accept; `option` names the option."""
 
     def mistake(option: str, message: str) -> DeclarationError:
-        return DeclarationError(message, **details, family=family.name.decode(), option=option, found=repr(getattr(family, option)))
+        return DeclarationError(
+            message, **details, family=family.name.decode(), option=option, found=repr(getattr(family, option))
+        )
 
     if not isinstance(family.name, bytes):
-        raise DeclarationError('Declare a column family with options by hb.family("name", ...).', **details, family=family.name)
+        raise DeclarationError(
+            'Declare a column family with options by hb.family("name", ...).', **details, family=family.name
+        )
     if family.ttl is not None and not _whole(family.ttl, range(1, FOREVER)):
         raise mistake("ttl", "A family's TTL must be at least one second.")
     if family.max_versions is not None and not _whole(family.max_versions, range(1, _MOST_VERSIONS + 1)):
@@ -113,8 +128,12 @@ def check_family(family: Family, **details: Any) -> None:
     if family.in_memory is not None and not isinstance(family.in_memory, bool):
         raise mistake("in_memory", "A family's in_memory must be True or False.")
     settings: Any = family.configuration
-    if not isinstance(settings, Mapping) or not all(isinstance(text, str) and text for pair in settings.items() for text in pair):
-        raise mistake("configuration", "A family's configuration must be a mapping from names to values, both non-empty text.")
+    if not isinstance(settings, Mapping) or not all(
+        isinstance(text, str) and text for pair in settings.items() for text in pair
+    ):
+        raise mistake(
+            "configuration", "A family's configuration must be a mapping from names to values, both non-empty text."
+        )
 
 
 def _whole(number: Any, allowed: range) -> bool:
@@ -136,12 +155,16 @@ def with_versions(model: str, family: Family, fields: Sequence[Field], *, immuta
     wanting = [(f, f.versions) for f in fields if f.versions is not None and f.family == family.name]
     for f, versions in wanting:
         if not _whole(versions, range(1, _MOST_VERSIONS + 1)):
-            raise DeclarationError("A column must keep at least one version.", model=model, field=f.name, found=repr(versions))
+            raise DeclarationError(
+                "A column must keep at least one version.", model=model, field=f.name, found=repr(versions)
+            )
         if f.null == "delete":
             raise DeclarationError(
-                'null="delete" hides the older versions of the cell: a column with versions stores None as an empty cell.',
-                model=model, field=f.name,
-            )  # fmt: skip
+                'null="delete" hides the older versions of the cell: a column with versions stores None as an '
+                "empty cell.",
+                model=model,
+                field=f.name,
+            )
         if immutable:
             raise DeclarationError(
                 "Rows of an immutable model never change, so their cells have only one version: leave out versions.",
@@ -151,8 +174,11 @@ def with_versions(model: str, family: Family, fields: Sequence[Field], *, immuta
         if family.max_versions is not None and versions > family.max_versions:
             raise DeclarationError(
                 "A column keeps more versions than max_versions of its family: leave out max_versions.",
-                model=model, field=f.name, family=family.name.decode(), found=family.max_versions,
-            )  # fmt: skip
+                model=model,
+                field=f.name,
+                family=family.name.decode(),
+                found=family.max_versions,
+            )
     if not wanting or family.max_versions is not None:
         return family
     return evolve(family, max_versions=max(versions for _, versions in wanting))
@@ -174,14 +200,22 @@ def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int |
     longest = None if None in lives.values() else max(life for life in lives.values() if life is not None)
     for f in columns:
         life = lives[f.family]
-        if f.kind == "counter" and life is not None and not (alone and all(other.kind == "counter" for other in columns)):
+        if (
+            f.kind == "counter"
+            and life is not None
+            and not (alone and all(other.kind == "counter" for other in columns))
+        ):
             raise DeclarationError(
-                "A counter has the timestamp of its last increment, so in a family with a TTL it would expire before or after its row: "
+                "A counter has the timestamp of its last increment, so in a family with a TTL it would expire "
+                "before or after its row: "
                 "declare it in a model that has only counters, or in a family without a TTL.",
-                model=model, field=f.name,
-            )  # fmt: skip
+                model=model,
+                field=f.name,
+            )
         if f.required and life is not None and life != longest:
             raise DeclarationError(
-                "A required column must not expire before the rest of its row: give it a default, or a family with a TTL that is as long.",
-                model=model, field=f.name,
-            )  # fmt: skip
+                "A required column must not expire before the rest of its row: give it a default, or a family with "
+                "a TTL that is as long.",
+                model=model,
+                field=f.name,
+            )

@@ -26,7 +26,8 @@ T = TypeVar("T")
 class _Attribute(Generic[T]):
     """A field: on the class a typed expression, on an instance the plain value.
 
-    A non-data descriptor, so an instance's own dictionary shadows it and reading a field costs a normal attribute access.
+    A non-data descriptor, so an instance's own dictionary shadows it and reading a field costs a normal attribute
+    access.
     """
 
     def __init__(self, expression: FieldExpression[T]) -> None:
@@ -42,8 +43,8 @@ class _Attribute(Generic[T]):
         raise AttributeError(f"{owner.__name__} object has no value for {self._expression.of.name!r}")
 
     if TYPE_CHECKING:
-        # For type checkers only: the constructor and assignments take plain values. At run time it must not exist, or the
-        # descriptor would be a data descriptor and instances would pay for every access.
+        # For type checkers only: the constructor and assignments take plain values. At run time it must not exist, or
+        # the descriptor would be a data descriptor and instances would pay for every access.
         def __set__(self, instance: object, value: T) -> None: ...
 
 
@@ -92,11 +93,21 @@ def key(
 ) -> Any: ...
 @overload
 def key(  # pyright: ignore[reportOverlappingOverload]
-    codec: Codec[T], *, desc: bool = False, renamed_from: str | None = None, in_qualifier: bool = False, row_span: timedelta | None = None
+    codec: Codec[T],
+    *,
+    desc: bool = False,
+    renamed_from: str | None = None,
+    in_qualifier: bool = False,
+    row_span: timedelta | None = None,
 ) -> Key[T]: ...
 @overload
 def key(
-    codec: Codec[T], *, desc: bool = False, nullable: bool = ..., renamed_from: str | None = None, in_qualifier: bool = False
+    codec: Codec[T],
+    *,
+    desc: bool = False,
+    nullable: bool = ...,
+    renamed_from: str | None = None,
+    in_qualifier: bool = False,
 ) -> Key[T | None]: ...
 def key(
     codec: Codec[Any] | None = None,
@@ -112,18 +123,28 @@ def key(
     Args:
         codec: how values become bytes; by default the codec for the annotation (`int` is `Int64`, ...).
         desc: sort descending (every byte is complemented).
-        nullable: for type checkers that do not infer from the annotation (pyright) that None is allowed, if there is a codec; at run
-            time the annotation decides.
+        nullable: for type checkers that do not infer from the annotation (pyright) that None is allowed, if there is a
+            codec; at run time the annotation decides.
         renamed_from: the former name of the field, at the same place in the key and with the same codec.
-        in_qualifier: puts the field into the column qualifier, so that objects that differ only in such fields share a row.
-        row_span: divides a time in two: each row spans this length of time, the row key contains its start, the qualifier the offset
-            from there. Queries see one field.
+        in_qualifier: puts the field into the column qualifier, so that objects that differ only in such fields share a
+            row.
+        row_span: divides a time in two: each row spans this length of time, the row key contains its start, the
+            qualifier the offset from there. Queries see one field.
     """
-    return FieldSpec("key", codec, desc=desc, nullable=nullable, renamed_from=renamed_from, in_qualifier=in_qualifier, row_span=row_span)
+    return FieldSpec(
+        "key",
+        codec,
+        desc=desc,
+        nullable=nullable,
+        renamed_from=renamed_from,
+        in_qualifier=in_qualifier,
+        row_span=row_span,
+    )
 
 
-# The first overload takes the calls without a codec, so that in the others, whose alias may be left out, there always is one.
-# The last is for a field that may be None with a codec of other values: type checkers that infer from the annotation choose it.
+# The first overload takes the calls without a codec, so that in the others, whose alias may be left out, there always
+# is one. The last is for a field that may be None with a codec of other values: type checkers that infer from the
+# annotation choose it.
 @overload
 def column(
     alias: str | None = None,
@@ -201,21 +222,31 @@ def column(
     """Declares a field stored in its own cell.
 
     Args:
-        alias: the column qualifier; keep it short, since every cell contains it. By default the attribute's name. Positional only:
-            for type checkers a keyword `alias` would name the argument of the constructor. It may be empty for the only column of a
-            model with key fields in the qualifier.
+        alias: the column qualifier; keep it short, since every cell contains it. By default the attribute's name.
+            Positional only: for type checkers a keyword `alias` would name the argument of the constructor. It may be
+            empty for the only column of a model with key fields in the qualifier.
         codec: how values become bytes; by default the codec for the annotation.
-        default: for new objects and for stored rows that lack the cell; `attrs.Factory(list)` makes a new one each time. Without a
-            default the column is required: a row that lacks it is an `IncompleteRow`.
+        default: for new objects and for stored rows that lack the cell; `attrs.Factory(list)` makes a new one each
+            time. Without a default the column is required: a row that lacks it is an `IncompleteRow`.
         family: column family; by default the model's.
-        nullable: for type checkers that do not infer from the annotation (pyright) that None is allowed, if there is a codec; at run
-            time the annotation decides.
+        nullable: for type checkers that do not infer from the annotation (pyright) that None is allowed, if there is a
+            codec; at run time the annotation decides.
         null: `"marker"` stores None as an empty cell; `"delete"` deletes the cell (only on models without indexes).
         renamed_from: the former name of the field, in the same cell and with the same codec.
-        versions: the number of versions of the cell to keep, for `session.versions` and `query.as_of`. This is a setting of the
-            family: all of its columns keep the largest number that one of them declares.
+        versions: the number of versions of the cell to keep, for `session.versions` and `query.as_of`. This is a
+            setting of the family: all of its columns keep the largest number that one of them declares.
     """
-    return FieldSpec("column", codec, alias, family, default, nullable=nullable, null=null, renamed_from=renamed_from, versions=versions)
+    return FieldSpec(
+        "column",
+        codec,
+        alias,
+        family,
+        default,
+        nullable=nullable,
+        null=null,
+        renamed_from=renamed_from,
+        versions=versions,
+    )
 
 
 def counter(alias: str | None = None, /, *, family: str | None = None, init: Literal[False] = False) -> Column[int]:
@@ -228,10 +259,11 @@ def counter(alias: str | None = None, /, *, family: str | None = None, init: Lit
 
 
 def version(*, init: Literal[False] = False) -> Column[int]:
-    """Declares the version of a model: every write of a row increments it, and is checked against it (optimistic concurrency).
+    """Declares the version of a model: every write of a row increments it, and is checked against it (optimistic
+    concurrency).
 
-    It is 0 (unknown) in an object that was created and not read. It is not part of the constructor or of equality. `attrs.evolve`
-    keeps it. Needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.
+    It is 0 (unknown) in an object that was created and not read. It is not part of the constructor or of equality.
+    `attrs.evolve` keeps it. Needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.
     """
     del init  # tells type checkers that the constructor does not take the field
     return typing.cast("Column[int]", FieldSpec("version", VersionCodec(), default=UNKNOWN))
@@ -240,8 +272,8 @@ def version(*, init: Literal[False] = False) -> Column[int]:
 def flag(alias: str) -> FlagSpec:
     """Names the cell that contains 01 while a row exists, for `@hb.model(exists=hb.flag("e"))`.
 
-    `insert` needs it if every required column may be stored as an empty cell, since HBase's check cannot distinguish an empty cell
-    from an absent one.
+    `insert` needs it if every required column may be stored as an empty cell, since HBase's check cannot distinguish an
+    empty cell from an absent one.
     """
     return FlagSpec(alias)
 
@@ -258,17 +290,18 @@ def index(
     """Declares an index table.
 
     Args:
-        fields: names of the fields to look rows up by, in key order; `asc("at")` and `desc("at")` set a direction, otherwise each
-            keeps its own; `each("tags")` uses the elements of a collection. The rest of the primary key is appended automatically.
-        covers: columns that are stored in the entries too, in a tuple. On versioned and immutable models, entries answer queries
-            that need no other columns.
+        fields: names of the fields to look rows up by, in key order; `asc("at")` and `desc("at")` set a direction,
+            otherwise each keeps its own; `each("tags")` uses the elements of a collection. The rest of the primary key
+            is appended automatically.
+        covers: columns that are stored in the entries too, in a tuple. On versioned and immutable models, entries
+            answer queries that need no other columns.
         salt: salt of the index table, by the names of its fields.
-        skip_none: excludes rows that have None in a field of the index. Queries that use the index must exclude None in these
-            fields: by `==`, `<`, `startswith` and similar conditions, or by `~field.is_(None)`.
-        where: excludes rows that do not satisfy a condition: `where=lambda ticket: ticket.state == "open"`. Queries that use the
-            index must repeat the condition, or have one that plainly implies it.
-        unique: on versioned models, whether no two rows may have the same values in these fields (None excepted); otherwise a write
-            is a `UniqueViolation`.
+        skip_none: excludes rows that have None in a field of the index. Queries that use the index must exclude None in
+            these fields: by `==`, `<`, `startswith` and similar conditions, or by `~field.is_(None)`.
+        where: excludes rows that do not satisfy a condition: `where=lambda ticket: ticket.state == "open"`. Queries
+            that use the index must repeat the condition, or have one that plainly implies it.
+        unique: on versioned models, whether no two rows may have the same values in these fields (None excepted);
+            otherwise a write is a `UniqueViolation`.
         renamed_from: the former name of the index, with the same entries.
     """
     parts = tuple(part if isinstance(part, DeclaredPart) else IndexField(part, None) for part in fields)

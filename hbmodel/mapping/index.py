@@ -21,7 +21,8 @@ from hbmodel.mapping.predicates import Predicate, describe
 class Index:
     """One index table of a model.
 
-    Row key: `[salt][index fields][rest of the primary key][primary bucket, if random]`. The parts of an index determine its kind.
+    Row key: `[salt][index fields][rest of the primary key][primary bucket, if random]`. The parts of an index determine
+    its kind.
 
     Attributes:
         name: the name of the index.
@@ -36,8 +37,8 @@ class Index:
         unique: whether no two rows may have the same values in its fields.
         verified: whether writers verify its entries, so that these answer queries without their rows.
         renamed_from: the former name, or None.
-        stored_spec: like `spec`, with the place of each stored field in the bytes instead of its name: indexes with equal ones have
-            the same entries, whatever their names.
+        stored_spec: like `spec`, with the place of each stored field in the bytes instead of its name: indexes with
+            equal ones have the same entries, whatever their names.
         kept_by_all: whether every program that writes the table maintains the index by now.
         alone: whether no program that writes the table has columns or indexes that the model does not declare.
     """
@@ -77,7 +78,9 @@ class Index:
     @cached_property
     def reads(self) -> frozenset[str]:
         """The stored fields, key fields among them, that determine the entries of a row."""
-        return frozenset[str]().union(*(part.reads for part in self.parts), *(condition.reads() for condition in self.conditions))
+        return frozenset[str]().union(
+            *(part.reads for part in self.parts), *(condition.reads() for condition in self.conditions)
+        )
 
     @cached_property
     def is_plain(self) -> bool:
@@ -90,7 +93,8 @@ class Index:
         return all(part.has_one_value for part in self.parts)
 
     def on_entries(self, predicates: Sequence[Predicate]) -> Sequence[Condition] | None:
-        """The conditions of a query with their meaning for entries; None if rows that satisfy them may have no entries for a part.
+        """The conditions of a query with their meaning for entries; None if rows that satisfy them may have no entries
+        for a part.
 
         Args:
             predicates: the conditions, which must all hold.
@@ -104,7 +108,9 @@ class Index:
     def spec(self) -> Mapping[str, Any]:
         """Canonical description for the registry; options that are not declared are omitted."""
         asked = {of.name: of.derivation for condition in self.where for of in condition.fields()}
-        kinds = {name: dict(spec) for name, spec in {**asked, **{p.operand.name: p.spec for p in self.parts}}.items() if spec}
+        kinds = {
+            name: dict(spec) for name, spec in {**asked, **{p.operand.name: p.spec for p in self.parts}}.items() if spec
+        }
         return {
             "fields": [key_field.spec for key_field in self.layout.fields],
             "declared": list(self.fields),

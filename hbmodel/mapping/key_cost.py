@@ -27,18 +27,20 @@ class Description:
 
     Attributes:
         table: the table of the model.
-        key_bytes: length of a row key, or None if the width of a field varies; for a wide model including the prefix of its
-            qualifiers.
+        key_bytes: length of a row key, or None if the width of a field varies; for a wide model including the prefix of
+            its qualifiers.
         fixed_key_bytes: length of the shortest row key: salt, fixed-width fields, markers, terminators.
-        cell_overhead: bytes per row that HBase stores in addition to the values: for each cell the row key (its fixed part),
-            family, qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
+        cell_overhead: bytes per row that HBase stores in addition to the values: for each cell the row key (its fixed
+            part), family, qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
         cells: cells per full row, system cells included.
         indexes: the same for the entries of each index.
-        key: the fields of the key in their order, `at descending` for a descending one, with the base class that declares it: `user
-            (of Owned)`.
+        key: the fields of the key in their order, `at descending` for a descending one, with the base class that
+            declares it: `user (of Owned)`.
         sample: the size of the sampled objects, tall and wide; None without a sample.
-        prefixes: rows per prefix of the key and of each index, with hot values, from the sample; empty without a sample.
-        bytes: how the bytes of the sampled objects are used, and the size with other names and codecs; None without a sample.
+        prefixes: rows per prefix of the key and of each index, with hot values, from the sample; empty without a
+            sample.
+        bytes: how the bytes of the sampled objects are used, and the size with other names and codecs; None without a
+            sample.
     """
 
     table: str
@@ -65,9 +67,9 @@ def describe(model: type[Any], sample: Store | HasStore | None = None) -> Descri
 
     Args:
         model: the class.
-        sample: a store, or a session, with objects of the model. Some of them are read to report how their bytes are used, to
-            compare their size with more or fewer key fields in the qualifier, with other names and with other codecs, and to count
-            rows per prefix of the key and of each index.
+        sample: a store, or a session, with objects of the model. Some of them are read to report how their bytes are
+            used, to compare their size with more or fewer key fields in the qualifier, with other names and with other
+            codecs, and to count rows per prefix of the key and of each index.
     """
     schema = schema_of(model)
     described = _described(schema)
@@ -93,7 +95,11 @@ def _described(schema: TableSchema) -> Description:
         for index in schema.indexes.values()
     )
     place = schema.layout
-    layouts = [part for part in (place.row, place.columns) if part is not None] if isinstance(place, ObjectKeyLayout) else [place]
+    layouts = (
+        [part for part in (place.row, place.columns) if part is not None]
+        if isinstance(place, ObjectKeyLayout)
+        else [place]
+    )
     made = _describe(schema.table, schema.salt.width + len(schema.row or b"") + len(schema.kind), layouts, columns)
     brought = [(f, source_of(schema.model, f.name)) for f in schema.key_fields]
     key = tuple(_named(f.name, f.desc) + ("" if base is None else f" (of {base.__name__})") for f, base in brought)

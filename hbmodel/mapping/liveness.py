@@ -1,4 +1,6 @@
-"""Which rows of a table are objects of a model: by their liveness cell if they may have one, otherwise by their own cells."""
+"""Which rows of a table are objects of a model: by their liveness cell if they may have one, otherwise by their own
+cells.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,9 @@ from hbmodel.store.values import Row
 def existence(schema: TableSchema, indexed: bool, adopting: bool) -> Callable[[Row], bool]:
     """The function that tells whether a row is an object.
 
-    By its own cells, a deleted row that an update has written to is none: it lacks every required column. In an indexed table a delete
-    leaves empty cells, and an update may leave others, so there they prove nothing once the row has a liveness cell.
+    By its own cells, a deleted row that an update has written to is none: it lacks every required column. In an indexed
+    table a delete leaves empty cells, and an update may leave others, so there they prove nothing once the row has a
+    liveness cell.
 
     Args:
         schema: the schema of the model.

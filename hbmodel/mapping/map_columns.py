@@ -1,4 +1,6 @@
-"""Map columns: fields whose entries are separate cells in the row of their object, with `alias` and map key as the qualifier."""
+"""Map columns: fields whose entries are separate cells in the row of their object, with `alias` and map key as the
+qualifier.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class NotLoadedType:
 
     def _refuse(self, *_: object) -> NoReturn:
         raise SessionError(
-            "The map column was not read with its object: add .load(Model.field) to the query, or read entries with session.entries()."
+            "The map column was not read with its object: add .load(Model.field) to the query, or read entries "
+            "with session.entries()."
         )
 
     __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = _refuse
@@ -81,7 +84,14 @@ class MapField:
     def spec(self) -> dict[str, JSON]:
         """Its description in the registry."""
         codec = self.value.codec.spec
-        return {"name": self.name, "kind": "map", "key": self.key.spec, "codec": codec, "nullable": True, "null": "marker"}
+        return {
+            "name": self.name,
+            "kind": "map",
+            "key": self.key.spec,
+            "codec": codec,
+            "nullable": True,
+            "null": "marker",
+        }
 
     def key_bytes(self, key: object) -> bytes:
         """The bytes of a map key.
@@ -92,7 +102,9 @@ class MapField:
         found = b"" if key is None else self.layout.pack((key,))
         if not found or len(self.qualifier) + len(found) > MAX_ROW_LENGTH:
             raise EncodingError(
-                "A map key must have at least one byte, and at most 32,767 bytes with the alias.", field=self.name, length=len(found)
+                "A map key must have at least one byte, and at most 32,767 bytes with the alias.",
+                field=self.name,
+                length=len(found),
             )
         return found
 
@@ -142,7 +154,9 @@ class MapField:
         """A copy of the entries with values in their form after a read; errors as for `cells`."""
         start, cells = len(self.column), self.cells(entries, row)
         return {
-            self.key_of(column[start:]): None if not cell else self.value_of(cell) for column, cell in cells.items() if len(column) > start
+            self.key_of(column[start:]): None if not cell else self.value_of(cell)
+            for column, cell in cells.items()
+            if len(column) > start
         }
 
     def entries(self, cells: Mapping[bytes, Cell]) -> dict[Any, Any]:
@@ -152,14 +166,20 @@ class MapField:
             DecodingError: a cell cannot be read; names the field.
         """
         start, column = len(self.column), self.column
-        found = {name[start:]: cell.value for name, cell in cells.items() if name.startswith(column) and len(name) > start and cell.value}
+        found = {
+            name[start:]: cell.value
+            for name, cell in cells.items()
+            if name.startswith(column) and len(name) > start and cell.value
+        }
         return {self.key_of(key): self.value_of(found[key]) for key in sorted(found)}
 
 
 def checked_values(of: MapField, entries: object) -> Mapping[Any, Any]:
     """Entries to put, none of them removed; raises `EncodingError`."""
     if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
-        raise EncodingError("A map column cannot hold None: remove entries with session.remove_entries().", field=of.name)
+        raise EncodingError(
+            "A map column cannot hold None: remove entries with session.remove_entries().", field=of.name
+        )
     return entries  # type: ignore[return-value]  # `MapField.cells` refuses what is no mapping
 
 

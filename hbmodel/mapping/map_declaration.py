@@ -42,7 +42,9 @@ class MapExpression(Generic[K, V]):
         return hash((self.model, self.of.name))
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise QueryError("A map column cannot be compared: read its entries with session.entries().", field=self.of.name)
+        raise QueryError(
+            "A map column cannot be compared: read its entries with session.entries().", field=self.of.name
+        )
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __contains__ = __iter__ = __getitem__ = _refuse
 
@@ -112,21 +114,22 @@ def map_column(
 ) -> Any:
     """Declares a map column: each entry is a separate cell, sorted by its key, and there may be millions of them.
 
-    Entries are read by `Session.entries` and changed by `Session.put_entries` and `remove_entries`; `add` and `update` merge their
-    entries into the existing ones.
+    Entries are read by `Session.entries` and changed by `Session.put_entries` and `remove_entries`; `add` and `update`
+    merge their entries into the existing ones.
 
     Args:
-        alias: the prefix of the qualifiers of all entries; by default the attribute's name. No other alias of the family may begin
-            with it, and it may not begin with another one.
+        alias: the prefix of the qualifiers of all entries; by default the attribute's name. No other alias of the
+            family may begin with it, and it may not begin with another one.
         key: codec of the keys; by default the codec for the annotation, `hb.Map[str, int]` or `dict[str, int]`.
         value: codec of the values, likewise.
         family: column family; by default the model's.
-        factory: for type checkers: `factory=dict` declares that the constructor argument is optional. New objects have an empty
-            dictionary in any case.
+        factory: for type checkers: `factory=dict` declares that the constructor argument is optional. New objects have
+            an empty dictionary in any case.
     """
     if factory is not dict:
         raise DeclarationError(
-            "A map column of a new object is an empty dictionary: the only factory is factory=dict.", found=repr(factory)
+            "A map column of a new object is an empty dictionary: the only factory is factory=dict.",
+            found=repr(factory),
         )
     return MapSpec(alias, key, value, family)
 
@@ -153,7 +156,10 @@ def resolve_map(
         DeclarationError: the annotation or a codec is not valid here, or the name is too long.
     """
     if typing.get_origin(hint) not in {Map, dict} or len(typing.get_args(hint)) != 2:
-        raise mistake("A map column must be annotated hb.Map[...] or dict[...], with the types of keys and values.", annotation=repr(hint))
+        raise mistake(
+            "A map column must be annotated hb.Map[...] or dict[...], with the types of keys and values.",
+            annotation=repr(hint),
+        )
     if len(name.encode()) > LONGEST_NAME:
         raise mistake("The name of a map column must be at most 100 bytes long.", length=len(name.encode()))
     key_hint, value_hint = typing.get_args(hint)
@@ -162,9 +168,13 @@ def resolve_map(
     key = _codec(spec.key, key_hint, "keys", mistake)
     value = _codec(spec.value, value_hint, "values", mistake)
     if not key.key or key.raw_order is None:
-        raise mistake("A map column needs a key codec whose bytes keep the order of the keys: use another codec.", codec=repr(key))
+        raise mistake(
+            "A map column needs a key codec whose bytes keep the order of the keys: use another codec.", codec=repr(key)
+        )
     alias = qualifier(name if spec.alias is None else spec.alias)
-    of = Field(name, "column", value, nullable=True, default=None, family=family(spec.family), qualifier=alias, hint=value_hint)
+    of = Field(
+        name, "column", value, nullable=True, default=None, family=family(spec.family), qualifier=alias, hint=value_hint
+    )
     return MapField(name, key, of)
 
 
@@ -175,11 +185,18 @@ def _codec(codec: object, hint: Any, what: str, mistake: Callable[..., Declarati
         except DeclarationError as error:
             raise mistake(error.message, **error.details) from None
     if not isinstance(codec, Codec):
-        raise mistake("A codec must be a Codec, such as hb.UInt32 or hb.Text(8); the alias comes before it.", found=repr(codec))
+        raise mistake(
+            "A codec must be a Codec, such as hb.UInt32 or hb.Text(8); the alias comes before it.", found=repr(codec)
+        )
     if isinstance(codec, Dictionary):
-        raise mistake("The entries of map columns cannot be names of a dictionary: use them in ordinary fields.", codec=repr(codec))
+        raise mistake(
+            "The entries of map columns cannot be names of a dictionary: use them in ordinary fields.",
+            codec=repr(codec),
+        )
     if not fits(codec, hint):
-        raise mistake(f"The codec of the {what} reads values of another type than the annotation says.", annotation=repr(hint))
+        raise mistake(
+            f"The codec of the {what} reads values of another type than the annotation says.", annotation=repr(hint)
+        )
     return codec
 
 
@@ -191,9 +208,15 @@ def map_of(schema: TableSchema, of: object) -> MapField:
         UnknownField: it belongs to another model.
     """
     if not isinstance(of, MapExpression):
-        raise QueryError("Give a map column as an attribute of the model class: Model.field.", table=schema.table, found=type(of).__name__)
+        raise QueryError(
+            "Give a map column as an attribute of the model class: Model.field.",
+            table=schema.table,
+            found=type(of).__name__,
+        )
     if schema.maps_by_name.get(of.of.name) is not of.of:
-        raise UnknownField("The map column belongs to another model: give one of this model.", table=schema.table, field=of.of.name)
+        raise UnknownField(
+            "The map column belongs to another model: give one of this model.", table=schema.table, field=of.of.name
+        )
     return of.of
 
 
@@ -227,21 +250,27 @@ def check_maps(
         return ()
     name = maps[0].name
     if immutable:
-        raise DeclarationError("An immutable model cannot have map columns: their entries are put one by one.", model=model, field=name)
+        raise DeclarationError(
+            "An immutable model cannot have map columns: their entries are put one by one.", model=model, field=name
+        )
     if external:
         raise DeclarationError(
-            "An external table cannot have map columns: a delete could not tell which cells belong to them.", model=model, field=name
+            "An external table cannot have map columns: a delete could not tell which cells belong to them.",
+            model=model,
+            field=name,
         )
     if any(family.ttl is not None for family in families):
         raise DeclarationError(
-            "A model with map columns cannot have a family with a TTL: entries would expire before or after their object. Leave out the "
+            "A model with map columns cannot have a family with a TTL: entries would expire before or after their "
+            "object. Leave out the "
             "TTL, or declare the entries as objects of a wide row, which can expire.",
             model=model,
             field=name,
         )
     if any(not f.is_key and not f.qualifier for f in fields):
         raise DeclarationError(
-            "A model whose column has an empty alias has no other cells, so it cannot have map columns: in a new table, "
+            "A model whose column has an empty alias has no other cells, so it cannot have map columns: in a new "
+            "table, "
             "give the column an alias.",
             model=model,
             field=name,
@@ -252,9 +281,12 @@ def check_maps(
         for column, other in taken:
             if column.startswith(of.column) or of.column.startswith(column):
                 raise DeclarationError(
-                    "The alias of a map column must not be a prefix of another alias of its family, and no other alias may be a prefix of "
+                    "The alias of a map column must not be a prefix of another alias of its family, and no other "
+                    "alias may be a prefix of "
                     "it: give another alias.",
-                    model=model, field=of.name, other=other,
-                )  # fmt: skip
+                    model=model,
+                    field=of.name,
+                    other=other,
+                )
         taken.append((of.column, of.name))
     return tuple(evolve(of, marked=marked) for of in maps)

@@ -39,8 +39,8 @@ class RowDecoder:
         schema: the schema of the model.
         indexed: whether rows are known to have system cells.
         names: the wanted fields; None means all of them.
-        adopting: whether rows without system cells exist too. If rows are `indexed` as well, both kinds are known to be there. If not, no
-            row is known to have such cells, but another program may give them to some at any time.
+        adopting: whether rows without system cells exist too. If rows are `indexed` as well, both kinds are known to be
+            there. If not, no row is known to have such cells, but another program may give them to some at any time.
     """
 
     schema: TableSchema
@@ -49,7 +49,9 @@ class RowDecoder:
     adopting: bool = False
 
     @classmethod
-    def of(cls, schema: TableSchema, indexed: bool, names: frozenset[str] | None = None, adopting: bool = False) -> RowDecoder:
+    def of(
+        cls, schema: TableSchema, indexed: bool, names: frozenset[str] | None = None, adopting: bool = False
+    ) -> RowDecoder:
         """The one reader of a model for these fields."""
         found: RowDecoder | None = schema.compiled.get((indexed, names, adopting))
         if found is None:
@@ -77,7 +79,9 @@ class RowDecoder:
 
     @cached_property
     def columns(self) -> Sequence[bytes]:
-        """The columns that a get or scan requests: whole families for whole objects without map columns, else just the cells needed."""
+        """The columns that a get or scan requests: whole families for whole objects without map columns, else just
+        the cells needed.
+        """
         if self.names is not None and self.anchors:
             return tuple(sorted({*self.anchors, *(f.column for f in self.fields)}))
         if self.schema.external:
@@ -88,8 +92,15 @@ class RowDecoder:
 
     @cached_property
     def columns_of_gets(self) -> Sequence[bytes]:
-        """The columns that a get requests: for objects that share rows by name, unless the row's version comes with whole objects."""
-        if self.schema.wide is None or self.schema.versioned or not self.anchors or self.columns != self.schema.family_names:
+        """The columns that a get requests: for objects that share rows by name, unless the row's version comes with
+        whole objects.
+        """
+        if (
+            self.schema.wide is None
+            or self.schema.versioned
+            or not self.anchors
+            or self.columns != self.schema.family_names
+        ):
             return self.columns
         return tuple(sorted({*self.anchors, *(f.column for f in self.schema.columns)}))
 
@@ -112,7 +123,10 @@ class RowDecoder:
         """The same as `values`, field by field: slower, but reports the cause of an error in a row."""
         schema = self.schema
         key_names, unpack, start = schema.layout.names, schema.layout.unpack, schema.salt.width
-        steps = tuple((f.name, f.column, f.decode_cell, None if f.required else f.default_value, f.empty_is_missing) for f in self.fields)
+        steps = tuple(
+            (f.name, f.column, f.decode_cell, None if f.required else f.default_value, f.empty_is_missing)
+            for f in self.fields
+        )
 
         def decode(row: Row) -> Values:
             cells = row.columns
@@ -134,7 +148,13 @@ class RowDecoder:
                         )
             except DecodingError as error:
                 raise DecodingError(
-                    error.message, **{**error.details, "table": schema.table, "key": row.row, "field": error.details.get("field", name)}
+                    error.message,
+                    **{
+                        **error.details,
+                        "table": schema.table,
+                        "key": row.row,
+                        "field": error.details.get("field", name),
+                    },
                 ) from None
             return values
 
@@ -142,7 +162,9 @@ class RowDecoder:
 
     @cached_property
     def make(self) -> Callable[[Values], Any]:
-        """Builds an object from all its values without running `__init__`, since the stored row has passed its checks before."""
+        """Builds an object from all its values without running `__init__`, since the stored row has passed its
+        checks before.
+        """
         model = self.schema.model
         new, assign = object.__new__, object.__setattr__
         after = getattr(model, "__attrs_post_init__", None)
@@ -168,7 +190,9 @@ class KeyMapper:
         names = self.schema.layout.names
         unknown = sorted(set(key) - set(names), key=repr)
         if unknown:
-            raise UnknownField("The row key has no such field.", table=self.schema.table, field=unknown[0], known=list(names))
+            raise UnknownField(
+                "The row key has no such field.", table=self.schema.table, field=unknown[0], known=list(names)
+            )
         missing = [name for name in names if name not in key]
         if missing:
             raise IncompleteKey("Give every field of the row key.", table=self.schema.table, missing=missing)
@@ -180,7 +204,9 @@ class KeyMapper:
             return self.complete(key)
         if isinstance(key, str | bytes) or not isinstance(key, Sequence):
             raise QueryError(
-                "A key must be a mapping of key fields, or their values in key order.", table=self.schema.table, found=type(key).__name__
+                "A key must be a mapping of key fields, or their values in key order.",
+                table=self.schema.table,
+                found=type(key).__name__,
             )
         return tuple(key)
 
@@ -202,10 +228,16 @@ class KeyMapper:
             raise type(error)(error.message, **{"table": self.schema.table, **error.details}) from None
 
     def rows(self, key: Sequence[Any]) -> list[bytes]:
-        """Every row key that an object of that key may be stored under: one, or one for each bucket of a random salt."""
+        """Every row key that an object of that key may be stored under: one, or one for each bucket of a random
+        salt.
+        """
         parts, salt = self.parts(key), self.schema.salt
         joined = b"".join(parts)
-        rows = [prefix + joined for prefix in salt.prefixes] if salt.random else [salt.prefix(salt.bucket_of(parts)) + joined]
+        rows = (
+            [prefix + joined for prefix in salt.prefixes]
+            if salt.random
+            else [salt.prefix(salt.bucket_of(parts)) + joined]
+        )
         self._check(rows[0])
         return rows
 
@@ -258,7 +290,9 @@ class KeyMapper:
         return schema.keep(("rows", index.name), compile_rows_of_entry(schema, index, plain)) if made is None else made
 
     def row_of_entry(self, index: Index, entry: bytes) -> list[bytes]:
-        """The primary rows that an entry may stand for: the entry's own first, then, under a random salt, the other buckets."""
+        """The primary rows that an entry may stand for: the entry's own first, then, under a random salt, the other
+        buckets.
+        """
         values = index.layout.unpack(entry, index.salt.width)
         rows = self.rows([values[at] for at in index.primary_positions])
         if not index.layout.tail:
@@ -282,7 +316,8 @@ def cells_of(schema: TableSchema, obj: object) -> dict[bytes, bytes]:
 
 
 def take(schema: TableSchema, obj: object) -> Taken:
-    """The writes of an object: its values by field name, its row key (with a bucket drawn under a random salt), and its cells.
+    """The writes of an object: its values by field name, its row key (with a bucket drawn under a random salt), and its
+    cells.
 
     Raises:
         EncodingError: a value cannot be stored exactly; names the field.
@@ -295,7 +330,9 @@ def take(schema: TableSchema, obj: object) -> Taken:
 
 
 def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> dict[str, tuple[bytes, ...]]:
-    """The row keys of an object's entries in each declared index, by the index's name; values and errors as for `KeyMapper.entries`."""
+    """The row keys of an object's entries in each declared index, by the index's name; values and errors as for
+    `KeyMapper.entries`.
+    """
     made: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]] | None = schema.compiled.get("entries")
     if made is None:
         keys = KeyMapper(schema)
@@ -345,7 +382,9 @@ def encode_cell(schema: TableSchema, of: Field, value: Any) -> bytes:
 
 
 def version_of(schema: TableSchema, obj: object) -> int:
-    """The version that an object was read with, or 0 if there is none; raises `EncodingError` if a program has set it to something else."""
+    """The version that an object was read with, or 0 if there is none; raises `EncodingError` if a program has set
+    it to something else.
+    """
     of = schema.version_field
     return UNKNOWN if of is None else int(of.codec.decode(encode_cell(schema, of, getattr(obj, of.name))))
 
@@ -362,9 +401,11 @@ def give_version(schema: TableSchema, obj: object, version: int) -> bool:
 
 
 def take_back_version(schema: TableSchema, copy: object, version: int) -> None:
-    """Sets the version of a copy whose write failed to the one before, also where the model is frozen: the row has not the next one.
+    """Sets the version of a copy whose write failed to the one before, also where the model is frozen: the row has not
+    the next one.
 
-    It could have that one by the write of another program, and then the copy must not count as having been read after it.
+    It could have that one by the write of another program, and then the copy must not count as having been read after
+    it.
     """
     if schema.version_field is not None:
         object.__setattr__(copy, schema.version_field.name, version)
@@ -373,7 +414,9 @@ def take_back_version(schema: TableSchema, copy: object, version: int) -> None:
 def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
     """Another object with some fields changed, and the same version if the model has one."""
     schema = schema_of(type(obj))
-    values = {f.name: getattr(obj, f.name) for f in schema.fields} | {name: getattr(obj, name) for name in schema.maps_by_name}
+    values = {f.name: getattr(obj, f.name) for f in schema.fields} | {
+        name: getattr(obj, name) for name in schema.maps_by_name
+    }
     if schema.version_field is not None:
         values[schema.version_field.name] = version
     changed: T = RowDecoder(schema, indexed=False).make({**values, **changes})

@@ -37,7 +37,9 @@ Declared = FieldSpec | IndexSpec | ComputedSpec | MapSpec
 """What the functions that declare return."""
 
 
-@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, map_column, counter, version))
+@dataclass_transform(
+    kw_only_default=True, eq_default=True, field_specifiers=(key, column, map_column, counter, version)
+)
 def model(
     misplaced: None = None,
     /,
@@ -58,36 +60,39 @@ def model(
 ) -> Callable[[C], C]:
     """Makes the decorated class an attrs class and resolves its declarations.
 
-    The class gets no base, no metaclass and no I/O methods. Its constructor takes keyword arguments. A mistake in the declaration
-    is a `DeclarationError` here, not at the first write.
+    The class gets no base, no metaclass and no I/O methods. Its constructor takes keyword arguments. A mistake in the
+    declaration is a `DeclarationError` here, not at the first write.
 
     Args:
         table: name of the primary table, `namespace:name` or `name`; the table of an index is `<table>.<index>`.
         family: column family of every column that names no other: its name, or `hb.family(...)` with options.
-        families: `hb.family(...)` for further families that columns name, if they have options. All families of a model with
-            indexes have the same TTL, which the index tables get too.
+        families: `hb.family(...)` for further families that columns name, if they have options. All families of a model
+            with indexes have the same TTL, which the index tables get too.
         salt: spreads rows over buckets.
-        immutable: rows are never changed after they are written, so writes need not read the old row; `update` and `increment` are
-            refused. Keys of deleted rows must not be used again within the grace time (an hour).
-        external: other programs write the table: deletes touch mapped columns only. Only models of rows that never change can have
-            indexes; rows of other programs are added to an index when it is built or repaired.
-        blind_puts: whether `add` and `load` put objects without reading their rows. Without an index or a version, such a put is not
-            seen if a cell that it replaces is ahead of the server's clock. With False, each commit first reads the rows of its puts
-            in one call: it waits for such cells, or raises `ClockError`.
+        immutable: rows are never changed after they are written, so writes need not read the old row; `update` and
+            `increment` are refused. Keys of deleted rows must not be used again within the grace time (an hour).
+        external: other programs write the table: deletes touch mapped columns only. Only models of rows that never
+            change can have indexes; rows of other programs are added to an index when it is built or repaired.
+        blind_puts: whether `add` and `load` put objects without reading their rows. Without an index or a version, such
+            a put is not seen if a cell that it replaces is ahead of the server's clock. With False, each commit first
+            reads the rows of its puts in one call: it waits for such cells, or raises `ClockError`.
         exists: the cell that marks a row as existing, see `flag`.
         row: the key of the one row that contains all objects; every key field then has `in_qualifier=True`.
-        kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one family,
-            such as an owner and his pets. It cannot be added later.
+        kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one
+            family, such as an owner and his pets. It cannot be added later.
         frozen: instances cannot be changed (and can be hashed).
-        replaces: the model with another key, or salt, from whose table the objects move into this one, see `hb.migration.migrate`.
-        key_order: names of all key fields in the order of the row key, if it differs from the order of declaration. By default
-            fields of bases come first, those of the base that is named last before all others.
+        replaces: the model with another key, or salt, from whose table the objects move into this one, see
+            `hb.migration.migrate`.
+        key_order: names of all key fields in the order of the row key, if it differs from the order of declaration. By
+            default fields of bases come first, those of the base that is named last before all others.
 
     Raises:
         DeclarationError: names the field and says what to do.
     """
     if misplaced is not None:  # a bare @hb.model gives the class here, and Python misses the table
-        raise DeclarationError("hb.model takes options by name and gives a decorator: write @hb.model(table=...) above the class.")
+        raise DeclarationError(
+            "hb.model takes options by name and gives a decorator: write @hb.model(table=...) above the class."
+        )
     flagged = exists.alias if isinstance(exists, FlagSpec) else None
     options = ModelOptions(table, family, families, salt, immutable, external, flagged, row, kind, blind_puts)
 
@@ -124,15 +129,18 @@ def model(
 def mixin(cls: C, /) -> C: ...
 @overload
 def mixin(*, frozen: bool = False) -> Callable[[C], C]: ...
-@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, map_column, counter, version))
+@dataclass_transform(
+    kw_only_default=True, eq_default=True, field_specifiers=(key, column, map_column, counter, version)
+)
 def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
     """Marks a class whose fields and indexes several models inherit.
 
-    Models inherit the declarations of any undecorated base. The mark is only for type checkers: without it they do not expect the
-    inherited fields in a model's constructor.
+    Models inherit the declarations of any undecorated base. The mark is only for type checkers: without it they do not
+    expect the inherited fields in a model's constructor.
 
-    Key fields of mixins come before the model's own, those of the mixin that is named last before all others (the reverse of the
-    class's `__mro__`). If several mixins have key fields, declare the order: `@hb.model(..., key_order=("a", "b"))`.
+    Key fields of mixins come before the model's own, those of the mixin that is named last before all others (the
+    reverse of the class's `__mro__`). If several mixins have key fields, declare the order: `@hb.model(...,
+    key_order=("a", "b"))`.
 
     Args:
         cls: the class, if the decorator is used as `@hb.mixin`.
@@ -151,17 +159,22 @@ def _declared(cls: type[Any]) -> Mapping[str, Declared]:
     found: dict[str, Declared] = {}
     for base in reversed(cls.__mro__):
         if isinstance(vars(base).get("__hbmodel__"), TableSchema):
-            raise DeclarationError("A model cannot extend another model: put shared fields into a mixin, see hb.mixin.", model=cls.__name__)
+            raise DeclarationError(
+                "A model cannot extend another model: put shared fields into a mixin, see hb.mixin.", model=cls.__name__
+            )
         for name, value in vars(base).items():
             if isinstance(value, Declared):
                 found[name] = value
             elif isinstance(value, FlagSpec):
-                raise DeclarationError("A flag is given to the decorator: @hb.model(exists=hb.flag(...)).", model=cls.__name__, field=name)
+                raise DeclarationError(
+                    "A flag is given to the decorator: @hb.model(exists=hb.flag(...)).", model=cls.__name__, field=name
+                )
             elif isinstance(value, DeclaredPart):
                 raise DeclarationError(
                     "A direction is given to an index: hb.index(hb.desc(...)); a key field takes hb.key(desc=True).",
-                    model=cls.__name__, field=name,
-                )  # fmt: skip
+                    model=cls.__name__,
+                    field=name,
+                )
             elif name in found:
                 raise DeclarationError(
                     "The class replaces a field or index of a mixin with another attribute: rename one of them.",
@@ -169,7 +182,9 @@ def _declared(cls: type[Any]) -> Mapping[str, Declared]:
                     field=name,
                 )
     if not cls.__dictoffset__:
-        raise DeclarationError("A model stores its fields in the instance's dictionary: remove __slots__.", model=cls.__name__)
+        raise DeclarationError(
+            "A model stores its fields in the instance's dictionary: remove __slots__.", model=cls.__name__
+        )
     return found
 
 
@@ -179,14 +194,26 @@ def _fields(
     hints = annotations_of(cls, frame, frozenset(specs))
     for name, hint in hints.items():
         if isinstance(specs.get(name), ComputedSpec):
-            raise DeclarationError("A computed field must be declared without an annotation.", model=cls.__name__, field=name)
+            raise DeclarationError(
+                "A computed field must be declared without an annotation.", model=cls.__name__, field=name
+            )
         if name not in specs and not is_class_var(hint):
             raise DeclarationError(
-                "An annotated attribute must be declared by hb.key, hb.column, hb.map_column, hb.counter or hb.version (or be a ClassVar).",
-                model=cls.__name__, field=name,
-            )  # fmt: skip
-    fields = [_resolve(cls, name, spec, hints.get(name), options) for name, spec in specs.items() if isinstance(spec, FieldSpec)]
-    maps = [_resolve_map(cls, name, spec, hints.get(name), options) for name, spec in specs.items() if isinstance(spec, MapSpec)]
+                "An annotated attribute must be declared by hb.key, hb.column, hb.map_column, hb.counter or "
+                "hb.version (or be a ClassVar).",
+                model=cls.__name__,
+                field=name,
+            )
+    fields = [
+        _resolve(cls, name, spec, hints.get(name), options)
+        for name, spec in specs.items()
+        if isinstance(spec, FieldSpec)
+    ]
+    maps = [
+        _resolve_map(cls, name, spec, hints.get(name), options)
+        for name, spec in specs.items()
+        if isinstance(spec, MapSpec)
+    ]
     return tuple(fields), tuple(maps)
 
 
@@ -206,11 +233,14 @@ def _check_name(name: str, mistake: Callable[..., DeclarationError]) -> None:
         raise mistake("A field cannot be called self: the constructor takes fields by name.")
     if name == "condition":
         raise mistake(
-            "A field cannot be called condition: update() takes a condition by this name. Give the attribute another name; a column keeps "
+            "A field cannot be called condition: update() takes a condition by this name. Give the attribute "
+            "another name; a column keeps "
             'its qualifier by hb.column("condition").'
         )
     if not is_field_name(name):
-        raise mistake("The name of a field must be an identifier that is neither a keyword nor a special name of Python.")
+        raise mistake(
+            "The name of a field must be an identifier that is neither a keyword nor a special name of Python."
+        )
 
 
 def _shown(hint: Any) -> str:
@@ -234,7 +264,10 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         except DeclarationError as error:
             raise mistake(error.message, **error.details) from None
     elif not isinstance(codec, Codec):
-        raise mistake("The codec must be a Codec, such as hb.UInt32 or hb.Text(8); a column's alias comes before it.", found=repr(codec))
+        raise mistake(
+            "The codec must be a Codec, such as hb.UInt32 or hb.Text(8); a column's alias comes before it.",
+            found=repr(codec),
+        )
     elif not fits(codec, inner):
         raise mistake(
             "The codec reads values of another type than the annotation says: change one of them.",
@@ -261,9 +294,19 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
             row_span=spec.row_span,
         )
     if spec.kind == "version":
-        return Field(name, "version", codec, default=spec.default, family=options.family_name.encode(), qualifier=VERSION_QUALIFIER)
+        return Field(
+            name,
+            "version",
+            codec,
+            default=spec.default,
+            family=options.family_name.encode(),
+            qualifier=VERSION_QUALIFIER,
+        )
     if isinstance(spec.family, Family):
-        raise mistake('A column names its family only: family="x". Its options belong in @hb.model(families=(hb.family("x", ...),)).')
+        raise mistake(
+            'A column names its family only: family="x". Its options belong in '
+            '@hb.model(families=(hb.family("x", ...),)).'
+        )
     family = options.family_name if spec.family is None else spec.family
     alias = name if spec.alias is None else spec.alias
     return Field(
@@ -282,7 +325,9 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
 
 
 VERSION_ARGUMENT = "_hbmodel_{name}_"
-"""What the constructor calls the version: `attrs.evolve` must be able to hand it on, and nobody is to give it by its own name."""
+"""What the constructor calls the version: `attrs.evolve` must be able to hand it on, and nobody is to give it by its
+own name.
+"""
 
 
 def _attribute(of: Field) -> Any:
@@ -300,6 +345,12 @@ def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], froz
         if name in vars(cls):
             delattr(cls, name)
     make = attrs.define(
-        these=these, auto_attribs=False, slots=False, kw_only=True, frozen=frozen, order=False, on_setattr=attrs.setters.NO_OP
+        these=these,
+        auto_attribs=False,
+        slots=False,
+        kw_only=True,
+        frozen=frozen,
+        order=False,
+        on_setattr=attrs.setters.NO_OP,
     )
     return make(cls)

@@ -34,8 +34,8 @@ class Field:
 
     Attributes:
         name: the name of the attribute.
-        kind: part of the row key, ordinary column, counter, the version of a versioned model, computed from other fields and not
-            stored, or one of the elements of a collection.
+        kind: part of the row key, ordinary column, counter, the version of a versioned model, computed from other
+            fields and not stored, or one of the elements of a collection.
         codec: converts between values and bytes.
         nullable: whether None is allowed.
         default: `REQUIRED`, a value, or an `attrs.Factory` without self.
@@ -46,7 +46,8 @@ class Field:
         hint: the annotated type of its values, or None if there is none.
         renamed_from: its former name, or None.
         in_qualifier: whether a key field is in the column qualifier, instead of the row key.
-        row_span: of a time that is in both: the time that one row spans; its start is in the row key, the offset in the qualifier.
+        row_span: of a time that is in both: the time that one row spans; its start is in the row key, the offset in the
+            qualifier.
         versions: the number of versions of the cell to keep; None leaves it to the family.
     """
 
@@ -113,11 +114,15 @@ class Field:
 
     @property
     def empty_is_missing(self) -> bool:
-        """Whether an empty cell means no value: full writes empty unmapped cells, and the field's codec never writes an empty one."""
+        """Whether an empty cell means no value: full writes empty unmapped cells, and the field's codec never writes
+        an empty one.
+        """
         return not self.nullable and not self.codec.may_be_empty
 
     def default_value(self) -> Any:
-        """The default in its form after a read, a new one each time for a factory; only for fields that are not required."""
+        """The default in its form after a read, a new one each time for a factory; only for fields that are not
+        required.
+        """
         if self.kind == "counter":
             return 0
         if isinstance(self.default, Factory):  # type: ignore[arg-type]

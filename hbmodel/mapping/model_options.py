@@ -50,9 +50,13 @@ def check_options(model: str, options: ModelOptions) -> None:
             model=model, table=options.table,
         )  # fmt: skip
     if options.table.startswith("default:"):
-        raise DeclarationError("A table of the default namespace must be written without the namespace.", model=model, table=options.table)
+        raise DeclarationError(
+            "A table of the default namespace must be written without the namespace.", model=model, table=options.table
+        )
     if options.table.startswith("hbase:"):
-        raise DeclarationError("The namespace hbase is reserved for HBase: choose another.", model=model, table=options.table)
+        raise DeclarationError(
+            "The namespace hbase is reserved for HBase: choose another.", model=model, table=options.table
+        )
     if isinstance(options.family, Family):
         check_family(options.family, model=model)
     else:
@@ -63,14 +67,20 @@ def check_options(model: str, options: ModelOptions) -> None:
             model=model,
             option="blind_puts",
         )
-    if not isinstance(options.families, list | tuple) or not all(isinstance(family, Family) for family in options.families):
-        raise DeclarationError('families takes families with options: families=(hb.family("t", ttl=...),).', model=model, option="families")
+    if not isinstance(options.families, list | tuple) or not all(
+        isinstance(family, Family) for family in options.families
+    ):
+        raise DeclarationError(
+            'families takes families with options: families=(hb.family("t", ttl=...),).', model=model, option="families"
+        )
     names = [options.family_name]
     for family in options.families:
         check_family(family, model=model)
         names.append(family.name.decode())
     if len(set(names)) < len(names):
-        raise DeclarationError("A column family is declared twice: remove one.", model=model, option="families", families=names)
+        raise DeclarationError(
+            "A column family is declared twice: remove one.", model=model, option="families", families=names
+        )
     if options.salt is not None and not isinstance(options.salt, Salt):
         raise DeclarationError("A salt must be a Salt, such as hb.HashSalt(16).", model=model, found=repr(options.salt))
     if options.exists is not None:

@@ -11,22 +11,31 @@ from hbmodel.store.values import MAX_ROW_LENGTH
 
 
 def as_qualifier(model: str, alias: Any, *, empty: bool = False, **details: Any) -> bytes:
-    """The bytes of a column alias, which may be empty if `empty` is true; raises `DeclarationError` for an invalid one."""
+    """The bytes of a column alias, which may be empty if `empty` is true; raises `DeclarationError` for an invalid
+    one.
+    """
     if not isinstance(alias, str):
         raise DeclarationError(
-            'A column alias must be text: hb.column("n", codec), hb.flag("e").', model=model, found=repr(alias), **details
+            'A column alias must be text: hb.column("n", codec), hb.flag("e").',
+            model=model,
+            found=repr(alias),
+            **details,
         )
     if not alias and not empty:
         raise DeclarationError("A column alias must not be empty.", model=model, **details)
     if alias.startswith("_"):
         raise DeclarationError(
-            "Column aliases that begin with '_' are reserved for system cells: give another alias.", model=model, **details
+            "Column aliases that begin with '_' are reserved for system cells: give another alias.",
+            model=model,
+            **details,
         )
     return _utf8(model, alias, MAX_ROW_LENGTH, "A column alias must be at most 32,767 bytes long.", **details)
 
 
 def is_field_name(name: str) -> bool:
-    """Whether code can use this as the name of an attribute, and Python does not reserve it; classes made by a call can have any names."""
+    """Whether code can use this as the name of an attribute, and Python does not reserve it; classes made by a call
+    can have any names.
+    """
     special = name.startswith("__") and name.endswith("__")
     return name.isidentifier() and not iskeyword(name) and not special and normalize("NFKC", name) == name
 

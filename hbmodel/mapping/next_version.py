@@ -1,4 +1,6 @@
-"""The version of the copy that an update returns: the next one of the row, which counts only if the update is carried out."""
+"""The version of the copy that an update returns: the next one of the row, which counts only if the update is
+carried out.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ from typing import Any, Self
 class NextVersion(int):
     """The number of a version that a row has once an update is carried out.
 
-    Copies of the copy hold the same object. So all of them learn whether the update was carried out. If it was not, the row may get this
-    number by the write of another program, and none of the copies must count as having been read after that.
+    Copies of the copy hold the same object. So all of them learn whether the update was carried out. If it was not, the
+    row may get this number by the write of another program, and none of the copies must count as having been read after
+    that.
 
     Attributes:
         before: the version of the object that was updated.

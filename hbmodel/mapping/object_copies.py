@@ -19,8 +19,8 @@ T = TypeVar("T")
 def asdict(obj: object) -> dict[str, Any]:
     """The constructor arguments of an object, by name: `Model(**hb.asdict(obj)) == obj` except for counters.
 
-    It does not contain counters, the version, computed fields, or map columns that were not read. Values are not copied, except for
-    the dictionaries of map columns.
+    It does not contain counters, the version, computed fields, or map columns that were not read. Values are not
+    copied, except for the dictionaries of map columns.
     """
     schema = schema_of(type(obj))
     maps = {name: getattr(obj, name) for name in schema.maps_by_name}
@@ -47,10 +47,12 @@ def evolve(obj: T, /, **changes: Any) -> T:
         if name not in schema.maps_by_name and name not in _taken(schema):
             schema.field(name)
             raise UnknownField(
-                "The constructor does not accept this field: increment() changes a counter, a commit sets the version, and a computed "
+                "The constructor does not accept this field: increment() changes a counter, a commit sets the "
+                "version, and a computed "
                 "field is computed from other fields.",
-                table=schema.table, field=name,
-            )  # fmt: skip
+                table=schema.table,
+                field=name,
+            )
     if schema.version_field is not None and any(_differs(schema, obj, name, changes) for name in schema.layout.names):
         changes[VERSION_ARGUMENT.format(name=schema.version_field.name)] = UNKNOWN
     changed: T = attrs.evolve(obj, **changes)  # type: ignore[misc]

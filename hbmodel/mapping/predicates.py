@@ -1,7 +1,7 @@
 """Typed predicates on the fields of a model, and their parts.
 
-Two-valued logic, as in Python: `<` and similar comparisons are false for None. `!=` is the exact opposite of `==`, and `~` of its
-operand, so both include rows whose field is None.
+Two-valued logic, as in Python: `<` and similar comparisons are false for None. `!=` is the exact opposite of `==`, and
+`~` of its operand, so both include rows whose field is None.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Predicate(ABC):
 
     def __bool__(self) -> NoReturn:
         raise QueryError(
-            "A predicate has no truth value: combine predicates with &, | and ~. Write (a < b) & (b < c) for a chain, and field.in_([...]) "
+            "A predicate has no truth value: combine predicates with &, | and ~. Write (a < b) & (b < c) for a "
+            "chain, and field.in_([...]) "
             "for `in`."
         )
 
@@ -71,7 +72,9 @@ class Predicate(ABC):
 
 def _checked(other: object) -> Predicate:
     if not isinstance(other, Predicate):
-        raise QueryError("Only predicates can be combined: put each comparison in parentheses.", found=type(other).__name__)
+        raise QueryError(
+            "Only predicates can be combined: put each comparison in parentheses.", found=type(other).__name__
+        )
     return other
 
 
@@ -111,7 +114,9 @@ class Comparison(Predicate):
                 return value is not None and compare(key(value), bound)
             except TypeError:  # only structured values: their type may allow several that have no common order
                 raise QueryError(
-                    "A stored value cannot be ordered relative to the value that it is compared with: compare with == or in_.", field=name
+                    "A stored value cannot be ordered relative to the value that it is compared with: compare with "
+                    "== or in_.",
+                    field=name,
                 ) from None
 
         return self.field.tested(ordered)
@@ -282,7 +287,9 @@ def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
 
 
 def _either(left: Predicate, right: Predicate) -> Predicate:
-    """`left | right`, with equalities on one field combined into `In`, and elements, which the planner can turn into ranges."""
+    """`left | right`, with equalities on one field combined into `In`, and elements, which the planner can turn into
+    ranges.
+    """
     found = [equalities(side) for side in (left, right)]
     if found[0] and found[1] and found[0][0].name == found[1][0].name:
         return In(found[0][0], (*found[0][1], *found[1][1]))

@@ -1,4 +1,6 @@
-"""Rows per prefix: the distribution of a table's rows, and of index entries, over their leading values, from a sample."""
+"""Rows per prefix: the distribution of a table's rows, and of index entries, over their leading values, from a
+sample.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,8 @@ class PrefixCounts:
 
 
 def prefix_counts(schema: TableSchema, store: Store, count: int = SAMPLE) -> tuple[PrefixCounts, ...]:
-    """Counts the rows per prefix of the primary key and of each index that has a table, in the first rows of each sampled region.
+    """Counts the rows per prefix of the primary key and of each index that has a table, in the first rows of each
+    sampled region.
 
     Args:
         schema: the schema of the model.
@@ -78,7 +81,13 @@ def prefix_counts(schema: TableSchema, store: Store, count: int = SAMPLE) -> tup
 
 
 def _counted(
-    path: str, store: Store, table: str, layout: KeyLayout | ObjectKeyLayout, start: int, columns: Sequence[bytes], count: int
+    path: str,
+    store: Store,
+    table: str,
+    layout: KeyLayout | ObjectKeyLayout,
+    start: int,
+    columns: Sequence[bytes],
+    count: int,
 ) -> Iterator[PrefixCounts]:
     regions = [region.range for region in store.regions(table)]
     chosen = regions[:: -(-len(regions) // REGIONS)] if regions else []
@@ -103,7 +112,9 @@ def _counted(
                 percentile=counts[-(-99 * len(counts) // 100) - 1],
                 most=counts[-1],
                 cut=cut,
-                hot=tuple((key[0], many / len(keys)) for key, many in held.most_common(NAMED) if many >= HOT * len(keys))
+                hot=tuple(
+                    (key[0], many / len(keys)) for key, many in held.most_common(NAMED) if many >= HOT * len(keys)
+                )
                 if length == 1
                 else (),
             )

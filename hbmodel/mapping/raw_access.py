@@ -22,7 +22,8 @@ def row_key(model: type[Any], /, **key: Any) -> bytes:
     schema = schema_of(model)
     if schema.salt.random:
         raise CapabilityError(
-            "Under RandomSalt the row key cannot be computed from the key fields: read the object with session.get().", table=schema.table
+            "Under RandomSalt the row key cannot be computed from the key fields: read the object with session.get().",
+            table=schema.table,
         )
     mapper = KeyMapper(schema)
     place = mapper.rows(mapper.complete(key))[0]
@@ -30,7 +31,8 @@ def row_key(model: type[Any], /, **key: Any) -> bytes:
 
 
 def decode(model: type[T], row: Row | None) -> T | None:
-    """The object in a row that was read with the model's families; None for an absent row (None) or one marked as deleted.
+    """The object in a row that was read with the model's families; None for an absent row (None) or one marked as
+    deleted.
 
     Raises:
         IncompleteRow: the row lacks a required column.
@@ -39,7 +41,9 @@ def decode(model: type[T], row: Row | None) -> T | None:
     """
     schema = schema_of(model)
     if schema.wide is not None:
-        raise CapabilityError("A row of a wide model may contain several objects: read them with a query.", table=schema.table)
+        raise CapabilityError(
+            "A row of a wide model may contain several objects: read them with a query.", table=schema.table
+        )
     if row is None:
         return None
     reader = RowDecoder(schema, indexed=schema.liveness_column in row.columns)

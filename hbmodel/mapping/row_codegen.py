@@ -34,14 +34,19 @@ def compile_decode(
     code.add("try:")
     code.add("data, cells, start = row.row, row.columns, " + str(salt.width), 2)
     in_key = dict(zip(layout.names, layout.unpack_code(code, 2), strict=True))
-    pairs = in_key if index is None else {name: value for name, value in in_key.items() if schema.by_name[name].kind != "computed"}
+    pairs = (
+        in_key
+        if index is None
+        else {name: value for name, value in in_key.items() if schema.by_name[name].kind != "computed"}
+    )
     for of in fields:
         pairs[of.name] = _cell_value(code, of)
     items = ", ".join(f"{code.name(name)}: {value}" for name, value in pairs.items())
     code.add(f"return {{{items}}}", 2)
     code.add("except Exception:")
     code.add("pass", 2)
-    code.add(f"return {code.name(slow)}(row)")  # outside, so that its errors carry no stored bytes along as their context
+    # outside, so that its errors carry no stored bytes along as their context
+    code.add(f"return {code.name(slow)}(row)")
     return code.build()
 
 
@@ -72,7 +77,9 @@ def _nothing() -> bytes:
 
 
 def _some_value(code: Code, of: Field, data: str) -> str:
-    """The expression of a nullable column's value that is not None: a leading 00 may be an escape, which plain code reads."""
+    """The expression of a nullable column's value that is not None: a leading 00 may be an escape, which plain code
+    reads.
+    """
     if not of.codec.may_be_empty:
         return code.decode(of.codec, data)
     return f"{code.name(of.decode_cell)}({data}) if {data}[0] == 0 else {code.decode(of.codec, data)}"
@@ -89,8 +96,8 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
 
     Args:
         schema: the schema of the model.
-        slow: does the same for every object, or raises the exact error; called whenever the generated code raises, or gets values
-            of other types than expected.
+        slow: does the same for every object, or raises the exact error; called whenever the generated code raises, or
+            gets values of other types than expected.
     """
     code = Code("def take(obj):")
     code.add("try:")
@@ -115,12 +122,13 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
 
 
 def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Callable[[Any], list[bytes]]:
-    """A function from a key, a mapping or its values in key order, to the row keys under which its object may be stored.
+    """A function from a key, a mapping or its values in key order, to the row keys under which its object may be
+    stored.
 
     Args:
         schema: the schema of the model.
-        slow: does the same for every key, or raises the exact error; called whenever the generated code raises, or gets values or
-            collections of other types than expected.
+        slow: does the same for every key, or raises the exact error; called whenever the generated code raises, or gets
+            values or collections of other types than expected.
     """
     code = Code("def rows(key):")
     layout = schema.layout
@@ -140,7 +148,9 @@ def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Cal
     return code.build()
 
 
-def compile_rows_of_entry(schema: TableSchema, index: Index, slow: Callable[[bytes], list[bytes]]) -> Callable[[bytes], list[bytes]]:
+def compile_rows_of_entry(
+    schema: TableSchema, index: Index, slow: Callable[[bytes], list[bytes]]
+) -> Callable[[bytes], list[bytes]]:
     """A function from an index entry's row key to the one primary row of the entry, in a list.
 
     Args:
@@ -155,12 +165,15 @@ def compile_rows_of_entry(schema: TableSchema, index: Index, slow: Callable[[byt
     _add_rows(code, schema, [_assigned(code, values[at]) for at in index.primary_positions])
     code.add("except Exception:")
     code.add("pass", 2)
-    code.add(f"return {code.name(slow)}(data)")  # outside, so that its errors carry no stored bytes along as their context
+    # outside, so that its errors carry no stored bytes along as their context
+    code.add(f"return {code.name(slow)}(data)")
     return code.build()
 
 
 def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
-    """Adds the lines that return every row key of the key whose fields are in these variables, if they are as they should be."""
+    """Adds the lines that return every row key of the key whose fields are in these variables, if they are as they
+    should be.
+    """
     layout, salt = schema.layout, schema.salt
     if salt.random:
         conditions, joined = layout.join_code(code, names)
@@ -192,8 +205,8 @@ def compile_entry(index: Index, slow: Entries) -> Entries:
     """A function from the values of an entry's key and a row key to the row key of that one entry in an index.
 
     Args:
-        index: an index of the model; for a randomly salted model its entries end with the bucket, which is the first byte of the
-            row key.
+        index: an index of the model; for a randomly salted model its entries end with the bucket, which is the first
+            byte of the row key.
         slow: does the same for all values, or raises the exact error.
     """
     code = Code("def entry(values, primary):")
@@ -213,10 +226,14 @@ def compile_entry(index: Index, slow: Entries) -> Entries:
     return code.build()
 
 
-def compile_entries(functions: Mapping[str, Entries]) -> Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]:
+def compile_entries(
+    functions: Mapping[str, Entries],
+) -> Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]:
     """A function that calls each of these and returns their results by the same names."""
     code = Code("def entries(values, primary):")
-    items = ", ".join(f"{code.name(name)}: {code.name(function)}(values, primary)" for name, function in functions.items())
+    items = ", ".join(
+        f"{code.name(name)}: {code.name(function)}(values, primary)" for name, function in functions.items()
+    )
     code.add(f"return {{{items}}}")
     return code.build()
 
@@ -243,11 +260,16 @@ def _cell(code: Code, of: Field, value: str) -> tuple[str | None, str]:
     condition = code.accepts(of.codec, value)
     if not of.nullable:
         return condition or f"{value} is not None", code.encode(of.codec, value)
-    return condition and f"({value} is None or {condition})", f"b'' if {value} is None else {_some_cell(code, of, value)}"
+    return (
+        condition and f"({value} is None or {condition})",
+        f"b'' if {value} is None else {_some_cell(code, of, value)}",
+    )
 
 
 def _some_cell(code: Code, of: Field, value: str) -> str:
-    """The expression of a nullable column's cell for a value that is not None; escaped where it could be mistaken for None."""
+    """The expression of a nullable column's cell for a value that is not None; escaped where it could be mistaken
+    for None.
+    """
     if not of.codec.may_be_empty:
         return code.encode(of.codec, value)
     data = code.variable()

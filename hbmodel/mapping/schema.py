@@ -58,7 +58,9 @@ CLAIM_QUALIFIER = b"_u"
 STATUS_QUALIFIER = b"_s"
 ROW_VERSION_QUALIFIER = b"_r"
 LIVE = b"\x01"
-"""First byte of the liveness cell of a live row, followed by the row's end (8 bytes) if it expires; a dead row holds 00 and a nonce."""
+"""First byte of the liveness cell of a live row, followed by the row's end (8 bytes) if it expires; a dead row holds
+00 and a nonce.
+"""
 
 FLAG = b"\x01"
 """Value of the existence flag."""
@@ -83,7 +85,8 @@ class TableSchema:
         table: name of the primary table.
         family: default column family.
         fields: every field, in declaration order.
-        layout: layout of the primary row key, without salt; of the object key if objects share rows, see `ObjectKeyLayout`.
+        layout: layout of the primary row key, without salt; of the object key if objects share rows, see
+            `ObjectKeyLayout`.
         salt: salt of the primary table.
         indexes: the indexes, by name.
         immutable: whether rows never change after they are written.
@@ -96,8 +99,8 @@ class TableSchema:
         kind: the byte that is the prefix of the model's qualifiers, or nothing.
         wide: the layout of a wide model; None if each object has a row of its own.
         maps: map columns, which are not among the fields.
-        replaces: the layout from which the model's objects move into this one, or None; its rows are decoded to objects of this
-            model.
+        replaces: the layout from which the model's objects move into this one, or None; its rows are decoded to objects
+            of this model.
         successor: for such an earlier layout, the table to which they move; otherwise empty.
         compiled: functions that were generated for the model, by purpose; see `keep`.
     """
@@ -124,7 +127,9 @@ class TableSchema:
     compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     def keep(self, what: Hashable, made: T) -> T:
-        """Caches in `compiled` what was made for the model; limited, since users who choose fields may request any number of functions."""
+        """Caches in `compiled` what was made for the model; limited, since users who choose fields may request any
+        number of functions.
+        """
         if len(self.compiled) >= COMPILED_KEPT:
             self.compiled.clear()
         self.compiled[what] = made
@@ -184,21 +189,27 @@ class TableSchema:
     def spare_flag_column(self) -> bytes | None:
         """`family:qualifier` of the existence flag that only some rows have; None where no row needs it or may have it.
 
-        An update checks a cell that is not empty, to be sure that its row still exists. A model with a required column that is never
-        empty always has one. So has a model with a declared flag. A table that other programs fill gets no cells but the model's, and
-        an object that is one cell with an empty qualifier has no room for another.
+        An update checks a cell that is not empty, to be sure that its row still exists. A model with a required column
+        that is never empty always has one. So has a model with a declared flag. A table that other programs fill gets
+        no cells but the model's, and an object that is one cell with an empty qualifier has no room for another.
         """
-        if self.external or self.immutable or self.exists is not None or (self.wide is not None and self.wide.qualifiers.raw):
+        if (
+            self.external
+            or self.immutable
+            or self.exists is not None
+            or (self.wide is not None and self.wide.qualifiers.raw)
+        ):
             return None
         if any(f.required and not f.nullable and not f.codec.may_be_empty for f in self.columns):
             return None
         return self.family + b":" + SPARE_FLAG_QUALIFIER
 
     def spare_flag(self, cells: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-        """The flag that a row with these cells needs, because no other cell could show later that it exists; or nothing.
+        """The flag that a row with these cells needs, because no other cell could show later that it exists; or
+        nothing.
 
-        In a model without required columns of which some store None as the absence of the cell, every row has it: a delete of such a
-        cell may hide the cell of a put in the same millisecond.
+        In a model without required columns of which some store None as the absence of the cell, every row has it: a
+        delete of such a cell may hide the cell of a put in the same millisecond.
         """
         column = self.spare_flag_column
         if column is None or (not self._all_may_be_deleted and any(map(cells.get, self.proving_columns))):
@@ -211,7 +222,9 @@ class TableSchema:
 
     @cached_property
     def proving_columns(self) -> Sequence[bytes]:
-        """The columns of which any cell makes a row of a model without a declared flag: the required ones, or if there are none, all."""
+        """The columns of which any cell makes a row of a model without a declared flag: the required ones, or if
+        there are none, all.
+        """
         return self.required_columns or tuple(f.column for f in self.columns)
 
     @cached_property
@@ -231,7 +244,9 @@ class TableSchema:
 
     @cached_property
     def row_version_column(self) -> bytes | None:
-        """`family:qualifier` of the cell in which objects of a versioned wide model show their row's version; None for any other model."""
+        """`family:qualifier` of the cell in which objects of a versioned wide model show their row's version; None
+        for any other model.
+        """
         return None if self.wide is None or not self.versioned else self.family + b":" + ROW_VERSION_QUALIFIER
 
     @cached_property
@@ -256,7 +271,9 @@ class TableSchema:
 
     @cached_property
     def stamp_prefix(self) -> bytes:
-        """`family:qualifier` of the cells that are put briefly to learn the time of the server that holds a row; 8 bytes follow."""
+        """`family:qualifier` of the cells that are put briefly to learn the time of the server that holds a row; 8
+        bytes follow.
+        """
         return self.family + b":" + STAMP_QUALIFIER
 
     @cached_property
@@ -279,14 +296,17 @@ class TableSchema:
     def kept_columns(self) -> tuple[bytes, ...]:
         """The cells that say when entries were put last. Where objects share rows a delete leaves them.
 
-        There it takes the entries that it has listed. An earlier put may land behind that, and must not be hidden by halves: its
-        entries would be seen again once a new object is put. For the same reason a new object does not blank them.
+        There it takes the entries that it has listed. An earlier put may land behind that, and must not be hidden by
+        halves: its entries would be seen again once a new object is put. For the same reason a new object does not
+        blank them.
         """
         return tuple(of.column for of in self.maps if of.marked)
 
     @cached_property
     def row_columns(self) -> Sequence[bytes]:
-        """The columns to read for a whole row: its families; for a model with map columns, single columns, including the system's."""
+        """The columns to read for a whole row: its families; for a model with map columns, single columns, including
+        the system's.
+        """
         if not self.maps:
             return self.family_names
         flag = [flag for flag in (self.exists_column, self.spare_flag_column) if flag is not None]
@@ -343,13 +363,18 @@ class TableSchema:
         if found is None or (isinstance(wanted, Index) and found is not wanted):
             told = name if isinstance(name, str) else type(name).__name__
             raise UnknownIndex(
-                "The model has no such index: name a declared one.", table=self.table, index=told, known=sorted(self.indexes)
+                "The model has no such index: name a declared one.",
+                table=self.table,
+                index=told,
+                known=sorted(self.indexes),
             )
         return found
 
     @cached_property
     def layout_spec(self) -> Mapping[str, Any]:
-        """Canonical description of all that must not change silently, for the registry (indexes have entries of their own)."""
+        """Canonical description of all that must not change silently, for the registry (indexes have entries of
+        their own).
+        """
         versioned = {"version": True} if self.versioned else {}
         row = {} if self.row is None else {"row": self.row.decode("latin-1")}
         kind = {"kind": self.kind.decode("latin-1")} if self.kind else {}
@@ -359,7 +384,13 @@ class TableSchema:
             "key": self.layout.field_specs,
             "salt": self.salt.spec,
             "columns": {
-                f.column.decode("latin-1"): {"name": f.name, "kind": f.kind, "codec": f.codec.spec, "nullable": f.nullable, "null": f.null}
+                f.column.decode("latin-1"): {
+                    "name": f.name,
+                    "kind": f.kind,
+                    "codec": f.codec.spec,
+                    "nullable": f.nullable,
+                    "null": f.null,
+                }
                 for f in self.columns
                 if f.kind != "version"
             }
@@ -392,7 +423,9 @@ def schema_of(model: type[Any]) -> TableSchema:
         if model is NoneType:
             raise DeclarationError("Give an object of a model: get() and first() return None if there is none.")
         if any(model is kind for kind in _COLLECTIONS):
-            raise DeclarationError("Give one object of a model per call; add_all() takes several.", found=model.__qualname__)
+            raise DeclarationError(
+                "Give one object of a model per call; add_all() takes several.", found=model.__qualname__
+            )
         name = model.__qualname__ if isinstance(model, type) else type(model).__qualname__
         if isinstance(vars(type(model)).get("__hbmodel__"), TableSchema):
             raise DeclarationError("Give the class of a model, not an object of it.", found=name)

@@ -18,7 +18,8 @@ Spec = TypeVar("Spec")
 
 @attrs.frozen
 class StoredNames:
-    """The fields of a model, each named by its place: `key 0` in the row key, or its column. A computed field keeps its name.
+    """The fields of a model, each named by its place: `key 0` in the row key, or its column. A computed field keeps its
+    name.
 
     Attributes:
         names: the places, by the names in the model.
@@ -83,6 +84,7 @@ def check_former(model: str, former: Mapping[str, str | None], kind: str) -> Non
     for name, was in former.items():
         if was is not None and (not isinstance(was, str) or not was or was == name or given.count(was) > 1):
             raise DeclarationError(
-                'renamed_from takes the former name of the field or index, each name only once: renamed_from="old_name".',
+                "renamed_from takes the former name of the field or index, each name only once: "
+                'renamed_from="old_name".',
                 **{"model": model, kind: name, "found": repr(was)},
-            )  # fmt: skip
+            )

@@ -1,4 +1,6 @@
-"""Tall or wide: rows, bytes and calls for the same objects with more or fewer key fields in the row key, from a sample of them."""
+"""Tall or wide: rows, bytes and calls for the same objects with more or fewer key fields in the row key, from a
+sample of them.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,13 @@ class KeyChoice:
 
     Attributes:
         row_fields: names of the fields in the row key.
-        column_fields: names of those in the qualifier; none if each object has a row of its own. A split field is in both.
+        column_fields: names of those in the qualifier; none if each object has a row of its own. A split field is in
+            both.
         declared: whether this is the model's declaration.
         rows: the number of rows of the sampled objects.
         objects_in_row: objects in the widest row.
-        cells_in_row: cells in the widest row; rows are read in pages of up to 5,000 cells, so any width can be read, but a row
-            cannot be split over regions.
+        cells_in_row: cells in the widest row; rows are read in pages of up to 5,000 cells, so any width can be read,
+            but a row cannot be split over regions.
         bytes: bytes of all cells in HBase's format, before compression and block encoding.
         page_calls: calls for a page of 20 objects.
         scan_calls: calls for all objects.
@@ -82,7 +85,8 @@ class Sample:
         for each in self.choices:
             width = f"{', '.join(each.row_fields) or 'constant'} | {', '.join(each.column_fields) or 'alias'}"
             lines.append(
-                f"  {'*' if each.declared else ' '} {width}: {each.rows} rows of up to {each.cells_in_row} cells, {each.bytes} bytes, "
+                f"  {'*' if each.declared else ' '} {width}: {each.rows} rows of up to {each.cells_in_row} cells, "
+                f"{each.bytes} bytes, "
                 f"page of {PAGE} in {each.page_calls} call(s), all in {each.scan_calls}"
             )
         return "\n".join(lines)
@@ -106,12 +110,17 @@ def of_sample(schema: TableSchema, rows: Sequence[Row]) -> Sample:
         rows: the rows of the objects, as returned by `read_sample`.
     """
     lead = len(schema.family) + 1
-    objects = [_Object(row.row, schema.layout.unpack(row.row, schema.salt.width), len(row.columns), _bytes(row, lead)) for row in rows]
+    objects = [
+        _Object(row.row, schema.layout.unpack(row.row, schema.salt.width), len(row.columns), _bytes(row, lead))
+        for row in rows
+    ]
     names, layout = schema.layout.names, schema.layout
     own = (layout.rows, layout.split is not None) if isinstance(layout, ObjectKeyLayout) else (len(names), False)
     choices = [_declared(schema, objects, *own)]
     choices += [_with(schema, objects, rows) for rows in range(1, len(names) + 1) if (rows, False) != own]
-    return Sample(len(objects), sum(each.cells for each in objects), sorted(choices, key=lambda each: len(each.row_fields)))
+    return Sample(
+        len(objects), sum(each.cells for each in objects), sorted(choices, key=lambda each: len(each.row_fields))
+    )
 
 
 def read_sample(schema: TableSchema, store: Store, count: int = SAMPLE) -> list[Row]:
@@ -149,19 +158,29 @@ def _with(schema: TableSchema, objects: Sequence[_Object], rows: int) -> KeyChoi
     fields, salt = schema.layout.fields, schema.salt.width
     row, columns = KeyLayout(fields[:rows]), KeyLayout(fields[rows:], closed=True) if rows < len(fields) else None
     keys = [
-        (bytes(salt) + row.pack(each.values[:rows]), schema.kind + (b"" if columns is None else columns.pack(each.values[rows:])))
+        (
+            bytes(salt) + row.pack(each.values[:rows]),
+            schema.kind + (b"" if columns is None else columns.pack(each.values[rows:])),
+        )
         for each in objects
     ]
     return _choice(objects, keys, row.names, () if columns is None else columns.names, declared=False)
 
 
 def _choice(
-    objects: Sequence[_Object], keys: Sequence[tuple[bytes, bytes]], row: Sequence[str], columns: Sequence[str], *, declared: bool
+    objects: Sequence[_Object],
+    keys: Sequence[tuple[bytes, bytes]],
+    row: Sequence[str],
+    columns: Sequence[str],
+    *,
+    declared: bool,
 ) -> KeyChoice:
     held, cells = Counter(key for key, _ in keys), Counter[bytes]()
     for each, (key, _) in zip(objects, keys, strict=True):
         cells[key] += each.cells
-    size = sum(each.bytes + each.cells * (len(key) + len(prefix)) for each, (key, prefix) in zip(objects, keys, strict=True))
+    size = sum(
+        each.bytes + each.cells * (len(key) + len(prefix)) for each, (key, prefix) in zip(objects, keys, strict=True)
+    )
     batch, in_page = Scan().batch_size, Counter[bytes]()
     for each, (key, _) in zip(objects[: PAGE + 1], keys, strict=False):
         in_page[key] += each.cells

@@ -94,5 +94,7 @@ def text_of_value(value: Any) -> str:
     """A value as readable text: None as `null`, and ambiguous or unprintable text as a JSON string."""
     shown = json_of_value(value)
     if isinstance(shown, str):
-        return shown if shown.isprintable() and shown == shown.strip() and shown not in {"", "null"} else json.dumps(shown)
+        return (
+            shown if shown.isprintable() and shown == shown.strip() and shown not in {"", "null"} else json.dumps(shown)
+        )
     return json.dumps(shown)

@@ -15,7 +15,9 @@ T = TypeVar("T")
 
 
 def stored_entries(of: MapField, entries: Any) -> Any:
-    """The entries of a map column in their form after a read; unchanged if they are not loaded, or where they cannot be stored."""
+    """The entries of a map column in their form after a read; unchanged if they are not loaded, or where they cannot
+    be stored.
+    """
     if not isinstance(entries, Mapping):
         return entries
     return {read_back(of.key, key): of.value.read_back(value) for key, value in entries.items()}

@@ -1,10 +1,13 @@
-"""The version cell of versioned models: 02 or 03, the version in 8 bytes, and the nonces of the write that put it and of those before it.
+"""The version cell of versioned models: 02 or 03, the version in 8 bytes, and the nonces of the write that put it and
+of those before it.
 
-The first version of a row is the time of its write in ms, and every further one counts on. So no version comes back when a row was
-deleted, every trace of it was cleared away, and it is put again: each write of a row has a later time than the one before.
+The first version of a row is the time of its write in ms, and every further one counts on. So no version comes back
+when a row was deleted, every trace of it was cleared away, and it is put again: each write of a row has a later time
+than the one before.
 
-Of a row that moves between two tables the cell begins with 04 or 05, and has nine more bytes behind the version: 01 if the row is sealed
-there, or 00 if it has come from there, and the nonce of that step. The version and the other nonces move with the row as they are.
+Of a row that moves between two tables the cell begins with 04 or 05, and has nine more bytes behind the version: 01 if
+the row is sealed there, or 00 if it has come from there, and the nonce of that step. The version and the other nonces
+move with the row as they are.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ LAST_WRITE_WINS = b"\x01"
 """First byte of a version cell in last-write-wins mode; the nonce follows."""
 
 VERSIONED, TRUNCATED = b"\x02", b"\x03"
-"""First byte of a version cell in versioned mode: with the nonces of all writes since the row's first version, or with the last ones."""
+"""First byte of a version cell in versioned mode: with the nonces of all writes since the row's first version, or
+with the last ones.
+"""
 
 MOVED, MOVED_TRUNCATED = b"\x04", b"\x05"
 """The same of a row that was sealed, or put, by a move between tables."""
@@ -64,7 +69,11 @@ class VersionCell:
         """The inverse of `data`; raises `DecodingError`."""
         if not data or data[:1] == LAST_WRITE_WINS:
             return cls()
-        if data[:1] in {MOVED, MOVED_TRUNCATED} and len(data) >= _START + _STEP and not (len(data) - _START - _STEP) % NONCE_LENGTH:
+        if (
+            data[:1] in {MOVED, MOVED_TRUNCATED}
+            and len(data) >= _START + _STEP
+            and not (len(data) - _START - _STEP) % NONCE_LENGTH
+        ):
             step, rest = data[_START : _START + _STEP], data[_START + _STEP :]
             nonces = tuple(rest[at : at + NONCE_LENGTH] for at in range(0, len(rest), NONCE_LENGTH))
             return cls(int.from_bytes(data[len(MOVED) : _START]), nonces, data[:1] == MOVED, step)

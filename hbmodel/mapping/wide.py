@@ -26,7 +26,8 @@ class WideLayout:
         form: converts between object keys and pairs of row key and qualifier prefix.
         family: the one column family.
         qualifiers: the layout of qualifiers.
-        prefix_end: the end of the object's prefix in a qualifier, kind included; None if the qualifier belongs to no object.
+        prefix_end: the end of the object's prefix in a qualifier, kind included; None if the qualifier belongs to no
+            object.
     """
 
     form: ObjectKeyForm
@@ -49,18 +50,22 @@ class WideLayout:
         """Refuses object keys whose row or qualifiers HBase would not store.
 
         Raises:
-            KeyTooLong: the row key or the qualifier prefix is longer than 32,767 bytes, or the row key or the whole qualifier is empty.
+            KeyTooLong: the row key or the qualifier prefix is longer than 32,767 bytes, or the row key or the whole
+                qualifier is empty.
         """
         row, prefix = self.form.cut(place)
         check_length(row, table=table)
         if not place or not prefix:
             raise KeyTooLong("A key whose qualifier would be empty cannot be stored.", table=table)
         if len(prefix) > MAX_ROW_LENGTH:
-            raise KeyTooLong("The key fields in a qualifier must not be longer than 32,767 bytes.", table=table, length=len(prefix))
+            raise KeyTooLong(
+                "The key fields in a qualifier must not be longer than 32,767 bytes.", table=table, length=len(prefix)
+            )
 
 
 def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyLayout:
-    """The layout of a model's key: a `ObjectKeyLayout` if its objects share rows, with each other or with those of other kinds.
+    """The layout of a model's key: a `ObjectKeyLayout` if its objects share rows, with each other or with those of
+    other kinds.
 
     Args:
         model: the name of the model.
@@ -78,37 +83,55 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyL
     if row is not None and (type(row) is not bytes or not 0 < len(row) <= MAX_ROW_LENGTH):
         raise DeclarationError(
             'row is the key of the one row that holds all objects, as bytes: row=b"pets".',
-            model=model, found=repr(row) if not isinstance(row, bytes) else f"{len(row)} bytes",
-        )  # fmt: skip
+            model=model,
+            found=repr(row) if not isinstance(row, bytes) else f"{len(row)} bytes",
+        )
     for f in keys:
         if type(f.in_qualifier) is not bool:
-            raise DeclarationError("in_qualifier must be True or False.", model=model, field=f.name, found=repr(f.in_qualifier))
+            raise DeclarationError(
+                "in_qualifier must be True or False.", model=model, field=f.name, found=repr(f.in_qualifier)
+            )
         if f.row_span is not None and f.in_qualifier:
             raise DeclarationError(
-                "A field with a row span is stored in the row key and in the qualifier: leave out in_qualifier.", model=model, field=f.name
+                "A field with a row span is stored in the row key and in the qualifier: leave out in_qualifier.",
+                model=model,
+                field=f.name,
             )
     if row is None and kind is None and all(not f.in_qualifier and f.row_span is None for f in keys):
         return KeyLayout(declared)
-    rows = next((at + (f.row_span is not None) for at, f in enumerate(keys) if f.in_qualifier or f.row_span is not None), len(keys))
+    rows = next(
+        (at + (f.row_span is not None) for at, f in enumerate(keys) if f.in_qualifier or f.row_span is not None),
+        len(keys),
+    )
     for f in keys[rows:]:
         if not f.in_qualifier:
             raise DeclarationError(
-                "All key fields after one in the qualifier must be there too: give them in_qualifier=True, or declare them before it.",
-                model=model, field=f.name,
-            )  # fmt: skip
+                "All key fields after one in the qualifier must be there too: give them in_qualifier=True, or "
+                "declare them before it.",
+                model=model,
+                field=f.name,
+            )
     if row is not None and rows:
         raise DeclarationError(
-            "The row key is constant, so every key field must be in the qualifier: in_qualifier=True.", model=model, field=keys[0].name
+            "The row key is constant, so every key field must be in the qualifier: in_qualifier=True.",
+            model=model,
+            field=keys[0].name,
         )
     if row is None and not rows:
         raise DeclarationError(
-            'A row key needs a field, or one value for all objects: @hb.model(row=b"pets").', model=model, field=keys[0].name
+            'A row key needs a field, or one value for all objects: @hb.model(row=b"pets").',
+            model=model,
+            field=keys[0].name,
         )
-    raw = any(f.kind == "column" and not f.qualifier for f in fields) and (rows < len(keys) or keys[-1].row_span is not None)
+    raw = any(f.kind == "column" and not f.qualifier for f in fields) and (
+        rows < len(keys) or keys[-1].row_span is not None
+    )
     try:
         return ObjectKeyLayout(declared, rows=rows, split=keys[rows - 1].row_span if rows else None, raw=raw)
     except DeclarationError as error:
-        raise DeclarationError(error.message, **{"model": model, "field": keys[rows - 1].name, **error.details}) from None
+        raise DeclarationError(
+            error.message, **{"model": model, "field": keys[rows - 1].name, **error.details}
+        ) from None
 
 
 def wide_rows(
@@ -161,17 +184,27 @@ def wide_rows(
 
 
 def _check_empty_alias(
-    model: str, empty: Field, columns: KeyLayout | None, cells: Sequence[Field], families: Sequence[Family], marked: bool
+    model: str,
+    empty: Field,
+    columns: KeyLayout | None,
+    cells: Sequence[Field],
+    families: Sequence[Family],
+    marked: bool,
 ) -> None:
     """A qualifier that ends with the last key field has no room for another cell of its object."""
     if columns is None:
         raise DeclarationError(
-            "A column alias must not be empty, unless the model has key fields with in_qualifier=True.", model=model, field=empty.name
+            "A column alias must not be empty, unless the model has key fields with in_qualifier=True.",
+            model=model,
+            field=empty.name,
         )
     if len(cells) > 1:
-        raise DeclarationError("A column with an empty alias must be the only column of its model.", model=model, field=empty.name)
+        raise DeclarationError(
+            "A column with an empty alias must be the only column of its model.", model=model, field=empty.name
+        )
     if marked or any(family.ttl is not None for family in families):
         raise DeclarationError(
             "A model whose column has an empty alias cannot have indexes, a flag or a TTL: each needs another cell.",
-            model=model, field=empty.name,
-        )  # fmt: skip
+            model=model,
+            field=empty.name,
+        )

@@ -34,8 +34,8 @@ LOOKS = 5
 def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[Row]]:
     """The rows that hold a value that is not claimed for them.
 
-    A writer claims a value before it writes the row, so a row that was read has its claim, unless it has changed since or was written
-    before the index was maintained.
+    A writer claims a value before it writes the row, so a row that was read has its claim, unless it has changed since
+    or was written before the index was maintained.
 
     Args:
         planner: a planner with this index only.
@@ -43,25 +43,32 @@ def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
     """
     held = {row.row: held_claims(planner, planner.old(row)) for row in rows}
     found = yield from read_claims(planner, [claim for claims in held.values() for claim in claims])
-    return [row for row in rows if any((cell := found.get(c)) is None or owner_of(cell.value) != row.row for c in held[row.row])]
+    return [
+        row
+        for row in rows
+        if any((cell := found.get(c)) is None or owner_of(cell.value) != row.row for c in held[row.row])
+    ]
 
 
 def answering(schema: TableSchema, index: Index, written: Sequence[Index]) -> Sequence[Index]:
-    """The other indexes of a model whose entries answer for rows. Whoever fences a row for the unique index puts these entries again.
+    """The other indexes of a model whose entries answer for rows. Whoever fences a row for the unique index puts these
+    entries again.
 
     Args:
         schema: the schema of the model.
         index: the unique index.
         written: all indexes that writes keep, each with its live table.
     """
-    return [evolve(other, unique=False) for other in written if other.name != index.name and other.name in schema.covering]
+    return [
+        evolve(other, unique=False) for other in written if other.name != index.name and other.name in schema.covering
+    ]
 
 
 def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[UniqueViolation]]:
     """Claims the values that rows hold, for a build or a repair of a unique index.
 
-    Returns the obstacles: each row whose value another row holds. A row that has changed since it was read may leave an unused claim,
-    which the next row with that value takes over.
+    Returns the obstacles: each row whose value another row holds. A row that has changed since it was read may leave an
+    unused claim, which the next row with that value takes over.
 
     Args:
         planner: a planner with this index only.
@@ -126,7 +133,9 @@ class ClaimFindings:
     pending: Sequence[FoundClaim]
 
 
-def check_claims(planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim], grace: int) -> Protocol[ClaimFindings]:
+def check_claims(
+    planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim], grace: int
+) -> Protocol[ClaimFindings]:
     """Compares claims with the rows that they are for.
 
     Args:
@@ -143,7 +152,9 @@ def check_claims(planner: VersionedRowPlanner, index: Index, claims: Sequence[Fo
     return ClaimFindings(released, old, [claim for claim in odd if claim not in old])
 
 
-def release_unheld(planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim]) -> Protocol[list[FoundClaim]]:
+def release_unheld(
+    planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim]
+) -> Protocol[list[FoundClaim]]:
     """Releases claims whose rows do not hold the value; returns the released ones.
 
     The rows are fenced first, so that a writer that has claimed the value and is about to put its row is refused.
@@ -175,7 +186,8 @@ def release_unheld(planner: VersionedRowPlanner, index: Index, claims: Sequence[
     if not freed:
         return []
     changes = [
-        change_claim(planner, Claim(index.table, claim.key, index, ()), claim.cell, RELEASED + planner.nonce(), now) for claim in freed
+        change_claim(planner, Claim(index.table, claim.key, index, ()), claim.cell, RELEASED + planner.nonce(), now)
+        for claim in freed
     ]
     done = yield CheckAndMutateRows(index.table, changes)
     return [claim for claim, applied in zip(freed, done, strict=True) if applied]
@@ -198,4 +210,8 @@ def _holds(planner: VersionedRowPlanner, index: Index, claim: FoundClaim, rows: 
 def _newest(planner: VersionedRowPlanner, claim: FoundClaim, rows: dict[bytes, Row | None]) -> int:
     """The time of a claim or of its row's version, whichever is later."""
     owner = owner_of(claim.cell.value)
-    return claim.cell.timestamp if owner is None else max(claim.cell.timestamp, planner.version_time(planner.old(rows[owner])))
+    return (
+        claim.cell.timestamp
+        if owner is None
+        else max(claim.cell.timestamp, planner.version_time(planner.old(rows[owner])))
+    )

@@ -28,7 +28,9 @@ def wall_time() -> int:
 
 
 def running_time() -> int:
-    """Milliseconds on a clock that never jumps and, if the system has such a clock, continues while the machine sleeps."""
+    """Milliseconds on a clock that never jumps and, if the system has such a clock, continues while the machine
+    sleeps.
+    """
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return (time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)) // 1_000_000
 
@@ -42,10 +44,15 @@ def time_above(table: str, row: bytes, newest: int, now: int, bound: int) -> tup
     if timestamp <= now + bound:
         return timestamp, None
     return timestamp, ClockError(
-        "The row has a cell whose timestamp is further in the future than the clock bound, so it cannot be overwritten safely: try again "
+        "The row has a cell whose timestamp is further in the future than the clock bound, so it cannot be "
+        "overwritten safely: try again "
         "after that time, or delete the cell.",
-        table=table, key=row, newest=newest, now=now, bound=bound,
-    )  # fmt: skip
+        table=table,
+        key=row,
+        newest=newest,
+        now=now,
+        bound=bound,
+    )
 
 
 @frozen
@@ -64,7 +71,8 @@ class Offset:
 
 
 class SharedOffset:
-    """This machine's clocks, and their latest offset; threads may measure it at the same time, and any of their offsets will do.
+    """This machine's clocks, and their latest offset; threads may measure it at the same time, and any of their offsets
+    will do.
 
     Args:
         wall: the wall clock in ms.
@@ -77,7 +85,9 @@ class SharedOffset:
         self._heard: tuple[int, int, int, int] | None = None
 
     def hear(self, before: int, server: int, after: int) -> None:
-        """Learns of the server's time, in ms, between two readings of the wall clock; the next measurement asks nobody then."""
+        """Learns of the server's time, in ms, between two readings of the wall clock; the next measurement asks
+        nobody then.
+        """
         self._heard = before, server, after, self.running()
 
     def heard(self, bound: int) -> Offset | None:
@@ -93,7 +103,9 @@ class SharedOffset:
 def check_grace(grace: int, longest_call: int, bound: int) -> None:
     """Raises `SessionError` for a grace time, all in ms, that is too short to be safe."""
     if grace <= 2 * (longest_call + 2 * bound):
-        raise SessionError("The grace time must exceed twice the longest call plus four clock bounds.", grace=grace, bound=bound)
+        raise SessionError(
+            "The grace time must exceed twice the longest call plus four clock bounds.", grace=grace, bound=bound
+        )
 
 
 class ServerClock:
@@ -108,7 +120,8 @@ class ServerClock:
         shared: this machine's clocks, and where the offset is kept; clocks of the same server may share it.
 
     Raises:
-        SessionError: the grace time is too short to be safe: G must exceed twice the longest call plus four times the bound.
+        SessionError: the grace time is too short to be safe: G must exceed twice the longest call plus four times the
+            bound.
     """
 
     def __init__(
@@ -173,7 +186,8 @@ class ServerClock:
         return now
 
     def ahead(self, timestamp: int) -> int | None:
-        """The server's time in ms, unless this machine's clock has reached `timestamp`; then None, and nothing is asked.
+        """The server's time in ms, unless this machine's clock has reached `timestamp`; then None, and nothing is
+        asked.
 
         The two clocks may differ by any time.
 
@@ -193,11 +207,14 @@ class ServerClock:
             offset = server - (before + after) // 2
             if abs(offset) <= self.bound:
                 return Offset(offset, self._running(), after + offset)
-            if after - before <= self.bound or probe == PROBES:  # an answer that took longer says little about the clocks
+            # an answer that took longer says little about the clocks
+            if after - before <= self.bound or probe == PROBES:
                 raise ClockError(
-                    "This machine's clock and the server's differ by more than the clock bound: synchronize the clocks.",
-                    offset=offset, bound=self.bound,
-                )  # fmt: skip
+                    "This machine's clock and the server's differ by more than the clock bound: synchronize the "
+                    "clocks.",
+                    offset=offset,
+                    bound=self.bound,
+                )
         raise AssertionError("the last probe decides")
 
     def _ask(self) -> tuple[int, int, int]:
@@ -213,10 +230,14 @@ class ServerClock:
         try:
             return before, self._probe(), self._wall()
         except UnknownOutcome as error:
-            raise StoreUnavailable("The server's clock cannot be read; nothing was written. Try again.", **error.details) from error
+            raise StoreUnavailable(
+                "The server's clock cannot be read; nothing was written. Try again.", **error.details
+            ) from error
 
     def fresh(self, since: int) -> bool:
-        """Whether less than half the grace time has passed since the reading `since` of `now`, and the schema is current."""
+        """Whether less than half the grace time has passed since the reading `since` of `now`, and the schema is
+        current.
+        """
         offset = self._shared.latest
         if offset is None:  # it was found to be wrong in the meantime
             return False

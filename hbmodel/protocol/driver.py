@@ -10,7 +10,15 @@ from itertools import chain
 from typing import Any, TypeVar
 from typing import Protocol as Port
 
-from hbmodel.errors import FamilyNotFound, SchemaMismatch, StoreClosed, StoreError, StoreUnavailable, TableNotFound, UnknownOutcome
+from hbmodel.errors import (
+    FamilyNotFound,
+    SchemaMismatch,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+    TableNotFound,
+    UnknownOutcome,
+)
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.operations import (
     Acknowledge,
@@ -120,9 +128,16 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
 
 
 def perform_checked(
-    store: Store, operation: Operation, clock: Clock | None, check: Gate | None, *, again: bool = False, first: bool = False
+    store: Store,
+    operation: Operation,
+    clock: Clock | None,
+    check: Gate | None,
+    *,
+    again: bool = False,
+    first: bool = False,
 ) -> Any:
-    """The same, behind a gate if the operation changes something. An index table that is gone was dropped: then the gate is asked too.
+    """The same, behind a gate if the operation changes something. An index table that is gone was dropped: then the
+    gate is asked too.
 
     Args:
         store: as for `perform`.
@@ -173,8 +188,8 @@ def _nothing() -> None:
 def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRow]) -> None:
     """Begins each put before it waits for the answer to the previous one, if the store supports it.
 
-    The first error or interruption is raised. The other answers are not read then, since all operations are executed again. If the gate
-    is shut, they are read first.
+    The first error or interruption is raised. The other answers are not read then, since all operations are executed
+    again. If the gate is shut, they are read first.
     """
     if not operations:
         return
@@ -201,14 +216,16 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
 def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check: Gate | None = None) -> R:
     """Runs a protocol to its end; an error of the store, or of the clock, ends it.
 
-    If the store fails after the acknowledgement, the error is logged and the acknowledged outcomes are returned: they hold nevertheless.
+    If the store fails after the acknowledgement, the error is logged and the acknowledged outcomes are returned: they
+    hold nevertheless.
 
     Args:
         store: the store to run it against.
         protocol: the protocol to run.
         clock: for protocols that ask for the time.
-        check: called before each request that changes something, until the acknowledgement. `SchemaMismatch` is thrown into the
-            protocol at that operation, which was then not begun, except that of several requests some may have been carried out.
+        check: called before each request that changes something, until the acknowledgement. `SchemaMismatch` is thrown
+            into the protocol at that operation, which was then not begun, except that of several requests some may have
+            been carried out.
 
     Raises:
         UnknownOutcome: the store could no longer be reached after a checked change of a row was carried out.
@@ -239,7 +256,8 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
         if not changed or not isinstance(error, StoreUnavailable):
             raise
         raise UnknownOutcome(
-            "The row was put, but the store could not be reached to confirm it: read the row to find out.", **error.details
+            "The row was put, but the store could not be reached to confirm it: read the row to find out.",
+            **error.details,
         ) from error
     finally:
         protocol.close()
@@ -267,16 +285,24 @@ def _changes_one_row(operation: Change) -> bool:
 def counts_again(schema: TableSchema, operation: Operation) -> bool:
     """Whether carrying out an operation a second time could undo what another program has written in between.
 
-    A change of rows of the model's table does if the server gives its timestamp. So does one under a condition: the row may fulfill it
-    again, and after a refusal the change is planned again over what is there. Stamps, and changes of other tables, do not.
+    A change of rows of the model's table does if the server gives its timestamp. So does one under a condition: the row
+    may fulfill it again, and after a refusal the change is planned again over what is there. Stamps, and changes of
+    other tables, do not.
     """
     mutations: Iterable[Put | Delete]
     match operation:
         case Together(operations):
             return any(counts_again(schema, each) for each in operations)
-        case CheckAndMutate(schema.table) | CheckAndMutateRows(schema.table) | CheckAndPut(schema.table) | CheckAndPutRows(schema.table):
+        case (
+            CheckAndMutate(schema.table)
+            | CheckAndMutateRows(schema.table)
+            | CheckAndPut(schema.table)
+            | CheckAndPutRows(schema.table)
+        ):
             return True
-        case PutRows(schema.table, mutations) | DeleteRows(schema.table, mutations) | MutateRow(schema.table, mutations):
+        case (
+            PutRows(schema.table, mutations) | DeleteRows(schema.table, mutations) | MutateRow(schema.table, mutations)
+        ):
             return any(mutation.timestamp is None and not _is_stamp(schema, mutation) for mutation in mutations)
     return False
 
@@ -288,22 +314,24 @@ def _is_stamp(schema: TableSchema, mutation: Put | Delete) -> bool:
 class Resumable:
     """A protocol that can be resumed at the operation that failed.
 
-    After an error of the store, or of the clock, the protocol stays suspended where it is, so the same operation, timestamps
-    included, is executed again: this is how a put with an unknown outcome is retried (rule 3). A protocol that raised an error
-    itself is started again from the beginning. So is one during which the indexes of its table have changed.
+    After an error of the store, or of the clock, the protocol stays suspended where it is, so the same operation,
+    timestamps included, is executed again: this is how a put with an unknown outcome is retried (rule 3). A protocol
+    that raised an error itself is started again from the beginning. So is one during which the indexes of its table
+    have changed.
 
     Args:
         begin: makes the protocol.
         clock: answers its questions about time.
-        check: called before each request that changes something, until the acknowledgement, except directly after the start; raises
-            `SchemaMismatch` if the protocol must be started again.
+        check: called before each request that changes something, until the acknowledgement, except directly after the
+            start; raises `SchemaMismatch` if the protocol must be started again.
         once: whether carrying out an operation a second time could undo what another program has written in between.
 
     Attributes:
         outcomes: the acknowledged outcomes, or None before the acknowledgement.
         finished: whether the protocol has ended.
         wrote: whether any mutation may have been applied.
-        in_doubt: whether it stopped at an operation that may have been carried out, and that is not to be carried out twice.
+        in_doubt: whether it stopped at an operation that may have been carried out, and that is not to be carried out
+            twice.
     """
 
     def __init__(
@@ -338,7 +366,8 @@ class Resumable:
                 begun = False
             except SchemaMismatch as error:
                 self.wrote |= isinstance(self._operation, Together | CheckAndPutRows)  # perhaps a part of it
-                if not self._again and self._protocol is not None:  # so that the protocol knows that the operation was not begun
+                # so that the protocol knows that the operation was not begun
+                if not self._again and self._protocol is not None:
                     with suppress(SchemaMismatch):
                         self._protocol.throw(error)
                 self._operation, self._protocol = None, None

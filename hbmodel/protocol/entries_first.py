@@ -1,8 +1,9 @@
-"""Writes rows with index entries and without system cells, as a sans-IO generator: first entries, then rows as without indexes.
+"""Writes rows with index entries and without system cells, as a sans-IO generator: first entries, then rows as without
+indexes.
 
-These rows never change, so an entry can only be superfluous: its row was never put, was deleted, or has expired. Only a repair deletes
-entries here. A delete could not distinguish its row's entry from that of a later put of the same key, since the server sets the row's
-timestamp.
+These rows never change, so an entry can only be superfluous: its row was never put, was deleted, or has expired. Only a
+repair deletes entries here. A delete could not distinguish its row's entry from that of a later put of the same key,
+since the server sets the row's timestamp.
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ R = TypeVar("R")
 
 
 def with_entries_first(
-    schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[R], placed: list[R] | None = None
+    schema: TableSchema,
+    indexes: Sequence[Index],
+    writes: Sequence[RowWrite],
+    protocol: Protocol[R],
+    placed: list[R] | None = None,
 ) -> Protocol[R]:
     """Puts the entries of objects, carries out the protocol that puts their rows, and acknowledges.
 
-    If that took too long, a repairer may have taken the entries for orphans. Then they are put again before the acknowledgement.
+    If that took too long, a repairer may have taken the entries for orphans. Then they are put again before the
+    acknowledgement.
 
     Args:
         schema: the schema of the model.
@@ -65,7 +71,9 @@ def with_entries_first(
     return result
 
 
-def _put_entries(schema: TableSchema, indexes: Sequence[Index], objects: Sequence[PutObject], timestamp: int) -> Protocol[None]:
+def _put_entries(
+    schema: TableSchema, indexes: Sequence[Index], objects: Sequence[PutObject], timestamp: int
+) -> Protocol[None]:
     puts: list[tuple[str, Put]] = []
     for write in objects:
         for index in indexes:

@@ -1,8 +1,8 @@
 """The expiry of rows: the TTL that a put may have, and how a row stores the time of its expiry.
 
-A store does not return the TTL of a cell (Thrift has no field for it), but a program that changes a row must know that it will expire,
-or some cells would outlive the others. So a put with a TTL writes the time of expiry, ms since 1970 in 8 bytes: after the first byte
-of the liveness cell if rows have one, otherwise into a separate cell, `_t`.
+A store does not return the TTL of a cell (Thrift has no field for it), but a program that changes a row must know that
+it will expire, or some cells would outlive the others. So a put with a TTL writes the time of expiry, ms since 1970 in
+8 bytes: after the first byte of the liveness cell if rows have one, otherwise into a separate cell, `_t`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,28 @@ _END = struct.Struct(">Q")
 _MILLISECOND = timedelta(milliseconds=1)
 
 _VERSIONED = (
-    "A versioned model takes no TTL: the version would expire with its row, and a delayed write could restore the row. Store the "
+    "A versioned model takes no TTL: the version would expire with its row, and a delayed write could restore the "
+    "row. Store the "
     "time of expiry in a column, leave expired rows out by a condition, and delete them with query.delete()."
 )
 _COUNTERS = (
-    "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive its row. "
+    "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive "
+    "its row. "
     "Declare the counters in a model of their own."
 )
 _MAPS = (
-    "A model with map columns takes no TTL: their entries are put one by one, so they would outlive their object. Leave out the "
+    "A model with map columns takes no TTL: their entries are put one by one, so they would outlive their object. "
+    "Leave out the "
     "TTL, or declare the entries as objects of a wide row, which can expire."
 )
 _EMPTY_ALIAS = (
-    "A model whose column has an empty alias takes no TTL: its objects have no room for the cell with the expiry time. Give the "
+    "A model whose column has an empty alias takes no TTL: its objects have no room for the cell with the expiry "
+    "time. Give the "
     "column an alias."
 )
 _RANDOM_SALT = (
-    "Under RandomSalt a put takes no TTL, because an older row with the same key may be in another bucket: give the column family "
+    "Under RandomSalt a put takes no TTL, because an older row with the same key may be in another bucket: give "
+    "the column family "
     "a TTL instead."
 )
 
@@ -62,7 +67,9 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
     if ttl is None:
         return None
     if not isinstance(ttl, timedelta):
-        raise SessionError("A TTL must be a timedelta: ttl=timedelta(days=1).", table=schema.table, found=type(ttl).__name__)
+        raise SessionError(
+            "A TTL must be a timedelta: ttl=timedelta(days=1).", table=schema.table, found=type(ttl).__name__
+        )
     if ttl <= timedelta(0) or ttl % _MILLISECOND:
         raise EncodingError("A TTL must be a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
     if (no_ttl := refuses_ttl(schema)) is not None:
@@ -97,7 +104,9 @@ def live_value(end: int | None) -> bytes:
 
 
 def end_value(end: int, nonce: bytes = b"") -> bytes:
-    """The cell that says when a row without a liveness cell expires, and by its nonce, which put of the whole row it is from."""
+    """The cell that says when a row without a liveness cell expires, and by its nonce, which put of the whole row it
+    is from.
+    """
     return _END.pack(end) + nonce
 
 
@@ -108,7 +117,9 @@ def read_end(value: bytes) -> int:
 
 
 def end_of_live(row: Row, column: bytes) -> int | None:
-    """When a live row whose liveness cell is in `column` expires, or None; only writes of the whole row set that cell."""
+    """When a live row whose liveness cell is in `column` expires, or None; only writes of the whole row set that
+    cell.
+    """
     cell = row.columns.get(column)
     if cell is None or cell.value[: len(LIVE)] != LIVE or len(cell.value) != len(LIVE) + _END.size:
         return None  # the nonce of a dead row is as long
@@ -116,7 +127,8 @@ def end_of_live(row: Row, column: bytes) -> int | None:
 
 
 def end_of_adopted(schema: TableSchema, row: Row) -> int | None:
-    """When a row read with every column of the model expires, where rows with and without a liveness cell are live, or None.
+    """When a row read with every column of the model expires, where rows with and without a liveness cell are live, or
+    None.
 
     A later put of a writer that sets no liveness cell leaves an older one where it is, but has newer cells.
     """
@@ -135,7 +147,8 @@ def _outlives(schema: TableSchema, row: Row, timestamp: int) -> bool:
 def end_of_unindexed(row: Row, column: bytes) -> int | None:
     """When a row read with every column of the model expires, by the cell in `column`, or None.
 
-    A later put without a TTL leaves that cell where it is, but has newer cells. A stamp (see `server_time`) is no such cell.
+    A later put without a TTL leaves that cell where it is, but has newer cells. A stamp (see `server_time`) is no such
+    cell.
     """
     cell = row.columns.get(column)
     stamp = column.removesuffix(EXPIRY_QUALIFIER) + STAMP_QUALIFIER

@@ -1,4 +1,6 @@
-"""The claim of a key during an insert on HBase's Thrift1 gateway: a value of the existence flag, and when others may take it over."""
+"""The claim of a key during an insert on HBase's Thrift1 gateway: a value of the existence flag, and when others may
+take it over.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,17 @@ def abandoned_claim(table: str, row: bytes, held: Cell | None, grace: int) -> Pr
         grace: G in ms.
     """
     if held is None or held.value == FLAG:
-        raise RowExists("A row with this key exists already: use another key, or change the row with update().", table=table, key=row)
+        raise RowExists(
+            "A row with this key exists already: use another key, or change the row with update().",
+            table=table,
+            key=row,
+        )
     now = yield ReadClock()
     if held.value[:1] != CLAIMED or now - held.timestamp <= grace:
         raise RowExists(
-            "Another program is inserting a row with this key, or crashed while it did: try again after the grace time.",
-            table=table, key=row,
-        )  # fmt: skip
+            "Another program is inserting a row with this key, or crashed while it did: try again after the "
+            "grace time.",
+            table=table,
+            key=row,
+        )
     return held.value

@@ -1,11 +1,13 @@
-"""Cells that may be ahead of their server's clock, and the deletes that hide them in rows that are deleted at the server's time.
+"""Cells that may be ahead of their server's clock, and the deletes that hide them in rows that are deleted at the
+server's time.
 
-Of several increments in one millisecond, each gives the counter's cell a timestamp one above the one before. So the cell may be ahead
-of the server's clock, and a delete at the server's time does not hide it. Its column is then deleted up to its own timestamp too, and
-the delete is acknowledged once the clock has passed that: later writes and increments must not be hidden.
+Of several increments in one millisecond, each gives the counter's cell a timestamp one above the one before. So the
+cell may be ahead of the server's clock, and a delete at the server's time does not hide it. Its column is then deleted
+up to its own timestamp too, and the delete is acknowledged once the clock has passed that: later writes and increments
+must not be hidden.
 
-Other programs may put cells with times of their own. What is ahead of the server's clock by no more than the clock bound is waited for by
-every call that reads it; what is further ahead refuses the call.
+Other programs may put cells with times of their own. What is ahead of the server's clock by no more than the clock
+bound is waited for by every call that reads it; what is further ahead refuses the call.
 """
 
 from __future__ import annotations
@@ -19,16 +21,21 @@ from hbmodel.protocol.operations import AskIfAhead, AwaitClock, DeleteRows, GetR
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 MARGIN = 20
-"""How far above a counter's cell it is deleted, in ms: for increments between the read and the delete, which carry its value on."""
+"""How far above a counter's cell it is deleted, in ms: for increments between the read and the delete, which carry
+its value on.
+"""
 
 ROUNDS = 5
-"""How often a deleted row is read for increments further above, at most: programs that read before they increment have stopped by then."""
+"""How often a deleted row is read for increments further above, at most: programs that read before they increment
+have stopped by then.
+"""
 
 
 def read_masks(
     schema: TableSchema, rows: Sequence[bytes], columns: Sequence[bytes], bound: int
 ) -> Protocol[dict[bytes, Delete | ClockError]]:
-    """Reads columns of rows to delete at the server's time; returns the deletes of what that may not hide, or why it cannot be hidden.
+    """Reads columns of rows to delete at the server's time; returns the deletes of what that may not hide, or why it
+    cannot be hidden.
 
     Args:
         schema: the schema of the model.
@@ -46,7 +53,8 @@ def read_masks(
 
 
 def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[list[Delete]]:
-    """Deletes counters that were incremented beyond their masks between the read and the delete, and so carry the old value on.
+    """Deletes counters that were incremented beyond their masks between the read and the delete, and so carry the old
+    value on.
 
     Args:
         schema: the schema of the model.
@@ -61,9 +69,15 @@ def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[li
         if not left:
             break
         # Cells that a mask hides are not found.
-        found: Sequence[Row | None] = yield GetRows(schema.table, [mask.row for mask in left], sorted(schema.counter_columns))
+        found: Sequence[Row | None] = yield GetRows(
+            schema.table, [mask.row for mask in left], sorted(schema.counter_columns)
+        )
         left = [
-            Delete(row.row, columns=tuple(row.columns), timestamp=max(cell.timestamp for cell in row.columns.values()) + MARGIN)
+            Delete(
+                row.row,
+                columns=tuple(row.columns),
+                timestamp=max(cell.timestamp for cell in row.columns.values()) + MARGIN,
+            )
             for row in found
             if row is not None
         ]
@@ -76,8 +90,8 @@ def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[li
 def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Protocol[int | None]:
     """The server's time in ms for the deletes of these cells, or None if the server's own time hides all of them.
 
-    Counters are often ahead, so the server's clock counts. About other cells it is asked only where this machine's clock has not
-    reached their times.
+    Counters are often ahead, so the server's clock counts. About other cells it is asked only where this machine's
+    clock has not reached their times.
     """
     cells = [(column, cell.timestamp) for row in rows for column, cell in row.items()]
     if not cells:
@@ -87,7 +101,9 @@ def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Proto
     return now
 
 
-def mask_of(schema: TableSchema, row: bytes, cells: Mapping[bytes, Cell], now: int, bound: int) -> Delete | ClockError | None:
+def mask_of(
+    schema: TableSchema, row: bytes, cells: Mapping[bytes, Cell], now: int, bound: int
+) -> Delete | ClockError | None:
     """The delete of the cells of a row that a delete at the server's time may not hide.
 
     Args:
@@ -102,8 +118,8 @@ def mask_of(schema: TableSchema, row: bytes, cells: Mapping[bytes, Cell], now: i
     """
     counters = schema.counter_columns & cells.keys()
     ends = {column: cell.timestamp + (MARGIN if column in counters else 0) for column, cell in cells.items()}
-    # Other servers' clocks may be behind. Beside a counter, whose mask is above the clock, other columns are left alone if they can be:
-    # an object that is put meanwhile would be hidden.
+    # Other servers' clocks may be behind. Beside a counter, whose mask is above the clock, other columns are left alone
+    # if they can be: an object that is put meanwhile would be hidden.
     since = {column: now + 1 if counters and column not in counters else now - bound for column in ends}
     recent = {column: end for column, end in ends.items() if end >= since[column]}
     if not recent:
@@ -147,7 +163,8 @@ def newest_beside_counters(schema: TableSchema, row: Row | None) -> int:
 
 
 def await_replaced(schema: TableSchema, replaced: Mapping[bytes, int], bound: int) -> Protocol[dict[bytes, ClockError]]:
-    """Waits until the server's clock has reached the times of cells that are to be put again, or deleted, at the server's time.
+    """Waits until the server's clock has reached the times of cells that are to be put again, or deleted, at the
+    server's time.
 
     Args:
         schema: the schema of the model.
@@ -182,13 +199,19 @@ def check_shown(schema: TableSchema, row: Row, put: Put, blanks: Collection[byte
     newest, now = yield from _newest_ahead(schema, row, hidden)
     if now is not None:
         raise ClockError(
-            "The object was put, but cells of its row whose timestamps are ahead of the server's clock hide a part of it: delete these "
+            "The object was put, but cells of its row whose timestamps are ahead of the server's clock hide a part "
+            "of it: delete these "
             "versions in `hbase shell`, and put the object again.",
-            table=schema.table, key=row.row, newest=newest, now=now,
-        )  # fmt: skip
+            table=schema.table,
+            key=row.row,
+            newest=newest,
+            now=now,
+        )
 
 
-def error_if_hidden(schema: TableSchema, row: Row, columns: Collection[bytes], claimed: int) -> Protocol[ClockError | None]:
+def error_if_hidden(
+    schema: TableSchema, row: Row, columns: Collection[bytes], claimed: int
+) -> Protocol[ClockError | None]:
     """The error of an insert whose columns would be hidden by cells ahead of the server's clock, or None.
 
     Args:
@@ -202,14 +225,22 @@ def error_if_hidden(schema: TableSchema, row: Row, columns: Collection[bytes], c
     if now is None:
         return None
     return ClockError(
-        "Cells of the row whose timestamps are ahead of the server's clock would hide a part of the object: nothing was put. Delete these "
+        "Cells of the row whose timestamps are ahead of the server's clock would hide a part of the object: "
+        "nothing was put. Delete these "
         "versions in `hbase shell`, and insert again.",
-        table=schema.table, key=row.row, newest=newest, now=now,
-    )  # fmt: skip
+        table=schema.table,
+        key=row.row,
+        newest=newest,
+        now=now,
+    )
 
 
 def _newest_ahead(schema: TableSchema, row: Row, columns: Collection[bytes]) -> Protocol[tuple[int, int | None]]:
-    """The timestamp of the newest of some cells, without counters, and the server's time if that cell is ahead of it; otherwise None."""
-    newest = max((row.columns[column].timestamp for column in columns if column not in schema.counter_columns), default=-1)
+    """The timestamp of the newest of some cells, without counters, and the server's time if that cell is ahead of
+    it; otherwise None.
+    """
+    newest = max(
+        (row.columns[column].timestamp for column in columns if column not in schema.counter_columns), default=-1
+    )
     now: int | None = (yield AskIfAhead(newest)) if newest >= 0 else None
     return newest, now if now is not None and newest > now else None

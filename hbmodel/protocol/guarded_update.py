@@ -1,11 +1,11 @@
 """Updates under the condition that their row still exists, as a sans-IO generator.
 
-A cell that makes a row must not be put into a row that was deleted since it was read. So the update is conditional on a cell of the row
-that every delete takes away: the row must still hold the value that was read. If it does not, the row is read again. Nothing that was
-put is taken back afterwards, because what is left of a row does not say who put it.
+A cell that makes a row must not be put into a row that was deleted since it was read. So the update is conditional on a
+cell of the row that every delete takes away: the row must still hold the value that was read. If it does not, the row
+is read again. Nothing that was put is taken back afterwards, because what is left of a row does not say who put it.
 
-The condition is on a cell that the update leaves as it is, if there is one; on HBase's Thrift1 gateway each cell is put by a conditional
-call of its own.
+The condition is on a cell that the update leaves as it is, if there is one; on HBase's Thrift1 gateway each cell is put
+by a conditional call of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from attrs import frozen
 
 from hbmodel.errors import CapabilityError
 from hbmodel.mapping.schema import FLAG, TableSchema
-from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, CheckAndPut, CheckAndPutRows, DeleteRows, GetRows, Protocol
+from hbmodel.protocol.operations import (
+    CheckAndMutate,
+    CheckAndMutateRows,
+    CheckAndPut,
+    CheckAndPutRows,
+    DeleteRows,
+    GetRows,
+    Protocol,
+)
 from hbmodel.protocol.server_time import StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan, carry_out
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -30,7 +38,9 @@ Planned = Mapping[bytes, tuple[UnindexedRowPlan, Row | None]]
 
 @frozen
 class _Guarded:
-    """An update, and the cell that shows that its row exists; `stamped` is the row as it was read for a put of the whole row."""
+    """An update, and the cell that shows that its row exists; `stamped` is the row as it was read for a put of the
+    whole row.
+    """
 
     write: UpdateFields | PutObject
     plan: UnindexedRowPlan
@@ -49,8 +59,8 @@ def update_guarded(
 ) -> Protocol[dict[bytes, UnindexedRowPlan]]:
     """Carries out updates, each under the condition that its row still exists; returns the final plan of each.
 
-    A row that expires is put again as a whole, under the condition that it is still the one that was read. So is an object that is put
-    with a TTL over such a row.
+    A row that expires is put again as a whole, under the condition that it is still the one that was read. So is an
+    object that is put with a TTL over such a row.
 
     Args:
         planner: plans the mutations.
@@ -115,7 +125,8 @@ def _change(table: str, guarded: Sequence[_Guarded], together: Set[bytes]) -> Pr
 
 
 def _put_cell_by_cell(planner: UnindexedRowPlanner, guarded: Sequence[_Guarded]) -> Protocol[list[bool]]:
-    """Puts the cells of updates, each under the condition; returns for each row whether all were put. Cells that are None are deleted last.
+    """Puts the cells of updates, each under the condition; returns for each row whether all were put. Cells that are
+    None are deleted last.
 
     The next cell of every row is put at once. A row whose condition does not hold gets no further cell, and no delete.
 
@@ -141,13 +152,16 @@ def _put_each(table: str, puts: Sequence[ConditionalPut]) -> Protocol[Sequence[b
 
 
 def _conditional_puts(planner: UnindexedRowPlanner, update: _Guarded) -> list[ConditionalPut]:
-    """The puts of the cells of an update, one after the other, each with the condition that holds if all earlier ones were applied."""
+    """The puts of the cells of an update, one after the other, each with the condition that holds if all earlier
+    ones were applied.
+    """
     schema, put, row = planner.schema, update.plan.put, update.write.row
     column, expected = update.column, update.expected
     cells = {} if put is None else dict(put.cells)
     flag = schema.spare_flag_column
     if flag is not None and update.plan.blanks and not schema.required_columns:
-        cells[flag] = FLAG  # the deletes are unconditional, and two programs may each delete the cell that the other one left
+        # the deletes are unconditional, and two programs may each delete the cell that the other one left
+        cells[flag] = FLAG
     proving = {flag, *schema.proving_columns}
     puts: list[ConditionalPut] = []
     for name in sorted(cells, key=lambda name: (name != flag, not cells[name], name == column)):
@@ -157,7 +171,9 @@ def _conditional_puts(planner: UnindexedRowPlanner, update: _Guarded) -> list[Co
     return puts
 
 
-def _guard(planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: Capabilities) -> tuple[bytes, bytes] | UnindexedRowPlan:
+def _guard(
+    planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: Capabilities
+) -> tuple[bytes, bytes] | UnindexedRowPlan:
     """The column to check and its value, or the failed plan of an update for which there is none."""
     schema = planner.schema
     changed = {} if plan.put is None else plan.put.cells
@@ -165,17 +181,23 @@ def _guard(planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: 
         return _failed(schema, row, _CLEARS)
     kept = [column for column in _guards(planner, row) if row.columns[column].value]
     if not any(map(changed.get, (schema.spare_flag_column or b"", *schema.proving_columns))):
-        # Two updates may each make the cell empty that the other one leaves; so each checks that what it leaves is still there.
+        # Two updates may each make the cell empty that the other one leaves; so each checks that what it leaves is
+        # still there.
         kept = [column for column in kept if column not in plan.blanks and column not in changed]
     column = min(kept, key=lambda column: column in changed, default=None)
     return _failed(schema, row, _ALL_EMPTY) if column is None else (column, row.columns[column].value)
 
 
 def _guard_of_whole(planner: UnindexedRowPlanner, row: Row) -> tuple[bytes, bytes] | UnindexedRowPlan:
-    """The same for a row that is put again as a whole, to expire: then it does not matter which of its cells become empty."""
-    version = [planner.schema.version_column] if planner.marking else []  # each write of programs that set this cell changes it
+    """The same for a row that is put again as a whole, to expire: then it does not matter which of its cells become
+    empty.
+    """
+    # each write of programs that set this cell changes it
+    version = [planner.schema.version_column] if planner.marking else []
     columns = [planner.schema.expiry_column, *version, *_guards(planner, row)]
-    held = [(column, row.columns[column].value) for column in columns if column in row.columns and row.columns[column].value]
+    held = [
+        (column, row.columns[column].value) for column in columns if column in row.columns and row.columns[column].value
+    ]
     return held[0] if held else _failed(planner.schema, row, _ALL_EMPTY)
 
 
@@ -190,12 +212,14 @@ def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
 
 
 _ALL_EMPTY = (
-    "Each cell of the row that could show that it still exists when it is updated is empty, or becomes empty: put the whole object with "
+    "Each cell of the row that could show that it still exists when it is updated is empty, or becomes empty: put "
+    "the whole object with "
     "add()."
 )
 
 _CLEARS = (
-    "On HBase's Thrift1 gateway a table of other programs takes no update to None, unless the model has a required column: the row could "
+    "On HBase's Thrift1 gateway a table of other programs takes no update to None, unless the model has a required "
+    "column: the row could "
     "be left without any cell. Use an hbase+thrift2: store, or delete the object."
 )
 
@@ -216,8 +240,11 @@ def _planned_again(
     return [(write, planner.plan(write, rows[write.row]), rows[write.row]) for write in writes]
 
 
-def keep_together(planner: UnindexedRowPlanner, found: Iterable[Row | None], bound: int, can: Capabilities) -> Protocol[None]:
-    """Rewrites expiring rows over which updates have put cells that would outlive them, so that all cells of a row expire together.
+def keep_together(
+    planner: UnindexedRowPlanner, found: Iterable[Row | None], bound: int, can: Capabilities
+) -> Protocol[None]:
+    """Rewrites expiring rows over which updates have put cells that would outlive them, so that all cells of a row
+    expire together.
 
     Args:
         planner: plans the mutations.

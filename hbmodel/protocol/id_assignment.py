@@ -1,9 +1,9 @@
 """Assigns one id to a name of a dictionary, also under concurrent requests, as a sans-IO generator.
 
-An id is counted, then claimed for the name in the table by id, then claimed by the name in the table by name. Cells of both tables
-are put only if absent and never change. So a reader that finds an id by its name also finds the name by the id. A name has one id, and
-an id one name, even if the counter was set back. A program that dies, or is slower than another one with the same name, leaves an
-unused id: a gap.
+An id is counted, then claimed for the name in the table by id, then claimed by the name in the table by name. Cells of
+both tables are put only if absent and never change. So a reader that finds an id by its name also finds the name by the
+id. A name has one id, and an id one name, even if the counter was set back. A program that dies, or is slower than
+another one with the same name, leaves an unused id: a gap.
 """
 
 from __future__ import annotations

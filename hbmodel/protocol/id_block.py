@@ -8,7 +8,8 @@ from hbmodel.protocol.operations import Increment, Protocol
 
 
 def take_block(counter: Counter, count: int) -> Protocol[range]:
-    """Returns ids that no other call returns. If a call is repeated because its answer was lost, its first ids may remain unused: a gap.
+    """Returns ids that no other call returns. If a call is repeated because its answer was lost, its first ids may
+    remain unused: a gap.
 
     Args:
         counter: the counter to take the ids from.
@@ -17,6 +18,8 @@ def take_block(counter: Counter, count: int) -> Protocol[range]:
     last: int = yield Increment(counter.table, counter.row, counter.column, count)
     if last < count:  # the counter has overflowed
         raise IdsExhausted(
-            "The counter of the sequence has reached its largest value: use another sequence.", table=counter.table, key=counter.row
+            "The counter of the sequence has reached its largest value: use another sequence.",
+            table=counter.table,
+            key=counter.row,
         )
     return range(last - count + 1, last + 1)

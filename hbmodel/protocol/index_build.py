@@ -1,7 +1,7 @@
 """Adds index entries and system cells for existing rows, as a sans-IO generator.
 
-An entry has the timestamp of its row's version. A writer that has changed the row since has put its own entries at a later time, and
-its deletes are below its own time, so they never hide a current entry (rule 9).
+An entry has the timestamp of its row's version. A writer that has changed the row since has put its own entries at a
+later time, and its deletes are below its own time, so they never hide a current entry (rule 9).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from hbmodel.protocol.operations import CheckLease, GetRows, Protocol, PutRows, 
 from hbmodel.store.values import Put, Row
 
 ADOPTED = LAST_WRITE_WINS + bytes(NONCE_LENGTH)
-"""The version cell for entries of a row that has none, since it is older than the first index or in a table that other programs fill,
-and for the row when it is adopted. Every builder uses the same one, so that two builders can do the same work."""
+"""The version cell for entries of a row that has none, since it is older than the first index or in a table that other
+programs fill, and for the row when it is adopted. Every builder uses the same one, so that two builders can do the same
+work."""
 
 
 @frozen(eq=False)
@@ -103,14 +104,16 @@ class RowIndexer:
     def _oldest(self, row: Row, after: int = -1) -> int:
         """The timestamp of the row's oldest column cell after a time; system cells do not count."""
         is_system = self.schema.is_system
-        own = [cell.timestamp for column, cell in row.columns.items() if not is_system(column) and cell.timestamp > after]
+        own = [
+            cell.timestamp for column, cell in row.columns.items() if not is_system(column) and cell.timestamp > after
+        ]
         return min(own or [cell.timestamp for cell in row.columns.values()])
 
     def _adoption(self, row: Row, end: int | None) -> Put | None:
         """The system cells that the row lacks.
 
-        They have the timestamp of its oldest cell. Every delete of the row is above them, even one that is still in progress and that an
-        update has overtaken.
+        They have the timestamp of its oldest cell. Every delete of the row is above them, even one that is still in
+        progress and that an update has overtaken.
         """
         schema = self.schema
         live = row.columns.get(schema.liveness_column)
@@ -133,28 +136,37 @@ class RowIndexer:
             entries = self._keys.entries(index, values, row.row)
             cells = {schema.version_column: version}
             if index.name in schema.covering:
-                cells[schema.status_column] = verified(version) if index.kept_by_all and end is None else unverified(version)
+                cells[schema.status_column] = (
+                    verified(version) if index.kept_by_all and end is None else unverified(version)
+                )
             for name in index.covers if entries else ():
                 covered = schema.by_name[name]
                 cells[covered.column] = cell = encode_cell(schema, covered, values[name])
                 check_size(schema, covered, cell, *entries)
-            puts += [(index.table, Put(entry, cells, timestamp, None if end is None else end - timestamp)) for entry in entries]
+            puts += [
+                (index.table, Put(entry, cells, timestamp, None if end is None else end - timestamp))
+                for entry in entries
+            ]
         return puts
 
 
-def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool = False) -> Protocol[list[RowEntries] | None]:
-    """Puts the entries of rows just read, and the system cells that rows lack. Any number of builders may do so, any number of times.
+def index_rows(
+    indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool = False
+) -> Protocol[list[RowEntries] | None]:
+    """Puts the entries of rows just read, and the system cells that rows lack. Any number of builders may do so, any
+    number of times.
 
     Args:
         indexer: makes the entries.
         rows: rows read with the `columns` of the indexer.
         since: the reading of the clock from before they were read.
-        again: whether lost entries are put again: at the time `since`, above the deletes that removed them. This makes no entry
-            wrong: repair removes an extra one, after every writer has passed that time. They are put unverified, because they are
-            above the marks of writers that change their rows now.
+        again: whether lost entries are put again: at the time `since`, above the deletes that removed them. This makes
+            no entry wrong: repair removes an extra one, after every writer has passed that time. They are put
+            unverified, because they are above the marks of writers that change their rows now.
 
     Returns:
-        The entries of the rows that are objects; None if the rows were read too long ago, so that they must be read again.
+        The entries of the rows that are objects; None if the rows were read too long ago, so that they must be read
+        again.
     """
     made = [entries for row in rows if (entries := indexer.of(row)) is not None]
     schema = indexer.schema
@@ -175,9 +187,11 @@ def keep_entries(indexer: RowIndexer, row: bytes) -> Protocol[None]:
 
 
 def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict[bytes, HbmodelError]]:
-    """Puts the entries of rows as they are now, after a writer has noticed that the indexes have changed or that it was interrupted.
+    """Puts the entries of rows as they are now, after a writer has noticed that the indexes have changed or that it was
+    interrupted.
 
-    They are put as lost ones are, see `index_rows`: a repair may have taken a row's entries for orphans before the row was put.
+    They are put as lost ones are, see `index_rows`: a repair may have taken a row's entries for orphans before the row
+    was put.
 
     Args:
         indexer: makes the entries.
@@ -205,4 +219,9 @@ def _moved(schema: TableSchema, put: Put, timestamp: int) -> Put:
     cells = put.cells
     if schema.status_column in cells:
         cells = {**cells, schema.status_column: unverified(cells[schema.version_column])}
-    return evolve(put, cells=cells, timestamp=timestamp, ttl=None if put.ttl is None else max(1, put.timestamp + put.ttl - timestamp))
+    return evolve(
+        put,
+        cells=cells,
+        timestamp=timestamp,
+        ttl=None if put.ttl is None else max(1, put.timestamp + put.ttl - timestamp),
+    )

@@ -1,4 +1,5 @@
-"""Removes what crashes have left: entries without a row and markers of deleted rows, as sans-IO generators (rules 4 and 6).
+"""Removes what crashes have left: entries without a row and markers of deleted rows, as sans-IO generators (rules 4 and
+6).
 
 Correct entries of covering indexes that are not verified, since a writer was interrupted, are put once more.
 """
@@ -15,15 +16,23 @@ from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.index_verify import Entry, differing, expires, newest_time
 from hbmodel.protocol.indexed_plan import DEAD
-from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, DeleteRows, GetRows, Protocol, PutRows, ReadClock
+from hbmodel.protocol.operations import (
+    CheckAndMutate,
+    CheckAndMutateRows,
+    DeleteRows,
+    GetRows,
+    Protocol,
+    PutRows,
+    ReadClock,
+)
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Put, Row
 
 
 def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
     """Deletes entries without a matching row, and bare marks, each up to its own timestamp; returns them.
 
-    An entry is deleted only if it and its row are older than the grace time, and the row, read once more after that, still does not
-    have it: the row's writers have ended by then. Entries of rows that expire are left alone.
+    An entry is deleted only if it and its row are older than the grace time, and the row, read once more after that,
+    still does not have it: the row's writers have ended by then. Entries of rows that expire are left alone.
 
     Args:
         indexer: determines which entries a row has.
@@ -40,18 +49,24 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
         return []
     again = yield from differing(indexer, index, old)
     # A row that has changed in between is left to its writer.
-    stale = [entry for entry, row in again if not expires(indexer, row) and now - newest_time(indexer, entry, row) > grace]
+    stale = [
+        entry for entry, row in again if not expires(indexer, row) and now - newest_time(indexer, entry, row) > grace
+    ]
     if stale:
         families = entry_families(indexer.schema, index)
-        yield DeleteRows(index.table, [Delete(entry.key, families=families, timestamp=entry.timestamp) for entry in stale])
+        yield DeleteRows(
+            index.table, [Delete(entry.key, families=families, timestamp=entry.timestamp) for entry in stale]
+        )
     return stale
 
 
 def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
-    """Puts entries of a covering index again, verified, if a writer that stopped or crashed has left a mark; returns them.
+    """Puts entries of a covering index again, verified, if a writer that stopped or crashed has left a mark; returns
+    them.
 
-    An entry is put only if it and its row are older than the grace time, and the row, read again after that, is still the same: the
-    writer that left the mark has ended by then, and later writers put a mark above it. The whole entry is put, at the mark's timestamp.
+    An entry is put only if it and its row are older than the grace time, and the row, read again after that, is still
+    the same: the writer that left the mark has ended by then, and later writers put a mark above it. The whole entry is
+    put, at the mark's timestamp.
 
     Args:
         indexer: determines which entries a row has.
@@ -66,7 +81,9 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
         return []
     rows: Sequence[Row | None] = yield GetRows(schema.table, list(asked), indexer.columns)
     now = yield ReadClock()
-    seen = {key: row for key, row in zip(asked, rows, strict=True) if now - newest_time(indexer, asked[key], row) > grace}
+    seen = {
+        key: row for key, row in zip(asked, rows, strict=True) if now - newest_time(indexer, asked[key], row) > grace
+    }
     if not seen:
         return []
     again: Sequence[Row | None] = yield GetRows(schema.table, list(seen), indexer.columns)
@@ -86,16 +103,18 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
 def purge_markers(
     schema: TableSchema, rows: Sequence[Row], grace: int, delete: bool = True, *, checks: bool = False
 ) -> Protocol[list[bytes]]:
-    """Deletes the markers of deleted rows that are older than the grace time, each at exactly its own time; returns their row keys.
+    """Deletes the markers of deleted rows that are older than the grace time, each at exactly its own time; returns
+    their row keys.
 
     Args:
-        schema: the schema of the model; its table is not being adopted: there only a marker distinguishes a deleted row from one
-            without system cells.
+        schema: the schema of the model; its table is not being adopted: there only a marker distinguishes a deleted row
+            from one without system cells.
         rows: the rows, just read, with their liveness cell at least.
         grace: G in ms.
         delete: False only returns what would be deleted.
-        checks: whether the store can delete a row under the condition that it has its marker still. A put with the time of the marker,
-            by a program that stood still for longer than the grace time, may arrive at any moment, and a delete would take it along.
+        checks: whether the store can delete a row under the condition that it has its marker still. A put with the time
+            of the marker, by a program that stood still for longer than the grace time, may arrive at any moment, and a
+            delete would take it along.
     """
     markers = {row.row: cell for row in rows if (cell := marker_of(schema, row)) is not None}
     if not markers:
@@ -109,7 +128,9 @@ def purge_markers(
     still = {row: old[row] for row, found in zip(old, again, strict=True) if _is_still(schema, old[row], found)}
     if not still or not delete:
         return list(still)
-    deletes = [Delete(row, families=schema.family_names, columns=kept, timestamp=cell.timestamp) for row, cell in still.items()]
+    deletes = [
+        Delete(row, families=schema.family_names, columns=kept, timestamp=cell.timestamp) for row, cell in still.items()
+    ]
     if not checks and not schema.versioned:  # of versioned rows a write may depend on the marker that it has read
         yield DeleteRows(schema.table, deletes)
         return list(still)

@@ -65,7 +65,8 @@ class EntryFindings:
     Attributes:
         stale: entries that match no current row, and are old enough for repair.
         pending: such entries that are not that old: a writer may be about to put their row.
-        expiring: entries that differ from a row that will expire. They expire with it, and older cells of the row may become visible.
+        expiring: entries that differ from a row that will expire. They expire with it, and older cells of the row may
+            become visible.
         unverified: correct entries, old enough for repair, that are not verified because a writer was interrupted.
         bare: marks of deleted entries, old enough for repair. No query reads them.
     """
@@ -80,8 +81,8 @@ class EntryFindings:
 def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindings]:
     """Looks for the entries of rows just read.
 
-    A writer puts its entries before its row, so a row that was read has its entries, unless it has changed since. If an entry
-    seems to be missing, its row is read again: the entry is missing only if the row is still the same.
+    A writer puts its entries before its row, so a row that was read has its entries, unless it has changed since. If an
+    entry seems to be missing, its row is read again: the entry is missing only if the row is still the same.
 
     Args:
         indexer: determines which entries a row must have.
@@ -114,13 +115,17 @@ def _lacking(indexer: RowIndexer, expected: Sequence[RowEntries]) -> Protocol[li
         wanted = [(entries, put.row) for entries in expected for table, put in entries.entries if table == index.table]
         if wanted:
             found = yield GetRows(index.table, [entry for _, entry in wanted], (version,))
-            lacking.update((entries.row, entries) for (entries, _), row in zip(wanted, found, strict=True) if row is None)
+            lacking.update(
+                (entries.row, entries) for (entries, _), row in zip(wanted, found, strict=True) if row is None
+            )
     return list(lacking.values())
 
 
 def _same(one: RowEntries, other: RowEntries) -> bool:
     """Whether nothing that an index holds of a row was written in between."""
-    return one.version == other.version and [(t, p.row, p.cells) for t, p in one.entries] == [(t, p.row, p.cells) for t, p in other.entries]
+    return one.version == other.version and [(t, p.row, p.cells) for t, p in one.entries] == [
+        (t, p.row, p.cells) for t, p in other.entries
+    ]
 
 
 def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[EntryFindings]:
@@ -135,7 +140,9 @@ def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grac
     odd = yield from differing(indexer, index, entries)
     now = yield ReadClock()
     wrong = {entry.key for entry, _ in odd}
-    unverified = [entry for entry in entries if entry.unverified and entry.key not in wrong and now - entry.timestamp > grace]
+    unverified = [
+        entry for entry in entries if entry.unverified and entry.key not in wrong and now - entry.timestamp > grace
+    ]
     marks = [entry for entry, row in odd if entry.bare and now - newest_time(indexer, entry, row) > grace]
     odd = [(entry, row) for entry, row in odd if not entry.bare]
     expiring = [entry for entry, row in odd if expires(indexer, row)]
@@ -153,7 +160,9 @@ def differing(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Pr
     got: Sequence[Row | None] = (yield GetRows(schema.table, wanted, indexer.columns)) if wanted else ()
     found: dict[bytes | None, Row | None] = {None: None, **dict(zip(wanted, got, strict=True))}
     made = {key: indexer.of(row) for key, row in found.items()}
-    return [(entry, found[row]) for entry, row in zip(entries, rows, strict=True) if not _has(made[row], index, entry.key)]
+    return [
+        (entry, found[row]) for entry, row in zip(entries, rows, strict=True) if not _has(made[row], index, entry.key)
+    ]
 
 
 def _row_of(rows_of: Callable[[bytes], Sequence[bytes]], entry: bytes) -> bytes | None:

@@ -65,12 +65,19 @@ def by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
 
 
 def plan_unread(planner: IndexedRowPlanner, writes: Sequence[PutObject], now: int) -> BatchPlan:
-    """The plan of writes that need no old row (`IndexedRowPlanner.needs_read`): the same as row by row, in one pass over them."""
+    """The plan of writes that need no old row (`IndexedRowPlanner.needs_read`): the same as row by row, in one pass
+    over them.
+    """
     schema, nonce, version_column, marks = planner.schema, planner.nonce, planner.schema.version_column, planner.marks
     entries: dict[str, list[Put]] = defaultdict(list)
     status_column = schema.status_column
     places = [
-        (entries[index.table].append, index.name, [schema.by_name[name].column for name in index.covers], index.table in planner.covering)
+        (
+            entries[index.table].append,
+            index.name,
+            [schema.by_name[name].column for name in index.covers],
+            index.table in planner.covering,
+        )
         for index in planner.indexes
     ]
     puts: list[Put] = []

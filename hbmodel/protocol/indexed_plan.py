@@ -1,6 +1,7 @@
 """Turns an old row and a write into mutations: timestamps, entries, the row itself, stale entries.
 
-The rules are numbered as in the index protocol: the primary row is authoritative, index entries are a superset, reads verify.
+The rules are numbered as in the index protocol: the primary row is authoritative, index entries are a superset, reads
+verify.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from hbmodel.errors import CapabilityError, ComputedFieldError, DecodingError, EncodingError, HbmodelError, IncompleteRow, KeyTooLong
+from hbmodel.errors import (
+    CapabilityError,
+    ComputedFieldError,
+    DecodingError,
+    EncodingError,
+    HbmodelError,
+    IncompleteRow,
+    KeyTooLong,
+)
 from hbmodel.mapping.cells_of_update import cells_of_changes
 from hbmodel.mapping.covering import UNVERIFIED, unverified, verification
 from hbmodel.mapping.entries_of_row import entry_families
@@ -126,12 +135,18 @@ class IndexedRowPlanner:
         object.__setattr__(self, "covering", covering)
 
     def needs_read(self, write: RowWrite) -> bool:
-        """Whether the old row must be read first; full writes of immutable models need not (rule 3), unless they expire (rule 10)."""
+        """Whether the old row must be read first; full writes of immutable models need not (rule 3), unless they
+        expire (rule 10).
+        """
         return not (self.schema.immutable and isinstance(write, PutObject) and write.ttl is None)
 
     def old(self, row: Row | None) -> OldRow:
         """Liveness and newest cell of a row that was read with the schema's `row_columns` (rule 1)."""
-        return UNREAD if row is None else OldRow(self.reader.exists(row), max(cell.timestamp for cell in row.columns.values()), row)
+        return (
+            UNREAD
+            if row is None
+            else OldRow(self.reader.exists(row), max(cell.timestamp for cell in row.columns.values()), row)
+        )
 
     def plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
         """The mutations of `write` over `old`, at the time `now` of the corrected clock (ms)."""
@@ -142,8 +157,15 @@ class IndexedRowPlanner:
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
         mixed = self.mixed and not isinstance(write, UpdateFields)
-        whole = not old.live or isinstance(write, DeleteRow) or write.ttl is not None or mixed or family_life(self.schema) is not None
-        newest = old.newest if whole else min(old.newest, newest_beside_counters(self.schema, old.row))  # others leave counters alone
+        whole = (
+            not old.live
+            or isinstance(write, DeleteRow)
+            or write.ttl is not None
+            or mixed
+            or family_life(self.schema) is not None
+        )
+        # others leave counters alone
+        newest = old.newest if whole else min(old.newest, newest_beside_counters(self.schema, old.row))
         timestamp, error = time_above(self.schema.table, write.row, newest, now, self.bound)
         if error is not None:
             raise error
@@ -165,7 +187,12 @@ class IndexedRowPlanner:
         return [(index, entry) for index in self.indexes for entry in self.keys.entries(index, values, row)]
 
     def _puts(
-        self, entries: Sequence[tuple[Index, bytes]], cells: Mapping[bytes, bytes], version: bytes, timestamp: int, ttl: int | None = None
+        self,
+        entries: Sequence[tuple[Index, bytes]],
+        cells: Mapping[bytes, bytes],
+        version: bytes,
+        timestamp: int,
+        ttl: int | None = None,
     ) -> list[tuple[str, Put]]:
         """Puts of entries that cover some of the row's cells."""
         puts: list[tuple[str, Put]] = []
@@ -181,18 +208,22 @@ class IndexedRowPlanner:
         return puts
 
     def _stale(self, old: OldRow, entries: Sequence[tuple[str, Put]], timestamp: int) -> list[tuple[str, Delete]]:
-        """Deletes of old-key entries, at one below the new version's time, so that a tie with another writer spares its entry (rule 3)."""
+        """Deletes of old-key entries, at one below the new version's time, so that a tie with another writer spares
+        its entry (rule 3).
+        """
         if not old.live or old.row is None:
             return []
         try:
             values = self.reader.values(old.row)
         except (IncompleteRow, DecodingError):
-            # A damaged row can be overwritten and deleted all the same: entries that are not found here remain, but are not read.
+            # A damaged row can be overwritten and deleted all the same: entries that are not found here remain, but are
+            # not read.
             return []
         kept = {(table, put.row) for table, put in entries}
         found: list[tuple[str, Delete]] = []
         for index in self.indexes:
-            # Entries that cannot be computed now (the row is older than the index, or a function fails) remain: readers skip them.
+            # Entries that cannot be computed now (the row is older than the index, or a function fails) remain: readers
+            # skip them.
             with suppress(KeyTooLong, EncodingError, ComputedFieldError):
                 gone, families = self.keys.entries(index, values, old.row.row), entry_families(self.schema, index)
                 found += [(index.table, Delete(entry, families=families, timestamp=timestamp - 1)) for entry in gone]
@@ -201,34 +232,45 @@ class IndexedRowPlanner:
     def _marks(
         self, stale: Sequence[tuple[str, Delete]], nonce: bytes, timestamp: int, own: Sequence[tuple[str, Put]] = ()
     ) -> list[tuple[str, Put]]:
-        """Marks the entries to delete, and the `own` ones, as unverified, so that none of them answers for the changed row.
+        """Marks the entries to delete, and the `own` ones, as unverified, so that none of them answers for the changed
+        row.
 
-        Rows of immutable models are put without a check of what is there. A put at the same timestamp as a delete may win, and its
-        entry must then be unverified: the mark is one millisecond above both. Marks do not expire with their entries.
+        Rows of immutable models are put without a check of what is there. A put at the same timestamp as a delete may
+        win, and its entry must then be unverified: the mark is one millisecond above both. Marks do not expire with
+        their entries.
         """
         if not self.covering:
             return []
         timestamp += not self.schema.versioned
         cells = {self.schema.status_column: UNVERIFIED + nonce}
-        entries = dict.fromkeys([*((table, delete.row) for table, delete in stale), *((table, put.row) for table, put in own)])
+        entries = dict.fromkeys(
+            [*((table, delete.row) for table, delete in stale), *((table, put.row) for table, put in own)]
+        )
         return [(table, Put(entry, cells, timestamp)) for table, entry in entries if table in self.covering]
 
     def verifications(self, entries: Sequence[tuple[str, Put]]) -> list[tuple[str, Put]]:
-        """Puts that verify the entries of acknowledged writes, except entries that expire or whose index some program does not maintain."""
+        """Puts that verify the entries of acknowledged writes, except entries that expire or whose index some
+        program does not maintain.
+        """
         tables = frozenset(index.table for index in self.indexes if index.table in self.covering and index.kept_by_all)
-        return [(table, verification(self.schema, put)) for table, put in entries if table in tables and put.ttl is None]
+        return [
+            (table, verification(self.schema, put)) for table, put in entries if table in tables and put.ttl is None
+        ]
 
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
-        """Every cell of a full write; over a dead or absent row also zero counters, and empty cells for other columns read (rule 4).
+        """Every cell of a full write; over a dead or absent row also zero counters, and empty cells for other columns
+        read (rule 4).
 
-        The cells with the times of the last entries of map columns are left unchanged. A put of entries that is older than this write
-        may still be in progress: under an empty cell it would go unnoticed, and its entries would appear in a later object.
+        The cells with the times of the last entries of map columns are left unchanged. A put of entries that is older
+        than this write may still be in progress: under an empty cell it would go unnoticed, and its entries would
+        appear in a later object.
 
         A put that expires writes every column too, so that no older cell remains under it.
         """
         schema = self.schema
         if old.live and old.row is not None and write.ttl is None:
-            # The group stays whole (rule 2). In other columns an empty cell is needed only if the live row has a cell to hide.
+            # The group stays whole (rule 2). In other columns an empty cell is needed only if the live row has a cell
+            # to hide.
             cells = without_nulls(write.cells, schema.optional_columns - self.group_columns - old.row.columns.keys())
         else:
             cells = dict(write.cells)
@@ -279,7 +321,9 @@ class IndexedRowPlanner:
         return RowPlan(outcome, entries, put, older, stale, self._marks(stale, nonce, put.timestamp, entries))
 
     def version_time(self, old: OldRow) -> int:
-        """When the entries of the old row were put; -1 for a row that was put by another program, or before any index: it has none."""
+        """When the entries of the old row were put; -1 for a row that was put by another program, or before any
+        index: it has none.
+        """
         cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return -1 if cell is None else cell.timestamp
 
@@ -291,8 +335,8 @@ class IndexedRowPlanner:
         end = self.end_of(old.row) if write.ttl is None else timestamp + write.ttl
         if end is not None or family_life(schema) is not None or (self.mixed and write.row in self.together):
             return self._rewritten(write, old, cells, timestamp, end)
-        # Where others delete without a marker, the update must not stay without the rest of the row: it has a condition, or is so old that
-        # every delete hides it.
+        # Where others delete without a marker, the update must not stay without the rest of the row: it has a
+        # condition, or is so old that every delete hides it.
         condition = self.condition(old.row) if self.mixed and self.checks else None
         low = self.mixed and condition is None
         at = newest_beside_counters(schema, old.row) + 1 if low else timestamp
@@ -306,7 +350,8 @@ class IndexedRowPlanner:
             cells.setdefault(schema.by_name[name].column, encode_cell(schema, schema.by_name[name], values[name]))
         cells[schema.version_column] = version
         entries = self._puts(self._entries(values, write.row), cells, version, timestamp)
-        stale = () if low else self._stale(old, entries, timestamp)  # the entry may be that of an update at the same time
+        # the entry may be that of an update at the same time
+        stale = () if low else self._stale(old, entries, timestamp)
         return RowPlan(
             outcome=Outcome("put", write.row, at),
             entries=entries,
@@ -326,26 +371,32 @@ class IndexedRowPlanner:
     def condition(self, row: Row) -> tuple[bytes, bytes] | None:
         """The cell that shows whether an object has been deleted, or put again as a whole, since it was read.
 
-        See `cell_of_condition`. None for an object that shares a row with others of its commit: they are changed by one mutation.
+        See `cell_of_condition`. None for an object that shares a row with others of its commit: they are changed by one
+        mutation.
         """
         return None if row.row in self.together else cell_of_condition(self.schema, row)
 
     def _condition_of_delete(self, row: Row) -> tuple[bytes, bytes | None] | None:
-        """The same for a delete, which must not come below a put of the whole row: others put a row again as a whole to let it expire."""
+        """The same for a delete, which must not come below a put of the whole row: others put a row again as a whole
+        to let it expire.
+        """
         if not self.checks:
             return None
         if self.rewritten_by_updates(row):
             return self.condition(row)
         return cell_of_expiry(self.schema, row) if self.mixed and row.row not in self.together else None
 
-    def _rewritten(self, write: UpdateFields, old: OldRow, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
+    def _rewritten(
+        self, write: UpdateFields, old: OldRow, changed: Mapping[bytes, bytes], timestamp: int, end: int | None
+    ) -> RowPlan:
         """The whole row as it was read, with the changes.
 
-        If cells expire, all cells of the row expire at the same time (rule 10). If other programs delete without a marker, no fragment
-        remains of a row that was deleted in the meantime. As the put contains the liveness cell, it could bring back an object that was
-        deleted or moved in the meantime: it is carried out only if the row is as it was read. It must not hide a later delete either. So
-        deletes of such rows have a condition too. Those of rows without a TTL have none: a row that gets its TTL now is put at the lowest
-        time possible, above no delete of what was read.
+        If cells expire, all cells of the row expire at the same time (rule 10). If other programs delete without a
+        marker, no fragment remains of a row that was deleted in the meantime. As the put contains the liveness cell, it
+        could bring back an object that was deleted or moved in the meantime: it is carried out only if the row is as it
+        was read. It must not hide a later delete either. So deletes of such rows have a condition too. Those of rows
+        without a TTL have none: a row that gets its TTL now is put at the lowest time possible, above no delete of what
+        was read.
         """
         schema, row = self.schema, old.row
         assert row is not None
@@ -353,9 +404,12 @@ class IndexedRowPlanner:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
         if end is not None and not self.checks:
             raise CapabilityError(
-                "A row with a TTL in a model with indexes can be updated only in a store with check-and-mutate: put the whole object with "
-                "add(obj, ttl=...), or use an hbase+thrift2: store.", table=schema.table, key=write.row,
-            )  # fmt: skip
+                "A row with a TTL in a model with indexes can be updated only in a store with check-and-mutate: "
+                "put the whole object with "
+                "add(obj, ttl=...), or use an hbase+thrift2: store.",
+                table=schema.table,
+                key=write.row,
+            )
         below = not self.rewritten_by_updates(row) and write.row not in self.together
         at = old.newest + 1 if below else timestamp
         version = LAST_WRITE_WINS + (nonce := self.nonce())
@@ -366,9 +420,12 @@ class IndexedRowPlanner:
         group = {(of := schema.by_name[name]).column: encode_cell(schema, of, values[name]) for name in self.group}
         ttl = None if end is None else end - timestamp
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
-        if below and end is not None:  # entries that the row has already cannot be taken for old orphans: they get its own time
+        # entries that the row has already cannot be taken for old orphans: they get its own time
+        if below and end is not None:
             kept = {(table, delete.row) for table, delete in self._stale(old, (), timestamp)}
-            entries = [(table, evolve(p, timestamp=at, ttl=end - at) if (table, p.row) in kept else p) for table, p in entries]
+            entries = [
+                (table, evolve(p, timestamp=at, ttl=end - at) if (table, p.row) in kept else p) for table, p in entries
+            ]
         put = Put(write.row, cells, at, None if end is None else end - at)
         plan = self._whole(OldRow(True, -1, row), put, entries, nonce)
         return evolve(plan, condition=self.condition(row)) if self.checks else plan

@@ -1,6 +1,8 @@
-"""The write protocols of indexed models, last write wins, as sans-IO generators: they yield operations and receive the answers.
+"""The write protocols of indexed models, last write wins, as sans-IO generators: they yield operations and receive the
+answers.
 
-A session runs them against a store; the model checker in the tests runs the same code through every interleaving and crash.
+A session runs them against a store; the model checker in the tests runs the same code through every interleaving and
+crash.
 """
 
 from __future__ import annotations
@@ -48,21 +50,23 @@ def write_indexed_batch(
 ) -> Protocol[None]:
     """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
 
-    Read the old rows; put the new entries, and marks over the old ones of covering indexes, and wait for all; put the rows; acknowledge;
-    verify the new entries and delete the old-key ones. Writes whose rows have a condition, and are no longer as they were read, begin
-    again with the others of this kind. A driver that could not carry out an operation repeats exactly that operation,
-    timestamps included.
+    Read the old rows; put the new entries, and marks over the old ones of covering indexes, and wait for all; put the
+    rows; acknowledge; verify the new entries and delete the old-key ones. Writes whose rows have a condition, and are
+    no longer as they were read, begin again with the others of this kind. A driver that could not carry out an
+    operation repeats exactly that operation, timestamps included.
 
-    A row that was put is never put again at a later time: others may have updated, deleted or moved it since, and the later put would
-    hide their acknowledged writes. If the write took too long, or the indexes have changed, its entries alone are put again.
+    A row that was put is never put again at a later time: others may have updated, deleted or moved it since, and the
+    later put would hide their acknowledged writes. If the write took too long, or the indexes have changed, its entries
+    alone are put again.
 
     Args:
         planner: plans the mutations.
         writes: at most one per row.
         atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
-        deleted: where the rows that an attempt has deleted are recorded, since the next one finds them absent; a protocol that is
-            started again because the indexes have changed gets the same mapping.
-        together: rows of objects that are written together with others: objects that share a row of the table get one timestamp.
+        deleted: where the rows that an attempt has deleted are recorded, since the next one finds them absent; a
+            protocol that is started again because the indexes have changed gets the same mapping.
+        together: rows of objects that are written together with others: objects that share a row of the table get one
+            timestamp.
         placed: where the rows that were put are recorded; a protocol that is started again gets the same.
     """
     deleted = {} if deleted is None else deleted
@@ -91,7 +95,8 @@ def write_indexed_batch(
             refused = yield from _write_planned(table, plans, planner.schema.version_column, atomic_rows, placed)
             plan = BatchPlan.of([of_row for of_row in plans if of_row.outcome.key not in refused]) if refused else plan
         else:
-            plan = plan_unread(planner, cast(Sequence[PutObject], remaining), now)  # all other kinds of writes need a read
+            # all other kinds of writes need a read
+            plan = plan_unread(planner, cast(Sequence[PutObject], remaining), now)
             yield from _put_first(plan)
             yield from _write_rows(table, plan, atomic_rows, placed)
         deleted |= {outcome.key: outcome for outcome in plan.outcomes if outcome.action == "deleted"}
@@ -104,15 +109,22 @@ def write_indexed_batch(
             verifications += planner.verifications([(name, put) for name, puts in plan.entries.items() for put in puts])
         remaining = [write for write in remaining if write.row in refused] if refused else ()
     done = [outcomes[write.row] for write in writes]
-    yield Acknowledge([deleted.get(outcome.key, outcome) if outcome.action == "absent" else outcome for outcome in done])
+    yield Acknowledge(
+        [deleted.get(outcome.key, outcome) if outcome.action == "absent" else outcome for outcome in done]
+    )
     yield from finish(verifications, stale)
 
 
-def _with_versions(planner: IndexedRowPlanner, writes: Sequence[RowWrite], rows: Sequence[Row | None]) -> Protocol[Sequence[Row | None]]:
-    """The rows of writes, read again where they got a version cell first, as in a build: it is what their changes are conditional on."""
+def _with_versions(
+    planner: IndexedRowPlanner, writes: Sequence[RowWrite], rows: Sequence[Row | None]
+) -> Protocol[Sequence[Row | None]]:
+    """The rows of writes, read again where they got a version cell first, as in a build: it is what their changes
+    are conditional on.
+    """
     schema = planner.schema
     if not (planner.adopting and planner.checks) or family_life(schema) is None:
-        return rows  # only what expires with its family is put again as a whole without a cell that every such put changes
+        # only what expires with its family is put again as a whole without a cell that every such put changes
+        return rows
     indexer = RowIndexer(schema, (), adopting=True)
     puts: list[Put] = []
     for write, row in zip(writes, rows, strict=True):
@@ -127,7 +139,9 @@ def _with_versions(planner: IndexedRowPlanner, writes: Sequence[RowWrite], rows:
 
 
 def await_times(planner: IndexedRowPlanner, puts: Sequence[Put], now: int) -> Protocol[None]:
-    """Waits until the server's clock shows the times of puts, where other programs write at its time: they must not come below these."""
+    """Waits until the server's clock shows the times of puts, where other programs write at its time: they must not
+    come below these.
+    """
     latest = max((put.timestamp or 0 for put in puts), default=0) if planner.mixed else 0
     if latest > now:
         yield AwaitClock(latest - 1)
@@ -136,7 +150,8 @@ def await_times(planner: IndexedRowPlanner, puts: Sequence[Put], now: int) -> Pr
 def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
     """Puts the entries of a round that took too long again: a repair may have taken them for orphans (rule 3).
 
-    The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries match them.
+    The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries
+    match them.
 
     Args:
         plan: of the round.
@@ -151,20 +166,27 @@ def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
         since = yield ReadClock()
         if plan.entries:
             yield Together(
-                [PutRows(name, [at_time(put, max(since, (put.timestamp or 0) + 1)) for put in puts]) for name, puts in plan.entries.items()]
+                [
+                    PutRows(name, [at_time(put, max(since, (put.timestamp or 0) + 1)) for put in puts])
+                    for name, puts in plan.entries.items()
+                ]
             )
     return late
 
 
 def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dict[bytes, Outcome]]:
-    """Of puts that took too long, the outcomes of those that cannot be known: the row is not there, not even as a deleted one.
+    """Of puts that took too long, the outcomes of those that cannot be known: the row is not there, not even as a
+    deleted one.
 
-    It may have been deleted, and its marker purged. Or the put had the time of an earlier marker, and came in the moment of its purge,
-    which deletes without a condition in a store that has none.
+    It may have been deleted, and its marker purged. Or the put had the time of an earlier marker, and came in the
+    moment of its purge, which deletes without a condition in a store that has none.
     """
     rows = [outcome.key for outcome in outcomes if outcome.action == "put"]
     found: Sequence[Row | None] = (yield GetRows(schema.table, rows, [schema.version_column])) if rows else ()
-    error = "The write took longer than half the grace time, and its row is not there: read the row, and write it again if it is missing."
+    error = (
+        "The write took longer than half the grace time, and its row is not there: read the row, and write it again "
+        "if it is missing."
+    )
     return {
         key: Outcome("failed", key, error=UnknownOutcome(error, table=schema.table, key=key))
         for key, row in zip(rows, found, strict=True)
@@ -173,7 +195,11 @@ def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dic
 
 
 def _planned(
-    planner: IndexedRowPlanner, writes: Sequence[RowWrite], found: Mapping[bytes, OldRow], now: int, together: Set[bytes]
+    planner: IndexedRowPlanner,
+    writes: Sequence[RowWrite],
+    found: Mapping[bytes, OldRow],
+    now: int,
+    together: Set[bytes],
 ) -> list[RowPlan]:
     """The plan of each write; writes that share a row of the table all get the latest time that one of them needs."""
     plans = [planner.plan(write, found.get(write.row, UNREAD), now) for write in writes]
@@ -186,10 +212,11 @@ def _planned(
         if write.row in rows and plan.put is not None and plan.put.timestamp is not None:
             latest[rows[write.row]] = max(plan.put.timestamp, latest.get(rows[write.row], 0))
     return [
-        plan if plan.put is None or (at := latest.get(rows.get(write.row, b""), plan.put.timestamp)) == plan.put.timestamp
+        plan
+        if plan.put is None or (at := latest.get(rows.get(write.row, b""), plan.put.timestamp)) == plan.put.timestamp
         else planner.plan(write, found.get(write.row, UNREAD), at or now)
         for write, plan in zip(writes, plans, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def finish(verifications: Sequence[tuple[str, Put]], stale: Sequence[tuple[str, Delete]]) -> Protocol[None]:
@@ -218,7 +245,11 @@ def _write_planned(
         yield from _write_rows(table, BatchPlan.of(plans), atomic_rows, placed)
         return frozenset()
     yield from _write_rows(table, BatchPlan.of([plan for plan in plans if plan.condition is None]), atomic_rows, placed)
-    changes = [ConditionalChange(row, *plan.condition, plan.mutations) for row, plan in checked.items() if plan.condition is not None]
+    changes = [
+        ConditionalChange(row, *plan.condition, plan.mutations)
+        for row, plan in checked.items()
+        if plan.condition is not None
+    ]
     applied: Sequence[bool | None]
     if len(changes) == 1:
         (one,) = changes
@@ -254,11 +285,14 @@ def _write_rows(table: str, plan: BatchPlan, atomic_rows: bool, placed: PlacedRo
         placed.rest.clear()
 
 
-def insert_indexed(planner: IndexedRowPlanner, write: PutObject, placed: list[Outcome] | None = None) -> Protocol[list[Outcome]]:
-    """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was read.
+def insert_indexed(
+    planner: IndexedRowPlanner, write: PutObject, placed: list[Outcome] | None = None
+) -> Protocol[list[Outcome]]:
+    """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was
+    read.
 
-    A loser keeps its entries (they are orphans until repair); one that lost to its own repeated call finds its nonce in the
-    version cell. Returns the one outcome, which it has acknowledged. Raises `RowExists`.
+    A loser keeps its entries (they are orphans until repair); one that lost to its own repeated call finds its nonce in
+    the version cell. Returns the one outcome, which it has acknowledged. Raises `RowExists`.
 
     Args:
         planner: plans the mutations.
@@ -284,7 +318,9 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject, placed: list[Ou
             yield Together([PutRows(name, puts) for name, puts in by_table([*plan.entries, *plan.marks]).items()])
         seen = None if row is None else row.columns.get(schema.liveness_column)
         mutations: Sequence[Put | Delete] = [plan.put] if plan.row_delete is None else [plan.put, plan.row_delete]
-        applied = yield CheckAndMutate(schema.table, write.row, schema.liveness_column, None if seen is None else seen.value, mutations)
+        applied = yield CheckAndMutate(
+            schema.table, write.row, schema.liveness_column, None if seen is None else seen.value, mutations
+        )
         if not applied:
             (row,) = yield GetRows(schema.table, [write.row], schema.row_columns)
             if _moved_since(planner, plan.put, seen, row):
@@ -303,8 +339,9 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject, placed: list[Ou
             placed.append(plan.outcome)
         verifications = planner.verifications(plan.entries)
         while not (yield CheckLease(now)):
-            # A repairer may have taken the entries for orphans while the row was not there yet, so they are put again (rule 3). The
-            # row is not: others may have changed or deleted it since. So it is unknown whether these entries match it.
+            # A repairer may have taken the entries for orphans while the row was not there yet, so they are put again
+            # (rule 3). The row is not: others may have changed or deleted it since. So it is unknown whether these
+            # entries match it.
             verifications = []
             now = yield ReadClock(planner.mixed)
             fresh = max(now, (plan.outcome.timestamp or now) + 1)
@@ -316,7 +353,8 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject, placed: list[Ou
 
 
 def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: Row | None) -> bool:
-    """Whether a put that was refused had been carried out before, by a call whose answer was lost, and its object has moved.
+    """Whether a put that was refused had been carried out before, by a call whose answer was lost, and its object has
+    moved.
 
     Args:
         planner: the planner of the put.
@@ -333,8 +371,9 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
     if moved is not None and moved != put.cells[schema.version_column]:
         raise UnknownOutcome(
             "An object was moved from this key to another one during the insert; it may be the one to insert.",
-            table=schema.table, key=put.row,
-        )  # fmt: skip
+            table=schema.table,
+            key=put.row,
+        )
     return moved is not None
 
 

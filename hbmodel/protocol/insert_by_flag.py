@@ -1,11 +1,13 @@
 """Puts an object only if its key is free, without conditional changes of whole rows, as a sans-IO generator.
 
-HBase's Thrift1 gateway can check one cell and put one, at the server's time. So an insert first claims the key: it puts a unique value
-into the existence flag if that is absent. Then it puts the columns, and in the end the flag of an existing row, if the claim is still
-there. A claimed row reads as absent. The claim of a program that died is taken over once it is older than the grace time.
+HBase's Thrift1 gateway can check one cell and put one, at the server's time. So an insert first claims the key: it puts
+a unique value into the existence flag if that is absent. Then it puts the columns, and in the end the flag of an
+existing row, if the claim is still there. A claimed row reads as absent. The claim of a program that died is taken over
+once it is older than the grace time.
 
-The columns have the timestamp of the claim. So a program that is slow never overwrites a row that was put after its claim was deleted,
-overwritten or taken over: whatever came later has a later time. For the same reason it can delete what it has put of a map column.
+The columns have the timestamp of the claim. So a program that is slow never overwrites a row that was put after its
+claim was deleted, overwritten or taken over: whatever came later has a later time. For the same reason it can delete
+what it has put of a map column.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ def insert_claimed(
 ) -> Protocol[Outcome]:
     """Puts an object if its row is neither there nor claimed; raises `RowExists`.
 
-    No row is put twice: before the last step nothing of it can be read, and after that step the call is over. No delete hides the flag
-    of that step: it would have hidden the claim too, since the server gives the flag a time that is not below that of the claim.
+    No row is put twice: before the last step nothing of it can be read, and after that step the call is over. No delete
+    hides the flag of that step: it would have hidden the claim too, since the server gives the flag a time that is not
+    below that of the claim.
 
     Args:
         planner: plans the mutations.
@@ -49,9 +52,11 @@ def insert_claimed(
     while True:
         claim = CLAIMED + draw()
         yield CheckAndPut(table, row, flag, expected, Put(row, {flag: claim}))
-        yield LetClockTick()  # what others put or delete in the millisecond of the claim is there by now, or has a later time
+        # what others put or delete in the millisecond of the claim is there by now, or has a later time
+        yield LetClockTick()
         found: Row | None
-        (found,) = yield GetRows(table, [row], planner.columns)  # whatever the answer was: a delete of the same millisecond hides a claim
+        # whatever the answer was: a delete of the same millisecond hides a claim
+        (found,) = yield GetRows(table, [row], planner.columns)
         held = None if found is None else found.columns.get(flag)
         expected = b""
         if found is None or held is None:
@@ -59,7 +64,9 @@ def insert_claimed(
         if held.value != claim:
             expected = yield from abandoned_claim(table, row, held, grace)
             continue
-        if (error := (yield from error_if_hidden(planner.schema, found, {*columns, *plan.blanks}, held.timestamp))) is not None:
+        if (
+            error := (yield from error_if_hidden(planner.schema, found, {*columns, *plan.blanks}, held.timestamp))
+        ) is not None:
             yield DeleteRows(table, [Delete(row, columns=(flag,), timestamp=held.timestamp)])  # the claim
             raise error
         puts = [Put(row, columns, held.timestamp)] if columns else []

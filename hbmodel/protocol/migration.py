@@ -1,7 +1,8 @@
-"""Changing the key of a table in use: the phases, and the sans-IO generator that copies rows from one layout to another.
+"""Changing the key of a table in use: the phases, and the sans-IO generator that copies rows from one layout to
+another.
 
-Rows of immutable models never change, and no program deletes while both tables are read. So each table only
-gains rows, and a row in both is the same: in any order of calls, the two tables together contain every acknowledged row.
+Rows of immutable models never change, and no program deletes while both tables are read. So each table only gains rows,
+and a row in both is the same: in any order of calls, the two tables together contain every acknowledged row.
 
 Rows of versioned models are sealed and move one by one, see `seal_and_move`; then each object is in one of the tables.
 """
@@ -34,7 +35,8 @@ HALTING, TURNED = "halting", "turned"
 
 @frozen
 class Phase:
-    """How programs use the two tables. Only programs of one phase, or of two successive phases, may run at the same time.
+    """How programs use the two tables. Only programs of one phase, or of two successive phases, may run at the same
+    time.
 
     Attributes:
         name: the name of the phase.
@@ -42,8 +44,10 @@ class Phase:
         writes: the table that new objects go to; None: programs are refused.
         changes: whether objects may be deleted; this needs one table that determines which objects exist.
         ends: whether a delete that began in the previous phase may be acknowledged: all objects are still in one table.
-        seals: whether writers of versioned models move the rows that they are about to change; None: they need not read both tables.
-        lasts: the phases in which a read of versioned models that began in this phase can end without having missed an object.
+        seals: whether writers of versioned models move the rows that they are about to change; None: they need not read
+            both tables.
+        lasts: the phases in which a read of versioned models that began in this phase can end without having missed an
+            object.
     """
 
     name: str
@@ -64,10 +68,12 @@ PHASES: Mapping[str, Phase] = {
     phase.name: phase
     for phase in (
         Phase(BEFORE, ("old",), "old", changes=True, ends=True),
-        Phase(PREPARED, ("new", "old"), "old", ends=True),  # all must read both tables before the first one writes to the new one
+        # all must read both tables before the first one writes to the new one
+        Phase(PREPARED, ("new", "old"), "old", ends=True),
         Phase(MOVING, ("new", "old"), "new"),  # once no program writes to the old table, its rows are copied
         Phase(CUT, ("new",), "new"),
-        Phase(DONE, ("new",), "new", changes=True, ends=True),  # no program reads the old table, where deleted rows would still be visible
+        # no program reads the old table, where deleted rows would still be visible
+        Phase(DONE, ("new",), "new", changes=True, ends=True),
         Phase(RETURNING, ("new", "old"), "old"),  # the way back: rows of the new table are copied into the old one
         Phase(RETURNED, ("old",), "old"),
         Phase(CLOSED, (), None),  # a maintenance window
@@ -82,12 +88,15 @@ VERSIONED_PHASES: Mapping[str, Phase] = {
     phase.name: phase
     for phase in (
         Phase(BEFORE, ("old",), "old", True, True, lasts=frozenset((BEFORE,))),
-        Phase(PREPARED, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # all must respect seals before the first one is put
+        # all must respect seals before the first one is put
+        Phase(PREPARED, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),
         Phase(MOVING, ("old", "new"), "new", True, True, seals=True, lasts=_FORTH),
         Phase(CUT, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),  # everything is in the new table
         Phase(DONE, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),
-        Phase(HALTING, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # the moves that have begun are finished
-        Phase(TURNED, ("new", "old"), "new", True, True, seals=False, lasts=_BACK),  # all must read in this order before rows move back
+        # the moves that have begun are finished
+        Phase(HALTING, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),
+        # all must read in this order before rows move back
+        Phase(TURNED, ("new", "old"), "new", True, True, seals=False, lasts=_BACK),
         Phase(RETURNING, ("new", "old"), "old", True, True, seals=True, lasts=_BACK),
         Phase(RETURNED, ("old",), "old", True, True, lasts=frozenset((RETURNED, BEFORE))),
     )
@@ -181,22 +190,30 @@ class RowTranslator:
         cells |= undeclared_cells(self.reader.schema, target, row)
         entries: Sequence[tuple[str, Put]] = ()
         if self.indexes:
-            made = self._indexer.of(_CopiedRow(key, {column: _CopiedCell(value, timestamp) for column, value in cells.items()}))
+            made = self._indexer.of(
+                _CopiedRow(key, {column: _CopiedCell(value, timestamp) for column, value in cells.items()})
+            )
             if made is not None:
                 if made.error is not None:
                     raise made.error
                 entries = made.entries
-        return TranslatedRow(row.row, Put(key, cells, timestamp, None if end is None else max(1, end - timestamp)), entries)
+        return TranslatedRow(
+            row.row, Put(key, cells, timestamp, None if end is None else max(1, end - timestamp)), entries
+        )
 
     def _end(self, row: Row) -> int | None:
         """When the row expires, or None."""
         source, reader = self.reader.schema, self.reader
         if reader.adopting:
             return end_of_adopted(source, row)
-        return end_of_live(row, source.liveness_column) if reader.indexed else end_of_unindexed(row, source.expiry_column)
+        return (
+            end_of_live(row, source.liveness_column) if reader.indexed else end_of_unindexed(row, source.expiry_column)
+        )
 
     def _time(self, row: Row) -> int:
-        """The timestamp of the row's newest column cell, so that a family's TTL expires the copy together with the row."""
+        """The timestamp of the row's newest column cell, so that a family's TTL expires the copy together with the
+        row.
+        """
         source = self.reader.schema
         own = [cell.timestamp for column, cell in row.columns.items() if not source.is_system(column)]
         return max(own or [cell.timestamp for cell in row.columns.values()])

@@ -1,4 +1,5 @@
-"""The marks of an object that is being moved to another key: a cell in its old row, and one in its new row until the old one is gone.
+"""The marks of an object that is being moved to another key: a cell in its old row, and one in its new row until the
+old one is gone.
 
 Both are stored among the stamps of active writers, which no reader uses, and which no write of the object puts again.
 """
@@ -46,7 +47,8 @@ class MoveMark:
         return self.kind + self.nonce + self.digest + self.other
 
     def renewals(self, leaving: MoveMark) -> int | None:
-        """How often the mark in the old row was renewed since the copy with this mark was made; None if it is no copy of that move.
+        """How often the mark in the old row was renewed since the copy with this mark was made; None if it is no copy
+        of that move.
 
         The number is negative if the copy was made after the old row was read.
         """
@@ -87,7 +89,9 @@ def moved_version(marker: bytes) -> bytes | None:
 
 
 def moved_cells(schema: TableSchema, row: Row) -> dict[bytes, bytes]:
-    """The cells that move with an object: all cells of its row, except those that record how that row itself was written."""
+    """The cells that move with an object: all cells of its row, except those that record how that row itself was
+    written.
+    """
     left = {schema.liveness_column, schema.version_column, schema.row_version_column, schema.expiry_column}
     return {c: cell.value for c, cell in row.columns.items() if c not in left and not c.startswith(schema.stamp_prefix)}
 

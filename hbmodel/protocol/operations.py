@@ -1,7 +1,7 @@
 """The storage operations that sans-IO protocol generators yield; a driver executes them and sends the answers back.
 
-If an operation fails, the driver leaves the generator where it is and may execute the same operation again later. Every operation is
-safe to repeat: its timestamps are part of it, or its docstring says why.
+If an operation fails, the driver leaves the generator where it is and may execute the same operation again later. Every
+operation is safe to repeat: its timestamps are part of it, or its docstring says why.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class GetRows:
 
 @frozen
 class FirstRows:
-    """Answer: `list[list[Row]]`, in the order of `ranges`: the first rows of each in key order, `limit` of them at most."""
+    """Answer: `list[list[Row]]`, in the order of `ranges`: the first rows of each in key order, `limit` of them at
+    most.
+    """
 
     table: str
     ranges: Sequence[KeyRange]
@@ -62,7 +64,9 @@ class MutateRow:
 
 @frozen
 class CheckAndMutate:
-    """Answer: whether it was applied. Safe to repeat because a protocol settles a refusal by looking for its own nonce."""
+    """Answer: whether it was applied. Safe to repeat because a protocol settles a refusal by looking for its own
+    nonce.
+    """
 
     table: str
     row: bytes
@@ -75,14 +79,16 @@ class CheckAndMutate:
 class CheckAndMutateRows:
     """`CheckAndMutate` in many rows, each by itself. Answer: `list[bool | None]`, in the order of `changes`.
 
-    False says that a change was not applied; None that it was refused, perhaps because an earlier call already applied it.
+    False says that a change was not applied; None that it was refused, perhaps because an earlier call already applied
+    it.
 
     Attributes:
         table: of the rows.
         changes: of the rows.
-        waiting: rows of the same batch that are changed in a later round. Objects of wide rows are rows here, and a commit that changes
-            each wide row as a whole applies no change of a row that holds one of them.
-        fences: whether the changes fence rows for other writers. They are then no writes of the batch, and nothing is joined with them.
+        waiting: rows of the same batch that are changed in a later round. Objects of wide rows are rows here, and a
+            commit that changes each wide row as a whole applies no change of a row that holds one of them.
+        fences: whether the changes fence rows for other writers. They are then no writes of the batch, and nothing is
+            joined with them.
     """
 
     table: str
@@ -93,7 +99,9 @@ class CheckAndMutateRows:
 
 @frozen
 class CheckAndPut:
-    """One cell, at the server's time. Answer: whether it was applied. Safe to repeat where a protocol looks at the row after a refusal."""
+    """One cell, at the server's time. Answer: whether it was applied. Safe to repeat where a protocol looks at the
+    row after a refusal.
+    """
 
     table: str
     row: bytes
@@ -112,7 +120,9 @@ class CheckAndPutRows:
 
 @frozen
 class Increment:
-    """Adds to a counter. Answer: its new value. Safe to repeat if the protocol may skip values, since a repetition counts twice."""
+    """Adds to a counter. Answer: its new value. Safe to repeat if the protocol may skip values, since a repetition
+    counts twice.
+    """
 
     table: str
     row: bytes
@@ -140,7 +150,8 @@ class ReadClock:
 
 @frozen
 class AskIfAhead:
-    """Whether a cell may be ahead of the server's clock. Answer: None if this machine's clock has reached its time; otherwise the server's.
+    """Whether a cell may be ahead of the server's clock. Answer: None if this machine's clock has reached its time;
+    otherwise the server's.
 
     So the server is asked only about cells that this machine's clock finds in the future.
 
@@ -153,10 +164,12 @@ class AskIfAhead:
 
 @frozen
 class CheckLease:
-    """Whether a write whose time was chosen from the reading `since` of the clock may still be acknowledged. Answer: bool.
+    """Whether a write whose time was chosen from the reading `since` of the clock may still be acknowledged. Answer:
+    bool.
 
-    False once more than half of the grace time has passed, by any clock: a repairer may soon take the write's entries for
-    orphans (rule 3). Where the indexes of the table have changed, the driver ends the protocol with `SchemaMismatch`.
+    False once more than half of the grace time has passed, by any clock: a repairer may soon take the write's entries
+    for orphans (rule 3). Where the indexes of the table have changed, the driver ends the protocol with
+    `SchemaMismatch`.
     """
 
     since: int
@@ -166,8 +179,8 @@ class CheckLease:
 class CheckBinding:
     """Whether the indexes and the phase by which the protocol writes still hold. Answer: None.
 
-    Where they do not, the driver ends the protocol with `SchemaMismatch`. For rounds that write nothing: before each change the driver
-    checks it anyway.
+    Where they do not, the driver ends the protocol with `SchemaMismatch`. For rounds that write nothing: before each
+    change the driver checks it anyway.
     """
 
 
@@ -194,7 +207,17 @@ class Acknowledge:
     outcomes: Sequence[Any]
 
 
-Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | CheckAndPutRows | Increment | Together
+Change = (
+    PutRows
+    | DeleteRows
+    | MutateRow
+    | CheckAndMutate
+    | CheckAndMutateRows
+    | CheckAndPut
+    | CheckAndPutRows
+    | Increment
+    | Together
+)
 Question = GetRows | FirstRows | ReadClock | AskIfAhead | CheckLease | CheckBinding
 Operation = Change | Question | LetClockTick | AwaitClock | Acknowledge
 

@@ -1,4 +1,6 @@
-"""The rows that a batch of writes has put, for a protocol that is started again because the indexes of its table have changed."""
+"""The rows that a batch of writes has put, for a protocol that is started again because the indexes of its table
+have changed.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ class PlacedRows:
     def completed(self, planner: IndexedRowPlanner) -> Protocol[dict[bytes, Outcome]]:
         """Does what is left to do for these rows, by the indexes as they are now; returns their outcomes.
 
-        A row gets the entries of what it holds now, as in a build: a writer that has changed it since has put its own. A row that the
-        indexes refuse has a failed outcome.
+        A row gets the entries of what it holds now, as in a build: a writer that has changed it since has put its own.
+        A row that the indexes refuse has a failed outcome.
         """
         schema = planner.schema
         if self.rest:

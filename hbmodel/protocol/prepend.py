@@ -1,8 +1,9 @@
 """Puts an object before the first live row of a key prefix, as a sans-IO generator.
 
-The row's last key field gets the value before that of the first row, and the key is claimed as in every insert. A key that is taken is
-not tried again: the next attempt is before it and before the first row at that time. So two programs never get the same key, and their
-rows follow each other without a gap, except for keys that were claimed by a program that died.
+The row's last key field gets the value before that of the first row, and the key is claimed as in every insert. A key
+that is taken is not tried again: the next attempt is before it and before the first row at that time. So two programs
+never get the same key, and their rows follow each other without a gap, except for keys that were claimed by a program
+that died.
 """
 
 from __future__ import annotations
@@ -51,19 +52,23 @@ class KeyPrefix:
         Raises:
             IncompleteKey: names the missing fields.
             EncodingError: a value cannot be stored exactly.
-            CapabilityError: the last key field is no whole number in a codec that keeps the order, or the salt is random.
+            CapabilityError: the last key field is no whole number in a codec that keeps the order, or the salt is
+                random.
         """
         layout, salt = schema.layout, schema.salt
         *names, last = layout.names
         order = IntegerOrder.of(layout.slots[-1])
         if order is None:
             raise CapabilityError(
-                "prepend() needs a model whose last key field is a whole number, never None, in a codec that keeps the order.",
-                table=schema.table, field=last,
-            )  # fmt: skip
+                "prepend() needs a model whose last key field is a whole number, never None, in a codec that keeps "
+                "the order.",
+                table=schema.table,
+                field=last,
+            )
         if salt.random:
             raise CapabilityError(
-                "prepend() is not possible under RandomSalt: a key that is free in one bucket may be used in others.", table=schema.table
+                "prepend() is not possible under RandomSalt: a key that is free in one bucket may be used in others.",
+                table=schema.table,
             )
         if missing := [name for name in names if name not in key]:
             raise IncompleteKey("Give every field of the row key but the last.", table=schema.table, missing=missing)

@@ -13,9 +13,9 @@ from hbmodel.store.values import Row
 def read_rows(planner: IndexedRowPlanner, rows: Sequence[bytes]) -> Protocol[Sequence[Row | None]]:
     """The rows as writes must know them (rule 1): every column of the families, but not the entries of map columns.
 
-    The cell whose qualifier is only the alias of a map column has the time of its newest entry. If a row that is not live has such a
-    cell, its delete has not finished, or entries were put in the meantime. Such a row is read completely, so that a new object blanks
-    its entries (rule 4).
+    The cell whose qualifier is only the alias of a map column has the time of its newest entry. If a row that is not
+    live has such a cell, its delete has not finished, or entries were put in the meantime. Such a row is read
+    completely, so that a new object blanks its entries (rule 4).
 
     Args:
         planner: the planner of the writes.
@@ -23,7 +23,11 @@ def read_rows(planner: IndexedRowPlanner, rows: Sequence[bytes]) -> Protocol[Seq
     """
     schema = planner.schema
     found: Sequence[Row | None] = yield GetRows(schema.table, rows, schema.row_columns)
-    left = [row.row for row in found if row is not None and schema.maps and _has_entries(schema, row) and not planner.old(row).live]
+    left = [
+        row.row
+        for row in found
+        if row is not None and schema.maps and _has_entries(schema, row) and not planner.old(row).live
+    ]
     if not left:
         return found
     again: Sequence[Row | None] = yield GetRows(schema.table, left, schema.family_names)

@@ -1,9 +1,9 @@
 """Moves an object to another key, as a sans-IO generator.
 
-The row under the old key is marked first, so that no two programs move the object to different keys. Then the row is copied to the new
-key, its unique values are claimed for the new row, and the old row is deleted. So a reader that looks under the old key and then under
-the new one finds the object, even if the program dies at any point. The cells that it leaves show its progress, and the next call
-continues from there.
+The row under the old key is marked first, so that no two programs move the object to different keys. Then the row is
+copied to the new key, its unique values are claimed for the new row, and the old row is deleted. So a reader that looks
+under the old key and then under the new one finds the object, even if the program dies at any point. The cells that it
+leaves show its progress, and the next call continues from there.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Progress:
         begun: whether the old row was marked, or the object moved.
         stood: whether the copy was seen while the old row was live.
         moved: the object under its new key, once this call has moved it.
-        hidden: the put of a new row that a delete of the same millisecond may have hidden, after the old row was deleted with it.
+        hidden: the put of a new row that a delete of the same millisecond may have hidden, after the old row was
+            deleted with it.
     """
 
     begun: bool = False
@@ -79,7 +80,8 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
     Args:
         mover: carries out the steps, in the way that rows of the model are written.
         move: the object and its new key.
-        progress: what the call has done already; a protocol that is started again because the indexes have changed gets the same one.
+        progress: what the call has done already; a protocol that is started again because the indexes have changed gets
+            the same one.
 
     Raises:
         RowNotFound: there is no object under the old key.
@@ -91,7 +93,8 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
     own: bytes | None = None  # the nonce of the copy whose entries are known to be there
     while True:
         (old,) = yield GetRows(schema.table, [move.old], columns)
-        (new,) = yield GetRows(schema.table, [move.new], columns)  # read second: an object that has left the old row is found here
+        # read second: an object that has left the old row is found here
+        (new,) = yield GetRows(schema.table, [move.new], columns)
         leaving, copied = _mark(schema, old, LEAVING), _mark(schema, new, COPIED)
         if progress.moved is not None or not mover.live(old):
             if progress.hidden is not None and not mover.live(new):
@@ -117,7 +120,9 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
             if leaving is not None and leaving.other == move.new:
                 yield from mover.unmark(old, leaving)
             raise RowExists(
-                "A row with the new key exists already: delete it first, or choose another key.", table=schema.table, key=move.new
+                "A row with the new key exists already: delete it first, or choose another key.",
+                table=schema.table,
+                key=move.new,
             )
         assert old is not None
         write = copy_of(mover.reader, old, move, mover.end_of(old))
@@ -132,8 +137,10 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
         if leaving is not None and leaving.other != move.new:
             raise ConflictError(
                 "The object is being moved to another key: call rekey() with that key to finish the move.",
-                table=schema.table, key=move.old, other=leaving.other,
-            )  # fmt: skip
+                table=schema.table,
+                key=move.old,
+                other=leaving.other,
+            )
         if within or leaving is None:
             try:
                 outcome = yield from mover.move_within_row(old, new, write, move.version)
@@ -153,7 +160,8 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
             trace = MoveMark(COPIED, leaving.nonce, move.old, digest)
             try:
                 yield from mover.copy(evolve(write, cells={**write.cells, schema.move_column: trace.value}))
-            except (RowExists, UnknownOutcome):  # another program was faster, or the copy is not there: the rows are read again
+            # another program was faster, or the copy is not there: the rows are read again
+            except (RowExists, UnknownOutcome):
                 continue
             own = leaving.nonce
             continue
@@ -178,7 +186,9 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
 
 
 def copy_of(reader: RowDecoder, row: Row, move: Move, end: int | None = None) -> PutObject:
-    """The put of a row's object under its new key: a new object, but with every cell as it is stored, and with the time of its expiry."""
+    """The put of a row's object under its new key: a new object, but with every cell as it is stored, and with the
+    time of its expiry.
+    """
     schema = reader.schema
     obj = reader.make({**reader.values(row), **move.changes})
     write = evolve(put_object(schema, obj, None if end is None else 1), version=UNKNOWN, end=end)
@@ -191,7 +201,11 @@ def _mark(schema: TableSchema, row: Row | None, kind: bytes) -> MoveMark | None:
 
 
 def _arrived(
-    mover: RowMover, move: Move, progress: Progress, old: tuple[Row | None, MoveMark | None], new: tuple[Row | None, MoveMark | None]
+    mover: RowMover,
+    move: Move,
+    progress: Progress,
+    old: tuple[Row | None, MoveMark | None],
+    new: tuple[Row | None, MoveMark | None],
 ) -> Protocol[Moved]:
     """Ends a move whose old row is gone. It does not matter which program deleted that row, since the copy exists."""
     table = mover.schema.table
@@ -232,7 +246,9 @@ def _written_twice(mover: RowMover, move: Move, old: tuple[Row | None, MoveMark]
 
 
 def _part_with_earlier(mover: RowMover, row: Row) -> Protocol[None]:
-    """Clears the mark of an earlier move that brought the object here; raises `ConflictError` if that move is not finished."""
+    """Clears the mark of an earlier move that brought the object here; raises `ConflictError` if that move is not
+    finished.
+    """
     schema = mover.schema
     copied = _mark(schema, row, COPIED)
     if copied is None:
@@ -242,8 +258,10 @@ def _part_with_earlier(mover: RowMover, row: Row) -> Protocol[None]:
     if mover.live(before) and leaving is not None and copied.renewals(leaving) is not None:
         raise ConflictError(
             "The move that brought the object to this key is not finished: call rekey() for its old key first.",
-            table=schema.table, key=row.row, other=copied.other,
-        )  # fmt: skip
+            table=schema.table,
+            key=row.row,
+            other=copied.other,
+        )
     yield from mover.clear(copied, row.row)
 
 

@@ -22,7 +22,15 @@ from hbmodel.protocol.operations import (
     ReadClock,
 )
 from hbmodel.protocol.rekey_rows import RowMover, without_acknowledgement
-from hbmodel.protocol.unique_values import CLAIMED, RowClaims, change_claim, claim_values, held_claims, owner_of, read_claims
+from hbmodel.protocol.unique_values import (
+    CLAIMED,
+    RowClaims,
+    change_claim,
+    claim_values,
+    held_claims,
+    owner_of,
+    read_claims,
+)
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned_write import insert_versioned, put_entries
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, UpdateFields
@@ -52,9 +60,11 @@ class IndexedMover(RowMover, Generic[P]):
         return not self.planner.rewritten_by_updates(row)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
-        """See `RowMover.mark`; it expires with its row. A mark over another one also changes the cell that a delete of the row checks.
+        """See `RowMover.mark`; it expires with its row. A mark over another one also changes the cell that a delete of
+        the row checks.
 
-        So does a mark in a row that updates put again as a whole: an update of what was read before would remove the mark.
+        So does a mark in a row that updates put again as a whole: an update of what was read before would remove the
+        mark.
         """
         schema, end = self.schema, self.end_of(row)
         now = yield ReadClock(self.planner.mixed)
@@ -70,7 +80,9 @@ class IndexedMover(RowMover, Generic[P]):
         return applied
 
     def _checked(self, row: Row) -> tuple[bytes, bytes]:
-        """Column and value of the version cell, which each write of a column that an index reads changes; of the mark if there is none."""
+        """Column and value of the version cell, which each write of a column that an index reads changes; of the
+        mark if there is none.
+        """
         schema, columns = self.schema, row.columns
         column = schema.version_column if schema.version_column in columns else schema.move_column
         return column, columns[column].value
@@ -102,7 +114,9 @@ class IndexedMover(RowMover, Generic[P]):
         return self._deleted(row)
 
     def _deleted(self, row: Row) -> Protocol[bool]:
-        """Deletes a row if no column that an index reads has been written since it was read; returns whether that was done."""
+        """Deletes a row if no column that an index reads has been written since it was read; returns whether that
+        was done.
+        """
         old = self.planner.old(row)
         plan = self._gone(old, (yield ReadClock(self.planner.mixed)))
         if plan.marks:
@@ -152,7 +166,9 @@ class IndexedMover(RowMover, Generic[P]):
             self.verifications = []
             now = yield ReadClock(self.planner.mixed)
             if plan.entries:
-                yield put_entries([(name, at_time(put, max(now, (put.timestamp or 0) + 1))) for name, put in plan.entries])
+                yield put_entries(
+                    [(name, at_time(put, max(now, (put.timestamp or 0) + 1))) for name, put in plan.entries]
+                )
         self.stale += gone.stale
         return plan.outcome
 
@@ -163,7 +179,9 @@ class IndexedMover(RowMover, Generic[P]):
         schema, row = self.schema, plan.outcome.key
         seen = None if before.row is None else before.row.columns.get(schema.liveness_column)
         expected = None if seen is None else seen.value
-        applied = yield CheckAndMutate(schema.table, row, schema.liveness_column, expected, [*_mutations(plan), *_mutations(gone)])
+        applied = yield CheckAndMutate(
+            schema.table, row, schema.liveness_column, expected, [*_mutations(plan), *_mutations(gone)]
+        )
         return bool(applied) or (yield from self._landed(plan))
 
     def _landed(self, plan: RowPlan) -> Protocol[bool]:
@@ -173,7 +191,9 @@ class IndexedMover(RowMover, Generic[P]):
         (found,) = yield GetRows(self.schema.table, [row], [column])
         value = None if found is None or column not in found.columns else found.columns[column].value
         put = plan.put.cells[column]
-        return value == put or (value is not None and {*VersionCell.of(put).nonces[:1]} & {*VersionCell.of(value).nonces} != set())
+        return value == put or (
+            value is not None and {*VersionCell.of(put).nonces[:1]} & {*VersionCell.of(value).nonces} != set()
+        )
 
     def keep_entries(self, row: bytes) -> Protocol[None]:
         return keep_entries(RowIndexer(self.schema, self.planner.indexes, self.planner.adopting), row)
@@ -269,7 +289,8 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
 
     def _changed_together(self, plan: RowPlan, before: OldRow, gone: RowPlan, old: Row) -> Protocol[bool]:
         change = self.planner.change(plan, before)
-        expected = self.planner.row_version(self.planner.old(old))  # as of the first of the two reads, so that the check covers both
+        # as of the first of the two reads, so that the check covers both
+        expected = self.planner.row_version(self.planner.old(old))
         both = ConditionalChange(change.row, change.column, expected, [*change.mutations, *_mutations(gone)])
         (applied,) = yield CheckAndMutateRows(self.schema.table, [both])
         return bool(applied) or (yield from self._landed(plan))

@@ -1,4 +1,6 @@
-"""The steps that move an object to another key: those that all kinds of rows share, and those of rows without system cells."""
+"""The steps that move an object to another key: those that all kinds of rows share, and those of rows without system
+cells.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def draw_move_nonce() -> bytes:
 def without_acknowledgement(
     protocol: Protocol[Any], change: Callable[[CheckAndMutate], Operation] = lambda operation: operation
 ) -> Protocol[Any]:
-    """Runs a protocol as a part of another one: it acknowledges nothing, and `change` may replace its conditional change."""
+    """Runs a protocol as a part of another one: it acknowledges nothing, and `change` may replace its conditional
+    change.
+    """
 
     def step(operation: Operation) -> Protocol[Any]:
         if isinstance(operation, Acknowledge):
@@ -110,7 +114,8 @@ class RowMover:
             row: the old row.
             mark: the mark of the move.
             version: the version that the row must have, or 0 for any.
-            over: the mark that this one replaces, or None. A program that has read the replaced mark can no longer delete the row.
+            over: the mark that this one replaces, or None. A program that has read the replaced mark can no longer
+                delete the row.
         """
         raise NotImplementedError
 
@@ -144,7 +149,9 @@ class RowMover:
         raise NotImplementedError
 
     def keep_entries(self, row: bytes) -> Protocol[None]:
-        """Puts the entries of the new row, by the present indexes: whoever put that row may not have done this to the end."""
+        """Puts the entries of the new row, by the present indexes: whoever put that row may not have done this to
+        the end.
+        """
         return
         yield
 
@@ -178,10 +185,11 @@ class UnindexedMover(RowMover):
 
     @property
     def moves_unmarked(self) -> bool:
-        """True for an object that is one cell with nothing but its key in the qualifier: a mark would be another object.
+        """True for an object that is one cell with nothing but its key in the qualifier: a mark would be another
+        object.
 
-        It is put only if its new key is free, by the mutation that deletes it under the old one. As ever, the last write wins: what is
-        written to the old key in this moment is not moved.
+        It is put only if its new key is free, by the mutation that deletes it under the old one. As ever, the last
+        write wins: what is written to the old key in this moment is not moved.
         """
         return self._bare
 
@@ -195,7 +203,8 @@ class UnindexedMover(RowMover):
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
         """See `RowMover.mark`; the mark expires with its row.
 
-        It also puts traces: an insert that has put the row, but has not read it back yet, does not put it again once it is gone.
+        It also puts traces: an insert that has put the row, but has not read it back yet, does not put it again once it
+        is gone.
         """
         schema, end, ttl = self.schema, self.end_of(row), None
         yield from self._masks(row)  # it is refused here, before anything is changed
@@ -203,14 +212,20 @@ class UnindexedMover(RowMover):
             ttl = max(1, end - (yield ReadClock()))
         put = Put(row.row, {schema.move_column: mark.value}, ttl=ttl)
         applied: bool = yield CheckAndMutate(
-            schema.table, row.row, schema.move_column, None if over is None else over.value, [put, *traces_of(schema, row)]
+            schema.table,
+            row.row,
+            schema.move_column,
+            None if over is None else over.value,
+            [put, *traces_of(schema, row)],
         )
         return applied
 
     def copy(self, write: PutObject) -> Protocol[Any]:
         return self._inserted(write)
 
-    def _inserted(self, write: PutObject, change: Callable[[CheckAndMutate], Operation] = lambda operation: operation) -> Protocol[Any]:
+    def _inserted(
+        self, write: PutObject, change: Callable[[CheckAndMutate], Operation] = lambda operation: operation
+    ) -> Protocol[Any]:
         protocol: Protocol[Any] = self._noting(insert_unindexed(self.planner, write, self.column, self.bound))
         if self.indexes:
             protocol = with_entries_first(self.schema, self.indexes, [write], protocol)
@@ -243,14 +258,20 @@ class UnindexedMover(RowMover):
         schema = self.schema
         mark = row.columns[schema.move_column].value
         masks = yield from self._masks(row)
-        applied: bool = yield CheckAndMutate(schema.table, row.row, schema.move_column, mark, self._deletion(row, masks))
+        applied: bool = yield CheckAndMutate(
+            schema.table, row.row, schema.move_column, mark, self._deletion(row, masks)
+        )
         if applied:
             yield from self._settled(masks)
         return applied
 
     def _masks(self, row: Row) -> Protocol[list[Delete]]:
-        """The deletes of cells of an old row that may be ahead of the server's clock; raises `ClockError` for one too far ahead."""
-        cells = {column: cell for column, cell in row.columns.items() if not column.startswith(self.schema.stamp_prefix)}
+        """The deletes of cells of an old row that may be ahead of the server's clock; raises `ClockError` for one
+        too far ahead.
+        """
+        cells = {
+            column: cell for column, cell in row.columns.items() if not column.startswith(self.schema.stamp_prefix)
+        }
         now = yield from time_for(self.schema, [cells])
         if now is None:
             return []

@@ -1,8 +1,8 @@
 """Changing the key of a table of versioned models: how a row shows where its object is, and the steps of its move.
 
-The old row determines where the object is: while the row is live, in the old table, and afterwards in the new one. A move seals the old
-row, so that no program changes it; copies it; and closes it, with a dead marker that stays sealed. Only then do programs write the new
-row.
+The old row determines where the object is: while the row is live, in the old table, and afterwards in the new one. A
+move seals the old row, so that no program changes it; copies it; and closes it, with a dead marker that stays sealed.
+Only then do programs write the new row.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Pair:
 
 @frozen(eq=False)
 class FollowingPlanner(VersionedRowPlanner):
-    """Plans writes of rows whose objects may have been in another table. Each is later than the remains there, so that versions grow.
+    """Plans writes of rows whose objects may have been in another table. Each is later than the remains there, so that
+    versions grow.
 
     Attributes:
         floors: the newest times of the remains, by row.
@@ -65,7 +66,8 @@ class Way:
         source: plans writes into the table that objects come from.
         target: plans writes into the other table.
         back: whether this is the way back: the table that objects go to has closed rows of these objects.
-        seals: whether writers seal rows; otherwise they leave each row where it is, and finish the moves that they find.
+        seals: whether writers seal rows; otherwise they leave each row where it is, and finish the moves that they
+            find.
         reader: decodes whole rows of the table that objects come from.
     """
 
@@ -174,14 +176,18 @@ def reopened(planner: VersionedRowPlanner, row: Row, now: int) -> ConditionalCha
 
 
 def carry_over(sent: SentChanges, row: bytes, other: SentChanges, other_row: bytes) -> None:
-    """Moves the record of a sent change to the other table, where the object is now: the nonces of its writes were copied with it."""
+    """Moves the record of a sent change to the other table, where the object is now: the nonces of its writes were
+    copied with it.
+    """
     change = sent.pop(row, None)
     if change is not None:
         other[other_row] = _elsewhere(change, other_row)
 
 
 def _elsewhere(change: Sent, row: bytes) -> Sent:
-    outcome = Outcome(change.plan.outcome.action, row, change.plan.outcome.timestamp, version=change.plan.outcome.version)
+    outcome = Outcome(
+        change.plan.outcome.action, row, change.plan.outcome.timestamp, version=change.plan.outcome.version
+    )
     return evolve(change, plan=RowPlan(outcome), releases=())
 
 

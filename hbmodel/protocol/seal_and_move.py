@@ -1,7 +1,8 @@
 """Moves and writes objects of versioned models while their rows move from one table to another, as sans-IO generators.
 
-Each row moves by itself: it is sealed, copied and closed, see `row_seals`. Readers look in the table that objects come from, and then in
-the other one. Writers follow the state of the row in the first table; while rows move, they first move the rows that they will change.
+Each row moves by itself: it is sealed, copied and closed, see `row_seals`. Readers look in the table that objects come
+from, and then in the other one. Writers follow the state of the row in the first table; while rows move, they first
+move the rows that they will change.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from hbmodel.errors import ConflictError, HbmodelError, RowMoved
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.indexed_plan import OldRow
 from hbmodel.protocol.indexed_write import finish
-from hbmodel.protocol.operations import Acknowledge, CheckAndMutateRows, CheckBinding, CheckLease, GetRows, Protocol, ReadClock
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    CheckAndMutateRows,
+    CheckBinding,
+    CheckLease,
+    GetRows,
+    Protocol,
+    ReadClock,
+)
 from hbmodel.protocol.row_seals import FollowingPlanner, Pair, Way, carry_over, reopened
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned_write import SentChanges, WrittenRows, put_entries, write_rounds
@@ -34,7 +43,8 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
         seals: whether rows that are not sealed yet move too.
 
     Returns:
-        Whether no row is left to move; False if the phase that allows moves has ended, or has not been checked for too long.
+        Whether no row is left to move; False if the phase that allows moves has ended, or has not been checked for too
+        long.
     """
     left = list(pairs)
     while left:
@@ -79,7 +89,9 @@ def _close(way: Way, rows: Sequence[Row], since: int) -> Protocol[None]:
     if marks := [mark for plan, _ in plans for mark in plan.marks]:
         yield put_entries(marks)
     applied = yield _changes(way.source, [change for _, change in plans])
-    stale: list[tuple[str, Delete]] = [delete for (plan, _), went in zip(plans, applied, strict=True) if went for delete in plan.stale]
+    stale: list[tuple[str, Delete]] = [
+        delete for (plan, _), went in zip(plans, applied, strict=True) if went for delete in plan.stale
+    ]
     nothing: list[tuple[str, Put]] = []
     yield from finish(nothing, stale)
 
@@ -123,7 +135,12 @@ class PairedWrite:
 
 
 def write_between(
-    way: Way, writes: Sequence[PairedWrite], sent: Mapping[str, SentChanges], *, insert: bool = False, rounds: int = ROUNDS
+    way: Way,
+    writes: Sequence[PairedWrite],
+    sent: Mapping[str, SentChanges],
+    *,
+    insert: bool = False,
+    rounds: int = ROUNDS,
 ) -> Protocol[list[Outcome]]:
     """Writes objects while they move between two tables; corresponds to `write_versioned_batch` in one table.
 
@@ -140,7 +157,8 @@ def write_between(
         left = yield from batch.round(left)
         if not left:
             break
-        yield CheckBinding()  # once the next phase has begun, other programs may leave a row sealed for any length of time
+        # once the next phase has begun, other programs may leave a row sealed for any length of time
+        yield CheckBinding()
     table = way.source.schema.table
     for write in left:
         error = ConflictError("Other programs keep moving the object: try again.", table=table, key=write.source.row)
@@ -197,7 +215,9 @@ class _Between:
         return [write for write in writes if write not in self.outcomes]
 
     def _never_there(self, found: Mapping[PairedWrite, OldRow]) -> Protocol[dict[PairedWrite, int]]:
-        """On the way back, the writes whose objects never left the target table, each with -1: no time has to be exceeded."""
+        """On the way back, the writes whose objects never left the target table, each with -1: no time has to be
+        exceeded.
+        """
         absent = [write for write, old in found.items() if self.way.back and old.row is None]
         if not absent:
             return {}
@@ -233,7 +253,9 @@ class _Between:
         """Writes to one table; a row that has been sealed there in the meantime is read again in the next round."""
         if not writes:
             return
-        done = yield from write_rounds(planner, list(writes.values()), self.sent[planner.schema.table], insert=self.insert)
+        done = yield from write_rounds(
+            planner, list(writes.values()), self.sent[planner.schema.table], insert=self.insert
+        )
         self.written.append(done)
         for write, of_row in writes.items():
             outcome = done.outcomes[of_row.row]

@@ -1,8 +1,8 @@
 """The timestamps of rows with a TTL, taken from the server that holds each row, as a sans-IO generator.
 
-A put with a TTL needs an explicit timestamp, since it deletes older data. It must be later than every acknowledged delete, which
-reads do not show, and never ahead of the server's clock, or the next write would be below it. Only the region server of the row knows this
-time. To learn it, a cell is put there without a timestamp and read back.
+A put with a TTL needs an explicit timestamp, since it deletes older data. It must be later than every acknowledged
+delete, which reads do not show, and never ahead of the server's clock, or the next write would be below it. Only the
+region server of the row knows this time. To learn it, a cell is put there without a timestamp and read back.
 """
 
 from __future__ import annotations
@@ -26,20 +26,26 @@ OWN = b"\x02"
 """Value of a cell among the stamps that shows which insert put the row."""
 
 MOVED = b"\x03"
-"""Value of the same cell once the row has been moved to another key; it outlives the row, and expires when the cell would have."""
+"""Value of the same cell once the row has been moved to another key; it outlives the row, and expires when the cell
+would have.
+"""
 
 STAMP_LIFE = 60_000
 """TTL in ms of the cell that is put to learn the time: if a program dies in between, the cell stays no longer."""
 
 SETTLED = 3
-"""How often a row may show a cell that is not older than the time just learnt, before that cell counts as one from the future."""
+"""How often a row may show a cell that is not older than the time just learnt, before that cell counts as one from
+the future.
+"""
 
 ATTEMPTS = 50
 """How often the time of a row is asked for while others write it."""
 
 
 def draw_stamp() -> bytes:
-    """A random name that distinguishes the stamp cells of writers; from the system's source, so that forked processes never share one."""
+    """A random name that distinguishes the stamp cells of writers; from the system's source, so that forked
+    processes never share one.
+    """
     return os.urandom(8)
 
 
@@ -69,12 +75,17 @@ class StampedRow:
 
 
 def read_stamped(
-    schema: TableSchema, rows: Iterable[bytes], columns: Sequence[bytes], bound: int, draw: Callable[[], bytes] = draw_stamp
+    schema: TableSchema,
+    rows: Iterable[bytes],
+    columns: Sequence[bytes],
+    bound: int,
+    draw: Callable[[], bytes] = draw_stamp,
 ) -> Protocol[dict[bytes, StampedRow]]:
     """Reads rows, each with a time from its region server at which it may be written.
 
-    One put and one get for all rows, repeated for those that another program wrote in between. Between the two the clock ticks, so
-    the servers stamp everything that the read does not show with a later time. The stamp cells remain until `unstamped` removes them.
+    One put and one get for all rows, repeated for those that another program wrote in between. Between the two the
+    clock ticks, so the servers stamp everything that the read does not show with a later time. The stamp cells remain
+    until `unstamped` removes them.
 
     Args:
         schema: the schema of the model.
@@ -90,14 +101,17 @@ def read_stamped(
         stamp = schema.stamp_prefix + draw()
         stamps.append(stamp)
         yield PutRows(schema.table, [Put(row, {stamp: STAMP}, ttl=STAMP_LIFE) for row in overtaken])
-        yield LetClockTick()  # everything that the servers stamp with that millisecond is written by then, and the read shows it
+        # everything that the servers stamp with that millisecond is written by then, and the read shows it
+        yield LetClockTick()
         asked = columns if columns == schema.family_names else (*columns, stamp)
         found = yield GetRows(schema.table, tuple(overtaken), asked)
         for row, read in zip(tuple(overtaken), found, strict=True):
             cell = None if read is None else read.columns.get(stamp)
             if read is None or cell is None:
                 continue  # hidden by a delete that came later
-            system = {column: cell.value for column, cell in read.columns.items() if column.startswith(schema.stamp_prefix)}
+            system = {
+                column: cell.value for column, cell in read.columns.items() if column.startswith(schema.stamp_prefix)
+            }
             cells = {column: cell for column, cell in read.columns.items() if column not in system}
             newest = max((cell.timestamp for cell in cells.values()), default=-1)
             if newest >= cell.timestamp and overtaken[row] < SETTLED:
@@ -106,16 +120,20 @@ def read_stamped(
             timestamp, error = time_above(schema.table, row, newest, cell.timestamp, bound)
             owners = tuple(column for column, value in system.items() if value == OWN)
             mark, ahead = system.get(schema.move_column), error is None and timestamp > cell.timestamp
-            stamped[row] = StampedRow(row, MappingProxyType(cells), timestamp, tuple(stamps), error, owners, mark, ahead)
+            stamped[row] = StampedRow(
+                row, MappingProxyType(cells), timestamp, tuple(stamps), error, owners, mark, ahead
+            )
             del overtaken[row]
         if not overtaken:
             return stamped
     for row in overtaken:
         error = ClockError(
-            "Writes to the row stay hidden, by a delete whose timestamp is ahead of the server's clock or by other writers: try again "
+            "Writes to the row stay hidden, by a delete whose timestamp is ahead of the server's clock or by other "
+            "writers: try again "
             "later.",
-            table=schema.table, key=row,
-        )  # fmt: skip
+            table=schema.table,
+            key=row,
+        )
         stamped[row] = StampedRow(row, {}, 0, tuple(stamps), error)
     return stamped
 
@@ -128,8 +146,12 @@ def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:
 def traces_of(schema: TableSchema, row: Row) -> list[Put]:
     """The traces of a row that moves to another key: from them the inserts that put the row learn that it has moved.
 
-    The delete of the row has the server's time. A trace must be above that as long as an insert may look for it. So its timestamp is the
-    time at which the cell that shows which insert put the row expires.
+    The delete of the row has the server's time. A trace must be above that as long as an insert may look for it. So its
+    timestamp is the time at which the cell that shows which insert put the row expires.
     """
-    owned = {column: cell for column, cell in row.columns.items() if column.startswith(schema.stamp_prefix) and cell.value == OWN}
+    owned = {
+        column: cell
+        for column, cell in row.columns.items()
+        if column.startswith(schema.stamp_prefix) and cell.value == OWN
+    }
     return [Put(row.row, {column: MOVED}, cell.timestamp + STAMP_LIFE, ttl=1) for column, cell in owned.items()]

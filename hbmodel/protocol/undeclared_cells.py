@@ -8,9 +8,11 @@ from hbmodel.store.values import Row
 
 
 def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict[bytes, bytes]:
-    """The cells of a row that its layout does not declare, such as those of a newer program's column, by their columns in the other table.
+    """The cells of a row that its layout does not declare, such as those of a newer program's column, by their columns
+    in the other table.
 
-    Cells of the model's own family go to that of the other model. There a cell of another family may have the same name.
+    Cells of the model's own family go to that of the other model. There a cell of another family may have the same
+    name.
 
     Raises:
         MigrationError: the other table has no place for one.
@@ -25,15 +27,27 @@ def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict
         known = place in theirs or target.is_system(place)
         if known or place in found or place.partition(b":")[0] not in target.family_names:
             raise MigrationError(
-                "The row has a cell that the model does not declare, and the other table has no place for it: declare a column for it in "
+                "The row has a cell that the model does not declare, and the other table has no place for it: "
+                "declare a column for it in "
                 "both models, or delete the cell.",
-                table=source.table, key=row.row, column=column.decode("latin-1"),
-            )  # fmt: skip
+                table=source.table,
+                key=row.row,
+                column=column.decode("latin-1"),
+            )
         found[place] = cell.value
     return found
 
 
 def _columns_of(schema: TableSchema) -> frozenset[bytes]:
-    """What a model without map columns may write in a row, except system cells: its fields, existence flags and the mark of a move."""
+    """What a model without map columns may write in a row, except system cells: its fields, existence flags and the
+    mark of a move.
+    """
     declared = () if schema.exists_column is None else (schema.exists_column,)
-    return frozenset((schema.family + b":" + SPARE_FLAG_QUALIFIER, schema.move_column, *declared, *(of.column for of in schema.columns)))
+    return frozenset(
+        (
+            schema.family + b":" + SPARE_FLAG_QUALIFIER,
+            schema.move_column,
+            *declared,
+            *(of.column for of in schema.columns),
+        )
+    )

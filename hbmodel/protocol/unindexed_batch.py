@@ -42,14 +42,18 @@ class UnindexedRowPlan:
 
     @property
     def first(self) -> Put | None:
-        """The put of a separate call: it already shows the new row, so no reader sees half of the write, and no crash leaves half of it."""
+        """The put of a separate call: it already shows the new row, so no reader sees half of the write, and no
+        crash leaves half of it.
+        """
         if self.put is None or not self.blanks:
             return self.put
         return evolve(self.put, cells={**self.put.cells, **dict.fromkeys(self.blanks, b"")})
 
 
 def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) -> Protocol[None]:
-    """The puts and deletes of plans: atomic by row if the store can do this and they are few; otherwise deletes follow puts."""
+    """The puts and deletes of plans: atomic by row if the store can do this and they are few; otherwise deletes
+    follow puts.
+    """
     both = [plan for plan in plans if plan.put is not None and plan.deletes]
     if not can.mutate_row or len(both) > ATOMIC_ROWS:
         both = []
@@ -64,7 +68,8 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
         yield DeleteRows(table, [*deletes, *masks])
     elif deletes:
         yield DeleteRows(table, deletes)
-        yield ReadClock()  # so that a commit of several objects in a row carries out the deletes: it joins no deletes of two times
+        # so that a commit of several objects in a row carries out the deletes: it joins no deletes of two times
+        yield ReadClock()
         yield DeleteRows(table, masks)
     if both:
         calls = [MutateRow(table, plan.joined) for plan in both]
@@ -72,7 +77,9 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
 
 
 def await_masks(masks: Iterable[Delete], others: Iterable[int] = ()) -> Protocol[None]:
-    """Waits until the server's clock is past what masks hide, and `others`, so that nothing hides what is written later."""
+    """Waits until the server's clock is past what masks hide, and `others`, so that nothing hides what is written
+    later.
+    """
     times = [*others]
     times += [mask.timestamp for mask in masks if mask.timestamp is not None]
     if times:

@@ -7,7 +7,15 @@ from hbmodel.mapping.schema import COUNTER_ZERO, FLAG
 from hbmodel.protocol.clock import GRACE
 from hbmodel.protocol.flag_claim import abandoned_claim
 from hbmodel.protocol.future_cells import check_shown, counters_above
-from hbmodel.protocol.operations import AwaitClock, CheckAndMutate, CheckAndPut, DeleteRows, GetRows, Protocol, ReadClock
+from hbmodel.protocol.operations import (
+    AwaitClock,
+    CheckAndMutate,
+    CheckAndPut,
+    DeleteRows,
+    GetRows,
+    Protocol,
+    ReadClock,
+)
 from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE, StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -16,14 +24,20 @@ from hbmodel.store.values import Delete, Put, Row
 
 
 def insert_unindexed(
-    planner: UnindexedRowPlanner, write: PutObject, column: bytes, bound: int, grace: int = GRACE, *, one_cell: bool = False
+    planner: UnindexedRowPlanner,
+    write: PutObject,
+    column: bytes,
+    bound: int,
+    grace: int = GRACE,
+    *,
+    one_cell: bool = False,
 ) -> Protocol[Outcome]:
     """Puts an object if `column`, which is never empty in a row, is absent; raises `RowExists`.
 
-    Every column is written, counters and None too, over what an update or an increment may have left of a deleted row. A delete of the
-    same millisecond hides what is put, so the row is read once more. A mark, a cell that soon expires, shows which insert put the row, or
-    that the row has been moved to another key. A row that is not found as it was put is not put again: another program may have seen
-    and deleted it, and it would come back.
+    Every column is written, counters and None too, over what an update or an increment may have left of a deleted row.
+    A delete of the same millisecond hides what is put, so the row is read once more. A mark, a cell that soon expires,
+    shows which insert put the row, or that the row has been moved to another key. A row that is not found as it was put
+    is not put again: another program may have seen and deleted it, and it would come back.
 
     Args:
         planner: plans the mutations.
@@ -57,11 +71,15 @@ def insert_unindexed(
         if one_cell:
             went_through = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
         else:
-            # The mark distinguishes the row from one that another insert has put. An object that is one cell with an empty qualifier has
-            # no room for it. A table that other programs fill gets no cells but the model's.
+            # The mark distinguishes the row from one that another insert has put. An object that is one cell with an
+            # empty qualifier has no room for it. A table that other programs fill gets no cells but the model's.
             markable = not schema.external and (schema.wide_rows is None or not schema.wide_rows.bare)
             mark = schema.stamp_prefix + planner.draw() if markable else None
-            marks = [] if mark is None else [Put(write.row, {mark: OWN}, plan.put.timestamp, min(STAMP_LIFE, plan.put.ttl or STAMP_LIFE))]
+            marks = (
+                []
+                if mark is None
+                else [Put(write.row, {mark: OWN}, plan.put.timestamp, min(STAMP_LIFE, plan.put.ttl or STAMP_LIFE))]
+            )
             went_through = yield CheckAndMutate(schema.table, write.row, *checked, [*plan.joined, *counters, *marks])
         if not went_through:
             if stamped is not None:
@@ -70,7 +88,9 @@ def insert_unindexed(
                 continue
             if column == schema.exists_column:
                 (row,) = yield GetRows(schema.table, [write.row], (column,))
-                claim = yield from abandoned_claim(schema.table, write.row, None if row is None else row.columns.get(column), grace)
+                claim = yield from abandoned_claim(
+                    schema.table, write.row, None if row is None else row.columns.get(column), grace
+                )
                 continue
             raise RowExists(
                 "A row with this key exists already: use another key, or change the row with update().",
@@ -78,25 +98,33 @@ def insert_unindexed(
                 key=write.row,
             )
         asked = planner.columns
-        (row,) = yield GetRows(schema.table, [write.row], asked if mark is None or asked == schema.family_names else (*asked, mark))
+        (row,) = yield GetRows(
+            schema.table, [write.row], asked if mark is None or asked == schema.family_names else (*asked, mark)
+        )
         there = row is not None and column in row.columns
         if row is not None and there:
             yield from check_shown(schema, row, plan.put, plan.blanks)
         if row is not None and (
-            _landed(row, there, mark) if mark is not None else there and shows(row, plan.put, {column} & {schema.exists_column})
+            _landed(row, there, mark)
+            if mark is not None
+            else there and shows(row, plan.put, {column} & {schema.exists_column})
         ):
             if stamped is not None and stamped.ahead:
                 yield AwaitClock(stamped.timestamp)
             return plan.outcome
         raise UnknownOutcome(
-            "The row was put, but reading it back did not show it: a delete of the same millisecond hides it, or another program has "
+            "The row was put, but reading it back did not show it: a delete of the same millisecond hides it, or "
+            "another program has "
             "deleted or overwritten it since. It is not put again: read the key.",
-            table=schema.table, key=write.row,
-        )  # fmt: skip
+            table=schema.table,
+            key=write.row,
+        )
 
 
 def _landed(row: Row, there: bool, mark: bytes) -> bool:
-    """Whether a row shows that it was put with a mark: it is there with that mark, or has moved to another key since."""
+    """Whether a row shows that it was put with a mark: it is there with that mark, or has moved to another key
+    since.
+    """
     found = row.columns.get(mark)
     return found is not None and (there or found.value == MOVED)
 
@@ -152,5 +180,7 @@ def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPla
 
 def shows(row: Row, put: Put, flag: set[bytes]) -> bool:
     """Whether any value of the put, except the flag and zero counters, is there."""
-    shown = {column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO} or put.cells
+    shown = {
+        column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO
+    } or put.cells
     return any(column in row.columns and row.columns[column].value == value for column, value in shown.items())

@@ -70,7 +70,9 @@ class UnindexedRowPlanner:
         object.__setattr__(self, "reader", RowDecoder.of(self.schema, self.marking, frozenset(), self.marking))
         object.__setattr__(self, "gone", frozenset(f.column for f in self.schema.columns if f.null == "delete"))
         flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
-        object.__setattr__(self, "own_columns", (*flag, *(f.column for f in self.schema.columns), self.schema.expiry_column))
+        object.__setattr__(
+            self, "own_columns", (*flag, *(f.column for f in self.schema.columns), self.schema.expiry_column)
+        )
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -123,7 +125,8 @@ class UnindexedRowPlanner:
     def await_replaced(
         self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
     ) -> Protocol[dict[bytes, Delete | ClockError]]:
-        """Waits for the times of cells that writes are to replace; returns the errors of writes that cannot. See `await_replaced`.
+        """Waits for the times of cells that writes are to replace; returns the errors of writes that cannot. See
+        `await_replaced`.
 
         Rows of whole objects are read here if the model's puts are not blind.
         """
@@ -134,7 +137,9 @@ class UnindexedRowPlanner:
                 times = [row.columns[column].timestamp for column in self._changed(write) if column in row.columns]
                 replaced |= {write.row: max(times)} if times else {}
         if not self.schema.blind_puts:
-            replaced |= yield from self._replaced_by_puts([w for w in writes if isinstance(w, PutObject) and w.ttl is None])
+            replaced |= yield from self._replaced_by_puts(
+                [w for w in writes if isinstance(w, PutObject) and w.ttl is None]
+            )
         return dict((yield from await_replaced(self.schema, replaced, bound)))
 
     def _replaced_by_puts(self, writes: Sequence[PutObject]) -> Protocol[dict[bytes, int]]:
@@ -144,12 +149,22 @@ class UnindexedRowPlanner:
             return {}
         columns = sorted(frozenset[bytes]().union(*cells.values()))
         found: Sequence[Row | None] = yield GetRows(self.schema.table, list(cells), columns)
-        times = {row.row: [cell.timestamp for column, cell in row.columns.items() if column in cells[row.row]] for row in found if row}
+        times = {
+            row.row: [cell.timestamp for column, cell in row.columns.items() if column in cells[row.row]]
+            for row in found
+            if row
+        }
         return {row: max(of_row) for row, of_row in times.items() if of_row}
 
-    def read_expiring(self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int) -> Protocol[dict[bytes, Row | None]]:
+    def read_expiring(
+        self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
+    ) -> Protocol[dict[bytes, Row | None]]:
         """The rows that expire, before the write or after it, with all columns and the time for the write."""
-        expiring = [w.row for w in writes if not isinstance(w, DeleteRow) and (w.ttl is not None or self.expires(rows.get(w.row)))]
+        expiring = [
+            w.row
+            for w in writes
+            if not isinstance(w, DeleteRow) and (w.ttl is not None or self.expires(rows.get(w.row)))
+        ]
         if not expiring:
             return {}
         return dict((yield from self.stamped(expiring, bound)))
@@ -168,7 +183,9 @@ class UnindexedRowPlanner:
     # --- planning -----------------------------------------------------------------------------------------------------
 
     def puts_of_objects(self, writes: Iterable[RowWrite]) -> list[Put] | None:
-        """The puts of the writes if all put whole objects, read no rows and delete no cells; otherwise None: they need plans."""
+        """The puts of the writes if all put whole objects, read no rows and delete no cells; otherwise None: they
+        need plans.
+        """
         if self.gone or not self.schema.blind_puts:
             return None
         puts: list[Put] = []
@@ -184,7 +201,8 @@ class UnindexedRowPlanner:
         Args:
             write: the write.
             row: the row, or None.
-            mask: for a delete, that of the cells which a delete at the server's time may not hide; or why the row cannot be written.
+            mask: for a delete, that of the cells which a delete at the server's time may not hide; or why the row
+                cannot be written.
         """
         try:
             if isinstance(row, StampedRow) and row.error is not None:
@@ -213,7 +231,8 @@ class UnindexedRowPlanner:
         if end is not None and isinstance(row, StampedRow):
             plan = self._expiring(row, cells, end)
             return plan if isinstance(write, PutObject) else self._owned(plan, row)
-        return self._put(write, cells)  # if the row was wrongly taken for an expiring one, its stamp soon expires by itself
+        # if the row was wrongly taken for an expiring one, its stamp soon expires by itself
+        return self._put(write, cells)
 
     def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
         """When the row will expire after a write over `row`, or None."""
@@ -229,7 +248,9 @@ class UnindexedRowPlanner:
         return end_of_adopted(self.schema, row) if self.marking else end_of_unindexed(row, self.schema.expiry_column)
 
     def _kept(self, found: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:
-        """The cells that an update rewrites unchanged, so that the row, or its cells in a family with a TTL, expire together (rule 10)."""
+        """The cells that an update rewrites unchanged, so that the row, or its cells in a family with a TTL, expire
+        together (rule 10).
+        """
         schema = self.schema
         if end is None and family_life(schema) is None:
             return {}
@@ -254,7 +275,9 @@ class UnindexedRowPlanner:
         return kept, tuple(column for column in cells if column not in kept)
 
     def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> UnindexedRowPlan:
-        """A put of a whole row that expires, and the delete of all older cells, which would become visible again when it expires."""
+        """A put of a whole row that expires, and the delete of all older cells, which would become visible again
+        when it expires.
+        """
         row, timestamp = stamped.row, stamped.timestamp
         at = end.at if end.at is not None else timestamp + end.after
         if at <= timestamp:
@@ -287,7 +310,9 @@ class UnindexedRowPlanner:
         return {column: time for column, time in times.items() if time > end.timestamp}
 
     def renewed(self, row: StampedRow) -> UnindexedRowPlan:
-        """The put of a whole row with its loose cells, which keeps its time of expiry; or nothing, if it is no such row any more."""
+        """The put of a whole row with its loose cells, which keeps its time of expiry; or nothing, if it is no such
+        row any more.
+        """
         done = UnindexedRowPlan(Outcome("put", row.row), deletes=[unstamped(row)])
         try:
             if row.error is not None:
@@ -297,7 +322,9 @@ class UnindexedRowPlanner:
                 cells = {column: cell.value for column, cell in self.own(row.columns).items()}
                 return self._owned(self._expiring(row, cells, end), row)
         except HbmodelError as error:
-            return UnindexedRowPlan(Outcome("failed", row.row, error=error), deletes=done.deletes if row.timestamp else ())
+            return UnindexedRowPlan(
+                Outcome("failed", row.row, error=error), deletes=done.deletes if row.timestamp else ()
+            )
         return done
 
     @property
@@ -325,5 +352,7 @@ class UnindexedRowPlanner:
 def nothing_to_store(schema: TableSchema, row: bytes) -> EncodingError:
     """The error of an object whose row would have no cell, and so would not exist."""
     return EncodingError(
-        'The object has no cell to store, so its row would not exist: declare @hb.model(exists=hb.flag("e")).', table=schema.table, key=row
+        'The object has no cell to store, so its row would not exist: declare @hb.model(exists=hb.flag("e")).',
+        table=schema.table,
+        key=row,
     )

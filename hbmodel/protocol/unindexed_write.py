@@ -43,7 +43,9 @@ def write_unindexed_batch(
     masks |= yield from planner.await_replaced(writes, rows, bound)
     plans = {write.row: planner.plan(write, rows.get(write.row), masks.get(write.row)) for write in writes}
     guarded = [
-        write for write in writes if not isinstance(write, DeleteRow) and (_expires(plans[write.row]) or _under_condition(planner, write))
+        write
+        for write in writes
+        if not isinstance(write, DeleteRow) and (_expires(plans[write.row]) or _under_condition(planner, write))
     ]
     behind = {write.row for write in guarded}
     yield from carry_out(planner.schema.table, [plan for row, plan in plans.items() if row not in behind], can)

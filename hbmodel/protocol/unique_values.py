@@ -1,8 +1,10 @@
-"""Claims of unique values, as sans-IO generators: a row of the index table for each value, changed by check-and-mutate only.
+"""Claims of unique values, as sans-IO generators: a row of the index table for each value, changed by check-and-mutate
+only.
 
-A value is claimed before its row is written, and released after the row no longer has it, if the claim still has the bytes that were
-read before. A claim whose owner does not have the value is taken over only after the owner's row is fenced: the version that its writes
-check is changed, so that a writer about to put the value there is refused. A claim is never deleted.
+A value is claimed before its row is written, and released after the row no longer has it, if the claim still has the
+bytes that were read before. A claim whose owner does not have the value is taken over only after the owner's row is
+fenced: the version that its writes check is changed, so that a writer about to put the value there is refused. A claim
+is never deleted.
 """
 
 from __future__ import annotations
@@ -95,8 +97,14 @@ def claims_of(planner: VersionedRowPlanner, plan: RowPlan, old: OldRow) -> RowCl
     if not unique or (not plan.entries and plan.outcome.action != "deleted"):
         return RowClaims()
     before = held_claims(planner, old)
-    after = [claim for table, put in plan.entries if table in unique and (claim := claim_of(unique[table], put.row)) is not None]
-    return RowClaims([claim for claim in after if claim not in before], [claim for claim in before if claim not in after])
+    after = [
+        claim
+        for table, put in plan.entries
+        if table in unique and (claim := claim_of(unique[table], put.row)) is not None
+    ]
+    return RowClaims(
+        [claim for claim in after if claim not in before], [claim for claim in before if claim not in after]
+    )
 
 
 @define
@@ -128,7 +136,8 @@ def claim_values(
         planner: the planner of the model.
         rows: how the write of each row changes claims, in the order of the writes.
         now: the reading of the clock.
-        wait: whether a row is read and planned once more if a claim is so young that its owner may be about to write its row.
+        wait: whether a row is read and planned once more if a claim is so young that its owner may be about to write
+            its row.
     """
     claimed = {row: Claimed() for row in rows}
     asked = [claim for claims in rows.values() for claim in (*claims.wanted, *claims.left)]
@@ -141,7 +150,9 @@ def claim_values(
         for claim in claims.left:
             cell = cells.get(claim)
             if cell is not None and owner_of(cell.value) == row:
-                claimed[row].releases.append((claim.table, change_claim(planner, claim, cell, RELEASED + planner.nonce(), now)))
+                claimed[row].releases.append(
+                    (claim.table, change_claim(planner, claim, cell, RELEASED + planner.nonce(), now))
+                )
         for claim in claims.wanted:
             owner = None if (cell := cells.get(claim)) is None else owner_of(cell.value)
             if owner is None or owner == row:
@@ -183,11 +194,15 @@ def read_claims(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protoc
     return found
 
 
-def change_claim(planner: VersionedRowPlanner, claim: Claim, cell: Cell | None, value: bytes, now: int) -> ConditionalChange:
+def change_claim(
+    planner: VersionedRowPlanner, claim: Claim, cell: Cell | None, value: bytes, now: int
+) -> ConditionalChange:
     """The change of a claim if its cell is still the one that was read."""
     column = planner.schema.claim_column
     timestamp = now if cell is None else max(now, cell.timestamp + 1)
-    return ConditionalChange(claim.key, column, None if cell is None else cell.value, [Put(claim.key, {column: value}, timestamp)])
+    return ConditionalChange(
+        claim.key, column, None if cell is None else cell.value, [Put(claim.key, {column: value}, timestamp)]
+    )
 
 
 def _fence(
@@ -197,7 +212,8 @@ def _fence(
     now: int,
     young: Mapping[Claim, int],
 ) -> Protocol[list[tuple[bytes, Claim]]]:
-    """Fences the owners of claims that other rows want; returns the claims that may be taken over, each with the row that wants it.
+    """Fences the owners of claims that other rows want; returns the claims that may be taken over, each with the row
+    that wants it.
 
     A claim in `young`, which has the time of each, is waited for unless its owner has written its row since.
     """
@@ -224,7 +240,11 @@ def _fence(
             state.error = state.error or error
             fences[owner] = fence(planner, owner, olds[owner], timestamp)
             free.append((row, claim, owner))
-    wanted = [(owner, change) for owner, change in fences.items() if any(claimed[row].ready for row, _, by in free if by == owner)]
+    wanted = [
+        (owner, change)
+        for owner, change in fences.items()
+        if any(claimed[row].ready for row, _, by in free if by == owner)
+    ]
     if wanted:
         applied = yield from put_fences(planner, [(olds[owner], change) for owner, change in wanted], now)
         through = {owner for (owner, _), went_through in zip(wanted, applied, strict=True) if went_through}
@@ -233,8 +253,11 @@ def _fence(
     return [(row, claim) for row, claim, _ in free]
 
 
-def put_fences(planner: VersionedRowPlanner, fences: Sequence[tuple[OldRow, ConditionalChange]], now: int) -> Protocol[Sequence[bool]]:
-    """Carries out fences, each with the row as it was read; entries that answer for these rows get their new versions before.
+def put_fences(
+    planner: VersionedRowPlanner, fences: Sequence[tuple[OldRow, ConditionalChange]], now: int
+) -> Protocol[Sequence[bool]]:
+    """Carries out fences, each with the row as it was read; entries that answer for these rows get their new versions
+    before.
 
     Returns:
         Of each fence, whether it was carried out.
@@ -242,9 +265,15 @@ def put_fences(planner: VersionedRowPlanner, fences: Sequence[tuple[OldRow, Cond
     whole = planner.whole
     again = [_entries_again(whole, old, change) for old, change in fences]
     if any(again):
-        yield Together([PutRows(name, puts) for name, puts in by_table(entry for each in again for entry in each).items()])
-    applied: Sequence[bool] = yield CheckAndMutateRows(planner.schema.table, [change for _, change in fences], fences=True)
-    verified = [put for each, through in zip(again, applied, strict=True) if through for put in whole.verifications(each)]
+        yield Together(
+            [PutRows(name, puts) for name, puts in by_table(entry for each in again for entry in each).items()]
+        )
+    applied: Sequence[bool] = yield CheckAndMutateRows(
+        planner.schema.table, [change for _, change in fences], fences=True
+    )
+    verified = [
+        put for each, through in zip(again, applied, strict=True) if through for put in whole.verifications(each)
+    ]
     if verified and (yield CheckLease(now)):
         yield from finish(verified, ())
     return applied
@@ -260,10 +289,11 @@ def _entries_again(planner: VersionedRowPlanner, old: OldRow, change: Conditiona
 
 
 def fence(planner: VersionedRowPlanner, row: bytes, old: OldRow, timestamp: int) -> ConditionalChange:
-    """Changes the version that writes of the row check, and nothing else: programs that read the row before cannot write it any more.
+    """Changes the version that writes of the row check, and nothing else: programs that read the row before cannot
+    write it any more.
 
-    That is the version of the object, which is increased, or, where objects share rows, the version of the row that holds it. The objects
-    of that row stay as they are.
+    That is the version of the object, which is increased, or, where objects share rows, the version of the row that
+    holds it. The objects of that row stay as they are.
     """
     nonce, shared = planner.nonce(), planner.schema.row_version_column
     if shared is not None:

@@ -46,7 +46,8 @@ class EntryScope:
     def first(self, entries: Iterable[bytes]) -> bytes | None:
         """The first of a row's entries that the query asks for, in key order, or None where it asks for none of them.
 
-        This is also the first one in key order for a reversed scan, so that the reversed query gives the same items in reverse.
+        This is also the first one in key order for a reversed scan, so that the reversed query gives the same items in
+        reverse.
         """
         return min((entry for entry in entries if entry in self), key=lambda entry: entry[self.width :], default=None)
 
@@ -80,9 +81,9 @@ class EntryVerifier:
     def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
         """The values of the row of each entry, or None for an entry that must not be returned.
 
-        One multi-get for all of them. An entry counts if and only if its row is live, satisfies the predicate and has this entry
-        as the first of its current ones in the query's scope, so it comes once. Under a random salt the newest of the rows with
-        the same key is the object.
+        One multi-get for all of them. An entry counts if and only if its row is live, satisfies the predicate and has
+        this entry as the first of its current ones in the query's scope, so it comes once. Under a random salt the
+        newest of the rows with the same key is the object.
         """
         if self.prefix is not None and all(len(entry) > len(self.prefix) for entry in entries):
             return (yield from self._verify_behind(self.prefix, entries))
@@ -100,7 +101,9 @@ class EntryVerifier:
         return [None if row is None else self._decide(entry, row) for entry, row in zip(entries, current, strict=True)]
 
     def _verify_behind(self, prefix: bytes, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
-        """The same for entries with a common prefix: the cells of a row's indexed fields alone decide whether its entry has the prefix."""
+        """The same for entries with a common prefix: the cells of a row's indexed fields alone decide whether its
+        entry has the prefix.
+        """
         start = len(prefix)
         got: Sequence[Row | None] = ()
         if entries:
@@ -150,7 +153,8 @@ class CoveringReader:
     verifier: EntryVerifier
 
     def read(self, entries: Sequence[Row]) -> Protocol[list[Values | None]]:
-        """The values of each entry's object, or None for an entry that must not be returned; one multi-get for the unverified ones.
+        """The values of each entry's object, or None for an entry that must not be returned; one multi-get for the
+        unverified ones.
 
         Args:
             entries: the entries that the query asks for, read with the columns of the decoder.

@@ -31,7 +31,9 @@ from hbmodel.store.row_versions import version_shown
 from hbmodel.store.values import ConditionalChange, Delete, Put
 
 KEPT = 3
-"""Nonces of earlier writes in a version cell: after so many later writes, a writer that lost its answer can still find the outcome."""
+"""Nonces of earlier writes in a version cell: after so many later writes, a writer that lost its answer can still
+find the outcome.
+"""
 
 KEPT_WHEN_BUSY = 31
 """The same in a row that is written again within `BUSY`."""
@@ -56,18 +58,20 @@ def row_written(table: str, row: bytes) -> ConflictError:
 class VersionedRowPlanner(IndexedRowPlanner):
     """Plans writes of a versioned model, with or without indexes.
 
-    Every write reads its row, increments the version, and is applied only if the version cell is still the one that was read. Each
-    object of a wide model has its own version, but its writes are checked against the version of the row, a nonce that each of them
-    changes. So any number of objects of a row change under one condition. No object is in conflict with its neighbours: a refused write
-    is planned again over the row as it is then.
+    Every write reads its row, increments the version, and is applied only if the version cell is still the one that was
+    read. Each object of a wide model has its own version, but its writes are checked against the version of the row, a
+    nonce that each of them changes. So any number of objects of a row change under one condition. No object is in
+    conflict with its neighbours: a refused write is planned again over the row as it is then.
 
     Attributes:
         patience: the number of rounds in which a write waits for another one that has claimed the same unique value.
         claim_rounds: the number of rounds that a write that wants unique values may take.
-        pinned: the version that the row of each object must have, or None. If given, the first write that fails ends the batch.
+        pinned: the version that the row of each object must have, or None. If given, the first write that fails ends
+            the batch.
         moving: whether it plans a move to another key, which alone may write the rows that the move has marked.
         over_closed: whether rows that have moved to another table, and come back from there, are overwritten.
-        answering: further indexes, whose entries answer for rows, of a planner that goes by some indexes alone; see `whole`.
+        answering: further indexes, whose entries answer for rows, of a planner that goes by some indexes alone; see
+            `whole`.
     """
 
     patience: int = 20
@@ -106,12 +110,18 @@ class VersionedRowPlanner(IndexedRowPlanner):
         assert plan.put is not None
         put, column, expected = plan.put, self.schema.version_column, self.stored(old)
         if (shared := self.schema.row_version_column) is not None:
-            put, column, expected = evolve(put, cells={**put.cells, shared: self.nonce()}), shared, self.row_version(old)
+            put, column, expected = (
+                evolve(put, cells={**put.cells, shared: self.nonce()}),
+                shared,
+                self.row_version(old),
+            )
         mutations: list[Put | Delete] = [put] if plan.row_delete is None else [put, plan.row_delete]
         return ConditionalChange(put.row, column, expected, mutations)
 
     def no_change(self, row: bytes, old: OldRow) -> ConditionalChange:
-        """The condition of a write that changes nothing, and no mutation: for objects of a wide row that are changed as a whole."""
+        """The condition of a write that changes nothing, and no mutation: for objects of a wide row that are changed
+        as a whole.
+        """
         assert self.schema.row_version_column is not None
         return ConditionalChange(row, self.schema.row_version_column, self.row_version(old), ())
 
@@ -141,21 +151,32 @@ class VersionedRowPlanner(IndexedRowPlanner):
         if not old.live or old.row is None or stored is None:
             return []
         cells = {column: cell.value for column, cell in old.row.columns.items()}
-        return self._puts(self._entries(self.reader.values(old.row), old.row.row), cells, stored, self.version_time(old))
+        return self._puts(
+            self._entries(self.reader.values(old.row), old.row.row), cells, stored, self.version_time(old)
+        )
 
     def entries_again(self, old: OldRow, version: bytes, timestamp: int) -> list[tuple[str, Put]]:
-        """The entries that a change puts again, before it raises the version of a row and changes nothing that an index has.
+        """The entries that a change puts again, before it raises the version of a row and changes nothing that an index
+        has.
 
-        A verified entry answers for its row, and for the version too where it has every column. So it must not stay verified with the
-        version before. The claims of unique values go by the entries of a write, so these come along. Entries that expire are never
-        verified.
+        A verified entry answers for its row, and for the version too where it has every column. So it must not stay
+        verified with the version before. The claims of unique values go by the entries of a write, so these come along.
+        Entries that expire are never verified.
         """
         if not self.covering or not old.live or old.row is None or self.end_of(old.row) is not None:
             return []
-        with suppress(IncompleteRow, DecodingError, KeyTooLong, EncodingError, ComputedFieldError):  # it has no entry that could answer
+        # it has no entry that could answer
+        with suppress(IncompleteRow, DecodingError, KeyTooLong, EncodingError, ComputedFieldError):
             values = self.reader.values(old.row)
-            cells = {of.column: encode_cell(self.schema, of, values[of.name]) for of in map(self.schema.by_name.__getitem__, self.group)}
-            places = [place for place in self._entries(values, old.row.row) if place[0].table in self.covering or place[0].unique]
+            cells = {
+                of.column: encode_cell(self.schema, of, values[of.name])
+                for of in map(self.schema.by_name.__getitem__, self.group)
+            }
+            places = [
+                place
+                for place in self._entries(values, old.row.row)
+                if place[0].table in self.covering or place[0].unique
+            ]
             return self._puts(places, cells, version, timestamp)
         return []
 
@@ -164,7 +185,9 @@ class VersionedRowPlanner(IndexedRowPlanner):
         if not isinstance(write, PutObject) and write.condition is not None and old.live and old.row is not None:
             values = RowDecoder.of(self.schema, True, write.condition.reads(), self.adopting).values(old.row)
             if not write.condition.test()(values):
-                raise ConditionFailed("The row does not satisfy the condition: read it again.", table=self.schema.table, key=write.row)
+                raise ConditionFailed(
+                    "The row does not satisfy the condition: read it again.", table=self.schema.table, key=write.row
+                )
         plan = super()._plan(write, old, now)
         if plan.put is None or plan.outcome.action != "put":
             return plan
@@ -176,16 +199,20 @@ class VersionedRowPlanner(IndexedRowPlanner):
             raise row_written(self.schema.table, row)
 
     def _check_version(self, write: RowWrite, old: OldRow) -> None:
-        """Raises `ConflictError` for a row of another version. For updates and deletes of an absent row, their plan decides."""
+        """Raises `ConflictError` for a row of another version. For updates and deletes of an absent row, their plan
+        decides.
+        """
         self.check_pinned(write.row, old)
         self._check_unmoved(write.row, old)
         found = self.cell(old).version if old.live else UNKNOWN
         if write.version in {UNKNOWN, found} or (not old.live and not isinstance(write, PutObject)):
             return
         message = (
-            "The row has been written since the object was read: read it again, or continue with the copy that update() returned."
+            "The row has been written since the object was read: read it again, or continue with the copy that "
+            "update() returned."
             if old.live
-            else "The row has been deleted since the object was read: to put it as a new row, insert type(obj)(**hb.asdict(obj))."
+            else "The row has been deleted since the object was read: to put it as a new row, insert "
+            "type(obj)(**hb.asdict(obj))."
         )
         raise ConflictError(message, table=self.schema.table, key=write.row, expected=write.version, found=found)
 
@@ -203,9 +230,12 @@ class VersionedRowPlanner(IndexedRowPlanner):
         mark = mark_of(self.schema, old.row) if old.live and not self.moving else None
         if mark is not None:
             raise ConflictError(
-                "The object is being moved to another key; if the program that moves it has crashed, call rekey() again.",
-                table=self.schema.table, key=row, other=mark.other,
-            )  # fmt: skip
+                "The object is being moved to another key; if the program that moves it has crashed, call rekey() "
+                "again.",
+                table=self.schema.table,
+                key=row,
+                other=mark.other,
+            )
 
     def _partial(self, write: UpdateFields, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._partial(write, old, timestamp)
@@ -213,7 +243,8 @@ class VersionedRowPlanner(IndexedRowPlanner):
             return plan
         version = self.version(self.nonce(), old, timestamp)
         put = evolve(plan.put, cells={**plan.put.cells, self.schema.version_column: version})
-        alone = write.changes.keys() <= self.schema.maps_by_name.keys()  # a column that an entry lacks keeps it from having the version
+        # a column that an entry lacks keeps it from having the version
+        alone = write.changes.keys() <= self.schema.maps_by_name.keys()
         return evolve(plan, put=put, entries=self.entries_again(old, version, timestamp) if alone else plan.entries)
 
 
@@ -247,9 +278,11 @@ class Sent:
 
     @property
     def creates(self) -> bool:
-        """Whether the change creates an object in a shared row: then what is found of the object shows the outcome only for a time.
+        """Whether the change creates an object in a shared row: then what is found of the object shows the outcome only
+        for a time.
 
-        After the grace time the change may have been applied, the object deleted, its marker purged and another object put.
+        After the grace time the change may have been applied, the object deleted, its marker purged and another object
+        put.
         """
         return self.shares_row and self.first
 

@@ -39,15 +39,17 @@ def write_versioned_batch(
 ) -> Protocol[list[Outcome]]:
     """Writes rows of a versioned model, each row at most once, in rounds of one call per table and phase.
 
-    A round reads the rows, puts the new entries, waits for all of them, and then changes each row whose version cell is still the one
-    that was read. Refused writes are in the next round. If a call whose answer was lost may have been carried out, that round first
-    looks for the write's own nonce. After the last round the protocol acknowledges, verifies the entries of covering indexes and deletes
-    the old-key entries. A loser never deletes its entries: they may be the winner's.
+    A round reads the rows, puts the new entries, waits for all of them, and then changes each row whose version cell is
+    still the one that was read. Refused writes are in the next round. If a call whose answer was lost may have been
+    carried out, that round first looks for the write's own nonce. After the last round the protocol acknowledges,
+    verifies the entries of covering indexes and deletes the old-key entries. A loser never deletes its entries: they
+    may be the winner's.
 
     Args:
         planner: plans the mutations.
         writes: at most one per row.
-        sent: where sent changes are recorded; a protocol that is started again because the indexes have changed gets the same mapping.
+        sent: where sent changes are recorded; a protocol that is started again because the indexes have changed gets
+            the same mapping.
         insert: whether a live row is an error.
 
     Raises:
@@ -75,7 +77,9 @@ def write_rounds(
 
 
 def insert_versioned(planner: VersionedRowPlanner, write: RowWrite, sent: SentChanges) -> Protocol[list[Outcome]]:
-    """Puts an object of a versioned model if its key is free; returns the one outcome, which it has acknowledged. Raises `RowExists`."""
+    """Puts an object of a versioned model if its key is free; returns the one outcome, which it has acknowledged.
+    Raises `RowExists`.
+    """
     (outcome,) = outcomes = yield from write_versioned_batch(planner, [write], sent, insert=True)
     if outcome.error is not None:
         raise outcome.error
@@ -164,15 +168,18 @@ class WrittenRows:
         return [write for write in writes if write.row not in self.outcomes]
 
     def _judged_with_row(self, plan: RowPlan) -> bool:
-        """Whether a write that changes nothing has its outcome only if the row that it shares with others of its commit is as it was read.
+        """Whether a write that changes nothing has its outcome only if the row that it shares with others of its commit
+        is as it was read.
 
-        Otherwise another commit could put the object, and the others of the row, before these are changed: then each of the two commits
-        would win in part. A local transaction has read the version of the row once more instead.
+        Otherwise another commit could put the object, and the others of the row, before these are changed: then each of
+        the two commits would win in part. A local transaction has read the version of the row once more instead.
         """
         together = plan.outcome.key in self.planner.together
         return together and self.planner.pinned is None and not isinstance(plan.outcome.error, RowMoved)
 
-    def _claimed(self, planned: Mapping[bytes, tuple[RowPlan, OldRow]], now: int) -> Protocol[dict[bytes, Sequence[Release]]]:
+    def _claimed(
+        self, planned: Mapping[bytes, tuple[RowPlan, OldRow]], now: int
+    ) -> Protocol[dict[bytes, Sequence[Release]]]:
         """The rows that may be written, once their unique values are claimed, each with what it releases."""
         claims = {row: claims_of(self.planner, plan, old) for row, (plan, old) in planned.items()}
         if len(self.outcomes) > self.done:  # in a chain of values each row waits for the one before
@@ -183,7 +190,9 @@ class WrittenRows:
             self.rounds[row] += 1
             if self.rounds[row] > self.planner.claim_rounds:
                 table = self.planner.schema.table
-                error = ConflictError("Other writes keep claiming the same unique value: try again.", table=table, key=row)
+                error = ConflictError(
+                    "Other writes keep claiming the same unique value: try again.", table=table, key=row
+                )
                 if self.planner.pinned is not None:
                     raise error
                 self.outcomes[row] = Outcome("failed", row, error=error)
@@ -199,9 +208,11 @@ class WrittenRows:
         return {row: found.releases for row, found in claimed.items() if found.ready}
 
     def _still_pinned(self, write: RowWrite, plan: RowPlan) -> Protocol[None]:
-        """Raises the conflict of a local transaction for a write that changes nothing: it has no put whose condition checks what was read.
+        """Raises the conflict of a local transaction for a write that changes nothing: it has no put whose condition
+        checks what was read.
 
-        The version of the row was read before the object, so it is read once more. If it has changed, that is a `ConflictError`.
+        The version of the row was read before the object, so it is read once more. If it has changed, that is a
+        `ConflictError`.
         """
         planner = self.planner
         if not isinstance(plan.outcome.error, ConflictError):
@@ -211,7 +222,9 @@ class WrittenRows:
             raise plan.outcome.error
 
     def _settled(self, write: RowWrite, old: OldRow, entries: list[tuple[str, Put]]) -> Protocol[bool]:
-        """Whether the outcome of a change sent before is known, or can no longer be known; adds the entries that its row needs."""
+        """Whether the outcome of a change sent before is known, or can no longer be known; adds the entries that its
+        row needs.
+        """
         sent = self.sent.get(write.row)
         if sent is None:
             return False
@@ -227,9 +240,11 @@ class WrittenRows:
             return False  # planning it raises RowMoved: the read of the other table decides
         if verdict == "unknown":
             error = UnknownOutcome(
-                "The write may or may not have been applied, because its row has been written too often since: read the row to find out.",
-                table=self.planner.schema.table, key=write.row,
-            )  # fmt: skip
+                "The write may or may not have been applied, because its row has been written too often since: "
+                "read the row to find out.",
+                table=self.planner.schema.table,
+                key=write.row,
+            )
             self.outcomes[write.row] = Outcome("failed", write.row, error=error)
             return True
         if sent.planner is not self.planner and found.nonces[0] == sent.cell.nonces[0]:
@@ -256,7 +271,8 @@ class WrittenRows:
     def _keep_entries(self, rows: Sequence[bytes]) -> Protocol[None]:
         """Puts the entries of changes that took too long again: a repair may have treated them as orphans (rule 3).
 
-        The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries match them.
+        The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries
+        match them.
         """
         done = [sent for row in rows if self.outcomes[row].error is None and (sent := self.sent.get(row)) is not None]
         if not done:
@@ -266,7 +282,11 @@ class WrittenRows:
             since = yield ReadClock()
             for sent in done:
                 self.verifications.pop(sent.plan.outcome.key, None)
-            late = [(name, at_time(put, max(since, (put.timestamp or 0) + 1))) for sent in done for name, put in sent.plan.entries]
+            late = [
+                (name, at_time(put, max(since, (put.timestamp or 0) + 1)))
+                for sent in done
+                for name, put in sent.plan.entries
+            ]
             if late:
                 yield put_entries(late)
 

@@ -1,12 +1,14 @@
-"""The writers' roll: what each program says of the state of the registry by which it writes, and how long that must be waited for.
+"""The writers' roll: what each program says of the state of the registry by which it writes, and how long that must be
+waited for.
 
-A program that writes a table keeps one line on the roll for each row of the registry that its writes depend on. The line says for how
-long, and by which state at the oldest, the program may write. Whoever changes the state reads the lines, and waits for those programs
-alone that may still write by an earlier state.
+A program that writes a table keeps one line on the roll for each row of the registry that its writes depend on. The
+line says for how long, and by which state at the oldest, the program may write. Whoever changes the state reads the
+lines, and waits for those programs alone that may still write by an earlier state.
 
 The parts of an order that is easily got wrong, each of which loses writes if it is left out:
 
-- A lease begins, and is extended, by a put of the line, and by a read of the registry after that put was answered or found.
+- A lease begins, and is extended, by a put of the line, and by a read of the registry after that put was answered or
+  found.
 - A lease counts from before the put was sent, on a clock that never jumps and continues while the machine sleeps.
 - A line is put under the condition that it is what the program knows. Where the answer is lost, the line is read.
 - An id is used once. A program whose line is gone continues under another.
@@ -14,8 +16,8 @@ The parts of an order that is easily got wrong, each of which loses writes if it
 - A call whose outcome is unknown is listed, once the line names a later state, for as long as the call may still land.
 - A line is put at rest, or deleted, only when nothing is under way and nothing more can begin.
 
-Source of the idea: F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in F1, 2013), and TiDB,
-whose servers report the version of the schema that they have loaded.
+Source of the idea: F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in
+F1, 2013), and TiDB, whose servers report the version of the schema that they have loaded.
 """
 
 from __future__ import annotations
@@ -105,7 +107,8 @@ class RollLine:
 
     Attributes:
         sequence: a number that each put of the line raises.
-        kind: `on` while the program may write, `rest` while it may not, `gone` if the line was found to be over, and is not used again.
+        kind: `on` while the program may write, `rest` while it may not, `gone` if the line was found to be over, and is
+            not used again.
         revisions: of the oldest state by which it may write.
         lease: for how long it may begin calls, in ms from the time of the line.
         longest_call: how long a call may live, in ms.
@@ -166,7 +169,8 @@ class RollLine:
         return stamp + self.lease + self.longest_call + skew
 
     def waits_until(self, stamp: int, skew: int, cell: str | None = None, revision: int = UNKNOWN) -> int | None:
-        """Until when the line stands for calls of older states, by the server's clock in ms; None if it stands for none.
+        """Until when the line stands for calls of older states, by the server's clock in ms; None if it stands for
+        none.
 
         Args:
             stamp: the time of the line.
@@ -182,7 +186,9 @@ class RollLine:
         return max(late, default=None)
 
     def over(self, stamp: int, now: int, skew: int, cell: str | None = None, revision: int = UNKNOWN) -> bool:
-        """Whether no call of an older state can land any more; `now` is the server's time in ms, the rest is as for `waits_until`."""
+        """Whether no call of an older state can land any more; `now` is the server's time in ms, the rest is as for
+        `waits_until`.
+        """
         until = self.waits_until(stamp, skew, cell, revision)
         return until is None or now > until
 
@@ -206,7 +212,8 @@ class SentLine:
 
 @frozen
 class Member:
-    """One program on the roll, for one row of the registry: what it knows and what it may do. Each method gives what it is next.
+    """One program on the roll, for one row of the registry: what it knows and what it may do. Each method gives what it
+    is next.
 
     Times are in ms on a clock that never jumps and continues while the machine sleeps.
 
@@ -237,7 +244,9 @@ class Member:
     sent: SentLine | None = None
 
     def may_call(self, now: int) -> bool:
-        """Whether a call that changes something may be sent. A lease of no length does not last for the rest of its millisecond."""
+        """Whether a call that changes something may be sent. A lease of no length does not last for the rest of its
+        millisecond.
+        """
         return self.until is not None and now <= self.until and self.lease > 0
 
     @property
@@ -266,20 +275,34 @@ class Member:
         calls.remove(revisions)
         late = self.late
         if late or unknown:
-            late = tuple((of, sent) for of, sent in late if sent + self.longest_call >= now and not (unknown and of == revisions))
+            late = tuple(
+                (of, sent) for of, sent in late if sent + self.longest_call >= now and not (unknown and of == revisions)
+            )
             late = (*late, (revisions, now)) if unknown else late
         return self._with_calls(tuple(calls), late)
 
     def _with_calls(self, calls: tuple[Revisions, ...], late: tuple[tuple[Revisions, int], ...]) -> Self:
         """The same, made without `evolve`: every write comes here twice."""
         return type(self)(
-            self.id, self.lease, self.longest_call, self.writer, self.sequence, self.held, self.newest, self.until, calls, late, self.sent
-        )  # fmt: skip
+            self.id,
+            self.lease,
+            self.longest_call,
+            self.writer,
+            self.sequence,
+            self.held,
+            self.newest,
+            self.until,
+            calls,
+            late,
+            self.sent,
+        )
 
     # --- the line -----------------------------------------------------------------------------------------------------
 
     def put(self, now: int, kind: Kind = "on") -> Member:
-        """Sends its line, under the condition that `held` is there. No call may be under way if it is to rest; none begins then."""
+        """Sends its line, under the condition that `held` is there. No call may be under way if it is to rest; none
+        begins then.
+        """
         oldest, late = self.oldest, dict[Revisions, int]()
         for revisions, sent in self.late:
             left = sent + self.longest_call - now
@@ -287,7 +310,9 @@ class Member:
                 late[revisions] = max(left, late.get(revisions, 0))
         listed = tuple(LateCalls(revisions, late[revisions]) for revisions in sorted(late, key=lambda of: of.cells))
         line = RollLine(self.sequence + 1, kind, oldest, self.lease, self.longest_call, listed, self.writer)
-        return evolve(self, sequence=line.sequence, sent=SentLine(line, now), until=None if kind == "rest" else self.until)
+        return evolve(
+            self, sequence=line.sequence, sent=SentLine(line, now), until=None if kind == "rest" else self.until
+        )
 
     def answered(self) -> Member:
         """The put was carried out. The registry is read next, unless it rests."""
@@ -295,7 +320,9 @@ class Member:
         return evolve(self, held=self.sent.line, sent=None if self.sent.line.kind == "rest" else self.sent)
 
     def found(self, line: RollLine | None, new_id: bytes) -> Member:
-        """Its line was read after a put that was refused, or of which no answer came: one that is not there does not count."""
+        """Its line was read after a put that was refused, or of which no answer came: one that is not there does not
+        count.
+        """
         assert self.sent is not None, "nothing was sent"
         if line is None or line.kind == "gone":
             return self.renewed(new_id)

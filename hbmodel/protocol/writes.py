@@ -26,8 +26,8 @@ class PutObject:
         entries: row keys of the entries in each declared index, by the index's name.
         ttl: the TTL of the row and its entries in ms, or None.
         version: the version that the row must have, or 0 for any.
-        end: the time of the row's expiry, in ms since 1970, if it is fixed before the row's timestamp is; `ttl` then only shows
-            that the row expires.
+        end: the time of the row's expiry, in ms since 1970, if it is fixed before the row's timestamp is; `ttl` then
+            only shows that the row expires.
     """
 
     subject: Any
@@ -47,16 +47,22 @@ class PutObject:
         return evolve(self, cells={**earlier.cells, **self.cells})
 
     def moved_to(self, row: bytes) -> PutObject:
-        """The same put in another bucket of a random salt: its byte is the first of the row key and the last of every entry."""
-        return evolve(self, row=row, entries={name: tuple(e[:-1] + row[:1] for e in entries) for name, entries in self.entries.items()})
+        """The same put in another bucket of a random salt: its byte is the first of the row key and the last of
+        every entry.
+        """
+        return evolve(
+            self,
+            row=row,
+            entries={name: tuple(e[:-1] + row[:1] for e in entries) for name, entries in self.entries.items()},
+        )
 
 
 @frozen(eq=False)
 class UpdateFields:
     """Write some columns of a row that must exist; with a TTL (ms) the whole row gets a new lifetime.
 
-    The changes are values that nothing else refers to, since they are encoded only when the row is known. A row of a versioned
-    model must have the version, unless that is 0, and satisfy the condition.
+    The changes are values that nothing else refers to, since they are encoded only when the row is known. A row of a
+    versioned model must have the version, unless that is 0, and satisfy the condition.
     """
 
     subject: Any
@@ -69,10 +75,12 @@ class UpdateFields:
 
 
 def under_condition(schema: TableSchema, write: UpdateFields) -> bool:
-    """Whether an update, where its model has no index, may put its cells only into the row that was read, not into one deleted since.
+    """Whether an update, where its model has no index, may put its cells only into the row that was read, not into one
+    deleted since.
 
-    Cells that make no row by themselves need no condition: nobody sees them without a row, and a put of a whole object overwrites
-    them. It does not overwrite entries of map columns, nor the cells that another program's put of a row leaves out.
+    Cells that make no row by themselves need no condition: nobody sees them without a row, and a put of a whole object
+    overwrites them. It does not overwrite entries of map columns, nor the cells that another program's put of a row
+    leaves out.
     """
     if schema.external or not schema.maps_by_name.keys().isdisjoint(write.changes):
         return True
@@ -105,9 +113,16 @@ def put_object(schema: TableSchema, obj: Any, ttl: int | None = None) -> PutObje
     if sum(map(len, cells.values())) > LARGE:
         for of in schema.columns:
             if of.kind == "column":
-                covering = [entry for index in schema.indexes.values() if of.name in index.covers for entry in entries[index.name]]
+                covering = [
+                    entry
+                    for index in schema.indexes.values()
+                    if of.name in index.covers
+                    for entry in entries[index.name]
+                ]
                 check_size(schema, of, cells[of.column], row, *covering)
-    return PutObject(obj, row, cells, entries, ttl, UNKNOWN if schema.version_field is None else version_of(schema, obj))
+    return PutObject(
+        obj, row, cells, entries, ttl, UNKNOWN if schema.version_field is None else version_of(schema, obj)
+    )
 
 
 @frozen
@@ -115,8 +130,8 @@ class Outcome:
     """The outcome of one write.
 
     Attributes:
-        action: `put`, `deleted`, `absent` (there was nothing to delete), `superseded` (a later write of the same commit put the
-            same key) or `failed`.
+        action: `put`, `deleted`, `absent` (there was nothing to delete), `superseded` (a later write of the same commit
+            put the same key) or `failed`.
         key: the row key.
         timestamp: the timestamp of the cells, in ms; None if the server set it.
         error: the error of a failed write.
@@ -137,4 +152,6 @@ def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[by
 
 def not_found(schema: TableSchema, row: bytes) -> RowNotFound:
     """The error of an update of a row that does not exist."""
-    return RowNotFound("There is no row with this key to update: add() or insert() creates one.", table=schema.table, key=row)
+    return RowNotFound(
+        "There is no row with this key to update: add() or insert() creates one.", table=schema.table, key=row
+    )

@@ -14,7 +14,9 @@ from hbmodel.store.checks.numbers import whole_number
 MOST: Final = 2**60
 """The greatest limit, offset and page size, far above any table."""
 
-NO_FORMER_ENTRIES = "An index holds no earlier values, so a query with as_of() reads the primary table: leave out use_index()."
+NO_FORMER_ENTRIES = (
+    "An index holds no earlier values, so a query with as_of() reads the primary table: leave out use_index()."
+)
 NO_FORMER_MAPS = "Map columns cannot be read as of a time: leave out load()."
 
 
@@ -22,7 +24,9 @@ def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
     """The argument, if it is a whole number of at least `least`; raises `QueryError` for anything else."""
     number = whole_number(count)
     if number is None or not least <= number <= MOST:
-        raise QueryError(f"Give a whole number, {'one' if least else 'zero'} or more.", argument=what, found=repr(count))
+        raise QueryError(
+            f"Give a whole number, {'one' if least else 'zero'} or more.", argument=what, found=repr(count)
+        )
     return number
 
 
@@ -39,7 +43,8 @@ def field_of(part: object) -> Field:
         raise QueryError("A map column is read by load(), or by session.entries().", field=part.of.name)
     if not isinstance(part, FieldExpression):
         raise QueryError(
-            "Give fields as attributes of the model class: Model.field, or Model.field.desc() in an order.", found=type(part).__name__
+            "Give fields as attributes of the model class: Model.field, or Model.field.desc() in an order.",
+            found=type(part).__name__,
         )
     return part.of
 
@@ -48,7 +53,9 @@ def check_field(schema: TableSchema, of: Field) -> None:
     """Raises `UnknownField` for a field of another model."""
     if schema.by_name.get(of.name) is not of:
         raise UnknownField(
-            "The field belongs to another model: use the fields of the model that is queried.", table=schema.table, field=of.name
+            "The field belongs to another model: use the fields of the model that is queried.",
+            table=schema.table,
+            field=of.name,
         )
 
 

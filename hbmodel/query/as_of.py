@@ -25,13 +25,18 @@ def moment(schema: TableSchema, time: Any) -> datetime:
         utc = time.astimezone(UTC)
     except OverflowError:
         raise QueryError(
-            "The time lies outside the years 1 to 9999 in UTC: give a later or an earlier time.", table=schema.table, found=repr(time)
+            "The time lies outside the years 1 to 9999 in UTC: give a later or an earlier time.",
+            table=schema.table,
+            found=repr(time),
         ) from None
     if utc < _EPOCH:
-        raise QueryError("Cells have no timestamps before 1970: give a later time.", table=schema.table, found=repr(time))
+        raise QueryError(
+            "Cells have no timestamps before 1970: give a later time.", table=schema.table, found=repr(time)
+        )
     if schema.replaces is not None:
         raise QueryError(
-            "A model that replaces another cannot be read as of a time: only the newest versions are moved.", table=schema.table
+            "A model that replaces another cannot be read as of a time: only the newest versions are moved.",
+            table=schema.table,
         )
     return utc
 
@@ -60,6 +65,9 @@ def check_kept(reader: RowDecoder) -> None:
     if lacking:
         names = [of.name for of in schema.columns if of.family == lacking[0]]
         raise QueryError(
-            "The column family keeps only the newest version of its cells: declare hb.column(versions=n), and call hb.alter().",
-            table=schema.table, family=lacking[0].decode(), fields=names,
-        )  # fmt: skip
+            "The column family keeps only the newest version of its cells: declare hb.column(versions=n), and call "
+            "hb.alter().",
+            table=schema.table,
+            family=lacking[0].decode(),
+            fields=names,
+        )

@@ -34,7 +34,9 @@ def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
 
 
 def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
-    """The position of an object in the order of a plan; for an object under a random salt, after or before all of its copies."""
+    """The position of an object in the order of a plan; for an object under a random salt, after or before all of
+    its copies.
+    """
     layout = plan.path.layout
     parts: list[bytes] = []
     missing: list[str] = []
@@ -51,9 +53,12 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
             parts.append(_first(plan, at, asked, [layout.pack_field(at, value) for value in values]))
     if missing:
         raise QueryError(
-            "before() and after() need more fields for the key that the query reads: give these fields too, or the object.",
-            table=plan.path.table, path=plan.path.name, missing=missing,
-        )  # fmt: skip
+            "before() and after() need more fields for the key that the query reads: give these fields too, or the "
+            "object.",
+            table=plan.path.table,
+            path=plan.path.name,
+            missing=missing,
+        )
     if above and layout.tail:
         parts.append(b"\xff" * layout.tail)
     return b"".join(parts) if plan.order is None else plan.order.place(parts)

@@ -40,10 +40,11 @@ class ColumnRanges:
 
 
 def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | None:
-    """The ranges of columns that match the conditions in each row; None if key ranges are just as narrow, or nothing is excluded.
+    """The ranges of columns that match the conditions in each row; None if key ranges are just as narrow, or nothing is
+    excluded.
 
-    They are needed if a field of the row is not fixed, so that key ranges cannot bound the fields after it, or if the conditions
-    leave several ranges of one row.
+    They are needed if a field of the row is not fixed, so that key ranges cannot bound the fields after it, or if the
+    conditions leave several ranges of one row.
 
     Args:
         schema: the schema of the model.
@@ -56,7 +57,11 @@ def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | N
         matched = _matched(layout, layout.columns, schema, found)
     else:
         ahead = found.parts[layout.rows :]
-        if found.pieces is not None or layout.split is not None or not 1 < math.prod(map(len, ahead)) <= MAX_COLUMN_RANGES:
+        if (
+            found.pieces is not None
+            or layout.split is not None
+            or not 1 < math.prod(map(len, ahead)) <= MAX_COLUMN_RANGES
+        ):
             return None
         matched = evolve(found, parts=ahead)
     if not matched.parts and matched.bounds is None:

@@ -29,7 +29,9 @@ def count_items(executor: PlanExecutor) -> int:
 
 
 def _live(executor: PlanExecutor, keys: Sequence[Row]) -> int:
-    """The number of objects among rows that were read without values. The few that have a liveness cell are read again."""
+    """The number of objects among rows that were read without values. The few that have a liveness cell are read
+    again.
+    """
     reader, table = executor.plan.reader, executor.plan.path.table
     liveness = reader.schema.liveness_column
     marked = [row.row for row in keys if liveness in row.columns]

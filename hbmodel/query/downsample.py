@@ -53,26 +53,33 @@ class TimeSpan(Generic[V]):
 
 
 @overload
-def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[V | None]) -> Iterator[TimeSpan[V]]: ...
+def downsample(
+    query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[V | None]
+) -> Iterator[TimeSpan[V]]: ...
 @overload
-def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[V]) -> Iterator[TimeSpan[V]]: ...
-def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[Any]) -> Iterator[TimeSpan[Any]]:
+def downsample(
+    query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[V]
+) -> Iterator[TimeSpan[V]]: ...
+def downsample(
+    query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[Any]
+) -> Iterator[TimeSpan[Any]]:
     """Aggregates the values of a query per span of time, one span in memory at a time.
 
-    Spans without a value are omitted, and values that are None or NaN are ignored. Only the two fields are read. The spans are in the
-    order of time: as `order_by` gives it, newest first for `query.order_by(Reading.at.desc())`, and otherwise oldest first. A query
-    that has no `order_by`, but a limit, an offset, a bound or `reversed()`, is read in its own order, so that its items stay the same.
+    Spans without a value are omitted, and values that are None or NaN are ignored. Only the two fields are read. The
+    spans are in the order of time: as `order_by` gives it, newest first for `query.order_by(Reading.at.desc())`, and
+    otherwise oldest first. A query that has no `order_by`, but a limit, an offset, a bound or `reversed()`, is read in
+    its own order, so that its items stay the same.
 
     Args:
-        query: a query on one series: it fixes the key fields before the time. If it has several series, each span aggregates all of
-            them. A limit counts its items, not the spans.
+        query: a query on one series: it fixes the key fields before the time. If it has several series, each span
+            aggregates all of them. A limit counts its items, not the spans.
         at: the time field: datetimes, dates or integers.
         every: length of a span, counted from 1970 (UTC), or from 0: a timedelta, or an integer.
         value: a field of numbers or timedeltas.
 
     Raises:
-        QueryError: the types of the fields and the length do not match; the query has another order; or it has no `order_by`, but a
-            limit, an offset or a bound, and its own order is not that of time.
+        QueryError: the types of the fields and the length do not match; the query has another order; or it has no
+            `order_by`, but a limit, an offset or a bound, and its own order is not that of time.
         OrderNotAvailable: no path gives the order of the time.
     """
     for given in (at, value):
@@ -86,12 +93,16 @@ def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: F
         raise QueryError("downsample() needs a value field of numbers or timedeltas.", field=value.of.name)
     if isinstance(every, bool) or not isinstance(every, wanted) or length <= wanted():
         raise QueryError(
-            "The length of a span must be a positive timedelta, or a positive integer if the times are integers.", found=repr(every)
+            "The length of a span must be a positive timedelta, or a positive integer if the times are integers.",
+            found=repr(every),
         )
     if kind is date and length % timedelta(days=1):
         raise QueryError("A span of dates must be a whole number of days.", found=repr(every))
     if any(part.field is not at.of for part in query.terms.ordering):
-        raise QueryError("downsample() reads in the order of its time field: leave out order_by(), or give that field.", field=at.of.name)
+        raise QueryError(
+            "downsample() reads in the order of its time field: leave out order_by(), or give that field.",
+            field=at.of.name,
+        )
     ordered = _in_order(query, at).select(at, value)
     return _spans(iter(ordered), origin, every, ordered.explain().backwards)
 
@@ -113,7 +124,8 @@ def _in_order(query: Query[Any], at: FieldExpression[Any]) -> Query[Any]:
             return ordered
     if chosen:
         raise QueryError(
-            "The order of a query decides which items limit(), offset(), before() and after() keep, and this query is not in the order "
+            "The order of a query decides which items limit(), offset(), before() and after() keep, and this query "
+            "is not in the order "
             "of time: give order_by() with the time field, or fix the key fields before it.",
             field=at.of.name,
         )
@@ -127,7 +139,8 @@ def _is_nan(value: object) -> bool:
 def _spans(items: Iterator[tuple[Any, Any]], origin: Any, every: Any, backwards: bool) -> Iterator[TimeSpan[Any]]:
     """The spans for pairs of time and value in ascending or descending order of time.
 
-    Of values with the same time, the first in the order of the key counts as the earliest, also if a scan reads `backwards`.
+    Of values with the same time, the first in the order of the key counts as the earliest, also if a scan reads
+    `backwards`.
     """
     start: Any = None
     count = 0

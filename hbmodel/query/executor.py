@@ -61,10 +61,10 @@ class PlanExecutor:
     Attributes:
         store: the store to read from.
         plan: the plan to execute.
-        wanted: the maximum number of items that will be taken, or None; determines the size of requests, does not truncate the
-            result.
-        check: called whenever rows have arrived, and at the end of every scan, before the rows are used; raises if the plan no
-            longer matches the way the table is read.
+        wanted: the maximum number of items that will be taken, or None; determines the size of requests, does not
+            truncate the result.
+        check: called whenever rows have arrived, and at the end of every scan, before the rows are used; raises if the
+            plan no longer matches the way the table is read.
     """
 
     store: Store
@@ -86,7 +86,8 @@ class PlanExecutor:
         """The first items, at most `count`, of the plan or after the position `after`."""
         plan = self.plan
         found: list[Found] = []
-        # Most often one scan of one range has them all, and asking it directly is quicker than going through the general case.
+        # Most often one scan of one range has them all, and asking it directly is quicker than going through the
+        # general case.
         if self.wanted == count and plan.path.index is None and plan.rows is None and self.scans_exactly:
             ranges = [of for bucket in (plan.buckets if after is None else plan.after(after)) for of in bucket.ranges]
             if len(ranges) == 1:
@@ -126,7 +127,9 @@ class PlanExecutor:
                 return
 
     def _get_sizes(self, width: int = 1) -> Iterator[int]:
-        """The number of rows of each multi-get: at first as many as wanted, then more and more, since many may be absent or not match."""
+        """The number of rows of each multi-get: at first as many as wanted, then more and more, since many may be
+        absent or not match.
+        """
         # More entries than the limit of the index scan would need another scan.
         least = 1 if self.plan.path.index is not None and self.scans_exactly else FIRST_GET
         size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(least, self.wanted * width))
@@ -136,7 +139,9 @@ class PlanExecutor:
 
     @property
     def scans_exactly(self) -> bool:
-        """Whether all rows in the key ranges are items, except for rows that are not objects and entries that are not current."""
+        """Whether all rows in the key ranges are items, except for rows that are not objects and entries that are
+        not current.
+        """
         return self.plan.settled and not self.plan.path.salt.random
 
     def scans(self, ranges: Iterable[KeyRange], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
@@ -153,7 +158,9 @@ class PlanExecutor:
 
     @cached_property
     def _first_limit(self) -> int:
-        """The limit of the first portion of a scan: as many rows as are wanted, or some more where they are still checked here."""
+        """The limit of the first portion of a scan: as many rows as are wanted, or some more where they are still
+        checked here.
+        """
         wanted = self.wanted or 0
         random = self.plan.path.salt.random  # the row after the last copy of an item is read too
         exact = self.scans_exactly or not (random or self.plan.path.index is not None or dropped_by_client(self.plan))
@@ -162,12 +169,15 @@ class PlanExecutor:
     def started(self, scans: Sequence[Scan]) -> Started:
         """These scans of the path's table, already begun."""
         table, columns = self.plan.path.table, self.plan.columns
-        return self.store.scan(table, scans) if columns is None else scan_columns(self.store, table, scans, columns.ranges)
+        return (
+            self.store.scan(table, scans) if columns is None else scan_columns(self.store, table, scans, columns.ranges)
+        )
 
     def merged(
         self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes], started: Started | None = None
     ) -> Generator[Iterable[Row], None, None]:
-        """Batches of the rows of all buckets, in the order of their unsalted keys; closing the iterator closes the scans.
+        """Batches of the rows of all buckets, in the order of their unsalted keys; closing the iterator closes the
+        scans.
 
         `started` are the scans of `first_scans`, if they were begun already.
         """
@@ -178,10 +188,14 @@ class PlanExecutor:
                 width, place = self.plan.path.salt.width, self.plan.row_place
                 # Equal keys of a random salt come out by bucket: the order is (key, bucket) in both directions.
                 rows = [itertools.chain.from_iterable(run) for run in runs]
-                own: Callable[[Row], Any] = (lambda row: row.row[width:]) if self.plan.order is None else (lambda row: place(row.row))
+                own: Callable[[Row], Any] = (
+                    (lambda row: row.row[width:]) if self.plan.order is None else (lambda row: place(row.row))
+                )
                 yield heapq.merge(*rows, key=own, reverse=self.plan.backwards)
 
-    def one_by_one(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> Iterator[Sequence[Row]]:
+    def one_by_one(
+        self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]
+    ) -> Iterator[Sequence[Row]]:
         """Batches of the rows of all buckets, one bucket after the other; closing the iterator closes the scans."""
         with self._runs(buckets, table_filter, columns) as runs:
             yield from itertools.chain.from_iterable(runs)
@@ -195,7 +209,9 @@ class PlanExecutor:
     def _runs(
         self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes], started: Started | None = None
     ) -> Iterator[Sequence[Generator[Sequence[Row], None, None]]]:
-        """The batches of each bucket that has any ranges; every scan is closed at the end, even if nothing was read from it."""
+        """The batches of each bucket that has any ranges; every scan is closed at the end, even if nothing was read
+        from it.
+        """
         live = [bucket for bucket in buckets if bucket.ranges]
         if not live:
             yield ()
@@ -210,18 +226,21 @@ class PlanExecutor:
             # Many runs have read many rows before the first of them needs more.
             growth = max(2, len(live))
             runs = [
-                self._run(first, self.scans(ranges, table_filter, columns), growth) for first, ranges in zip(started, ordered, strict=True)
+                self._run(first, self.scans(ranges, table_filter, columns), growth)
+                for first, ranges in zip(started, ordered, strict=True)
             ]
             for run in runs:
                 closed.callback(run.close)
             yield runs
 
-    def _run(self, first: Iterator[Sequence[Row]], scans: Sequence[Scan], growth: int) -> Generator[Sequence[Row], None, None]:
+    def _run(
+        self, first: Iterator[Sequence[Row]], scans: Sequence[Scan], growth: int
+    ) -> Generator[Sequence[Row], None, None]:
         """The batches of successive scans; the first scan is started already.
 
-        A limit also counts rows that are not objects, or that do not match. If more rows are needed than it gives, the rest of the
-        scan is read in growing portions, finally without a limit. For a covering index, the rest is read without the marks that
-        used up the limit.
+        A limit also counts rows that are not objects, or that do not match. If more rows are needed than it gives, the
+        rest of the scan is read in growing portions, finally without a limit. For a covering index, the rest is read
+        without the marks that used up the limit.
         """
         batches, started = first, True
         limit, size = scans[0].limit, scans[0].batch_size
@@ -244,7 +263,11 @@ class PlanExecutor:
                     limit, size = (None, self._most) if limit >= self._most else (limit, limit)
                     rest = following.range.before(last) if following.reversed else following.range.after(last)
                     chosen = following.filter if self.plan.covering is None else self.plan.filter_of_rest
-                    following = None if rest.empty else evolve(following, range=rest, filter=chosen, limit=limit, batch_size=size)
+                    following = (
+                        None
+                        if rest.empty
+                        else evolve(following, range=rest, filter=chosen, limit=limit, batch_size=size)
+                    )
         finally:
             close_started(batches)
 
@@ -278,20 +301,32 @@ class PlanExecutor:
                 kept = [entry for entry in batch if key_test is None or key_test(entry.row)]
                 answers = drive(self.store, read(kept))
                 self.check()
-                yield from [(entry.row[width:], values) for entry, values in zip(kept, answers, strict=True) if values is not None]
+                yield from [
+                    (entry.row[width:], values)
+                    for entry, values in zip(kept, answers, strict=True)
+                    if values is not None
+                ]
 
     def entries(self, batches: Iterable[Iterable[Row]]) -> Iterator[Row]:
         """The index entries in these batches, without bare ones."""
         entries = itertools.chain.from_iterable(batches)
-        return entries if self.plan.covering is None else itertools.filterfalse(partial(is_bare, self.plan.reader.schema), entries)
+        return (
+            entries
+            if self.plan.covering is None
+            else itertools.filterfalse(partial(is_bare, self.plan.reader.schema), entries)
+        )
 
     def entry_reader(self) -> Callable[[Sequence[Row]], Protocol[list[Values | None]]]:
-        """A function that reads the row of an entry of the plan's index: its values, or None for an entry that must not be returned."""
+        """A function that reads the row of an entry of the plan's index: its values, or None for an entry that must
+        not be returned.
+        """
         plan = self.plan
         assert plan.path.index is not None
         every = plan.accepts
         accepts = every if every is not None else _anything
-        verifier = EntryVerifier(plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope, plan.entry_prefix)
+        verifier = EntryVerifier(
+            plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope, plan.entry_prefix
+        )
         if plan.covering is not None:
             return CoveringReader(plan.covering, plan.accepts_entry, verifier).read
         return lambda entries: verifier.verify([entry.row for entry in entries])
@@ -349,7 +384,9 @@ def page_of(plan: Plan, window: PageWindow, found: Sequence[Found], seal: Seal |
     return window.page(found, lambda one: make(one[1]), token)
 
 
-def read_token(text: str, terms: QueryTerms, plan_for: Callable[[str], Plan], seal: Seal | None, backwards: bool) -> tuple[Token, Plan]:
+def read_token(
+    text: str, terms: QueryTerms, plan_for: Callable[[str], Plan], seal: Seal | None, backwards: bool
+) -> tuple[Token, Plan]:
     """Decodes a token and finds the plan that it continues: on the same path while that is readable.
 
     Args:
@@ -360,20 +397,26 @@ def read_token(text: str, terms: QueryTerms, plan_for: Callable[[str], Plan], se
         backwards: whether the token was passed as one of a previous page.
 
     Raises:
-        TokenError: the token is damaged, belongs to another query or the other direction, or its path is no longer readable.
+        TokenError: the token is damaged, belongs to another query or the other direction, or its path is no longer
+            readable.
     """
     unchecked = decode_token(text, None, seal)
     if terms.index_name not in {None, unchecked.path}:
         raise TokenError(
-            "The continuation token belongs to another path than use_index() names: name the same path, or start from the first page.",
+            "The continuation token belongs to another path than use_index() names: name the same path, or start "
+            "from the first page.",
             path=unchecked.path,
         )
     try:
         plan = plan_for(unchecked.path)
     except (QueryError, IndexUnavailable):
         raise TokenError(
-            "The path of the continuation token is not available to this query: start from the first page.", path=unchecked.path
+            "The path of the continuation token is not available to this query: start from the first page.",
+            path=unchecked.path,
         ) from None
     if unchecked.query != plan.digest:
-        raise TokenError("The continuation token belongs to another query: repeat the query of its page, or start from the first page.")
+        raise TokenError(
+            "The continuation token belongs to another query: repeat the query of its page, or start "
+            "from the first page."
+        )
     return check_direction(unchecked, backwards), plan

@@ -1,4 +1,6 @@
-"""The part of `explain()` for wide models: the slices of rows that a plan reads, in field values, and the number of calls."""
+"""The part of `explain()` for wide models: the slices of rows that a plan reads, in field values, and the number of
+calls.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,22 @@ RANGES_OF_COLUMNS = "ranges of columns, pages of cells"
 """How HBase filters wide rows: its value filters test rows, not the objects in them."""
 
 _BACKWARDS_BY_KEYS = 3
-"""Scans to the first item where rows are found before their objects: of the rows, of the last object by its keys, and of the object."""
+"""Scans to the first item where rows are found before their objects: of the rows, of the last object by its keys,
+and of the object.
+"""
 
 
 def slices_of(made: Plan) -> Slices | None:
     """The slices of a plan; None if it reads an index, rows by their keys, nothing, or a model that is not wide."""
     schema = made.terms.schema
     layout, wide = schema.layout, schema.wide
-    if wide is None or not isinstance(layout, ObjectKeyLayout) or made.path.index is not None or made.rows is not None or not made.buckets:
+    if (
+        wide is None
+        or not isinstance(layout, ObjectKeyLayout)
+        or made.path.index is not None
+        or made.rows is not None
+        or not made.buckets
+    ):
         return None
     buckets = [list(_slices(made, wide, bucket.ranges)) for bucket in made.buckets]
     found = [each for slices in buckets for each in slices]
@@ -50,8 +60,8 @@ def calls_of_gets(made: Plan, one_call_gets: bool) -> int:
 
     Args:
         made: the plan; it does not contain the objects that an index leads to, so for an index one object is counted.
-        one_call_gets: whether one call can read different columns of each row. Otherwise a call reads the same columns of several
-            rows, and a scan reads an object whose columns are not named.
+        one_call_gets: whether one call can read different columns of each row. Otherwise a call reads the same columns
+            of several rows, and a scan reads an object whose columns are not named.
     """
     schema, wide = made.terms.schema, made.terms.schema.wide
     whole = not all(b":" in column for column in made.reader.columns_of_gets)
@@ -75,7 +85,11 @@ def _slices(made: Plan, wide: WideLayout, ranges: Sequence[Any]) -> Iterator[Sli
 
 
 def _text(made: Plan, names: Set[str]) -> str:
-    said = [p for p in conjuncts(made.terms.predicate) if p.names() <= names and not (isinstance(p, Comparison) and p.operator == "!=")]
+    said = [
+        p
+        for p in conjuncts(made.terms.predicate)
+        if p.names() <= names and not (isinstance(p, Comparison) and p.operator == "!=")
+    ]
     return ", ".join(text for text in map(_said, said) if text)
 
 

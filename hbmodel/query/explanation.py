@@ -18,7 +18,9 @@ from hbmodel.store.filters import Or as AnyOf
 Access = Literal["get", "scan", "scan + get", "nothing"]
 
 Covering = Literal["verified", "incomplete", "copy"]
-"""How the covered columns of an index serve a query: verified entries answer it; entries lack fields; or they are only copies."""
+"""How the covered columns of an index serve a query: verified entries answer it; entries lack fields; or they are
+only copies.
+"""
 
 
 @frozen
@@ -64,12 +66,12 @@ class Explanation:
         calls_saved: how many of the calls a store with one-call scans would save (`Capabilities.one_call_scans`).
         full_scan: whether the scan is unbounded.
         scan_calls: how many of the calls are for scans; a page costs as many, unless it is longer than a batch of rows.
-        gets: how many of the calls are multi-gets. A query that verified entries answer needs none, but one more call if it meets
-            unverified entries. For objects that share rows, the Thrift1 gateway needs one for each set of columns; an index that is
-            filtered there needs more.
-        covering: for an index that covers columns: `verified` (its verified entries answer the query without a read of the row),
-            `incomplete` (entries lack fields that the query needs, so rows are read) or `copy` (rows are always read); otherwise
-            None.
+        gets: how many of the calls are multi-gets. A query that verified entries answer needs none, but one more call
+            if it meets unverified entries. For objects that share rows, the Thrift1 gateway needs one for each set of
+            columns; an index that is filtered there needs more.
+        covering: for an index that covers columns: `verified` (its verified entries answer the query without a read of
+            the row), `incomplete` (entries lack fields that the query needs, so rows are read) or `copy` (rows are
+            always read); otherwise None.
         lacking: names of the fields that the entries lack.
         state: the state of the index that is used, otherwise None.
         unreadable: the declared indexes that no query can use, each with its state.
@@ -77,8 +79,9 @@ class Explanation:
         slices: the slices of rows of a wide model, if they are scanned, otherwise None.
         limit: the number of rows read from each bucket, if only the query's limit bounds the scan, otherwise None.
         merged: the fields with several values each whose ranges are merged for the order of the fields after them.
-        dropping: the conditions that only the client tests. A batch of rows may then contain no item, so `calls` and `round_trips`
-            are the minimum for the first item; likewise if the `ranges` of one bucket are read one after the other.
+        dropping: the conditions that only the client tests. A batch of rows may then contain no item, so `calls` and
+            `round_trips` are the minimum for the first item; likewise if the `ranges` of one bucket are read one after
+            the other.
         at_least: whether `calls` and `round_trips` are such a minimum.
         as_of: the time as of which the rows are read, otherwise None.
     """
@@ -128,10 +131,18 @@ class Explanation:
             + (", backwards" if self.backwards else ""),
             f"  server:  {self.server or 'no filter'}",
             f"  client:  {', '.join(self.client) or 'no check'}",
-            *([] if self.as_of is None else [f"  as of:   {self.as_of.isoformat()}, in the versions that the columns keep"]),
+            *(
+                []
+                if self.as_of is None
+                else [f"  as of:   {self.as_of.isoformat()}, in the versions that the columns keep"]
+            ),
             *self._of_rows,
             f"  calls:   {least}{self.calls} until the first item ({calls}), in {least}{self.round_trips} round trip(s)"
-            + (f"; {self.calls - self.calls_saved} where a scan is one call (hbase+thrift2:)" if self.calls_saved else ""),
+            + (
+                f"; {self.calls - self.calls_saved} where a scan is one call (hbase+thrift2:)"
+                if self.calls_saved
+                else ""
+            ),
         ]
         if self.at_least:
             lines.append(f"  why:     {self._why}")
@@ -141,7 +152,9 @@ class Explanation:
         if self.state is not None:
             lines.append(f"  index:   {self.state}{lease}")
         if self.unreadable:
-            lines.append(f"  not yet: {', '.join(f'{name} is {state}' for name, state in self.unreadable.items())}{lease}")
+            lines.append(
+                f"  not yet: {', '.join(f'{name} is {state}' for name, state in self.unreadable.items())}{lease}"
+            )
         return "\n".join(lines)
 
     @property
@@ -157,7 +170,8 @@ class Explanation:
         return [
             f"  rows:    {self.slices.rows}",
             f"  columns: {self.slices.columns}",
-            f"  slices:  {self.slices.number}, of {self.slices.ranges} range(s) of columns; the client checks conditions on "
+            f"  slices:  {self.slices.number}, of {self.slices.ranges} range(s) of columns; the client checks "
+            "conditions on "
             "columns, and select() does not reduce the cells read in a slice",
         ]
 

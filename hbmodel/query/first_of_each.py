@@ -81,8 +81,13 @@ def conditions_of(fields: Sequence[Any], keys: Sequence[Key]) -> list[In]:
 
 
 def _packed(plan: Plan, places: Sequence[int], keys: Sequence[Key]) -> list[tuple[bytes, ...] | None]:
-    """The bytes of the values of each key at their places; None where the query's own conditions exclude one of them."""
-    slots = [(at, partial(plan.path.layout.pack_field, place), frozenset(plan.match.parts[place])) for at, place in enumerate(places)]
+    """The bytes of the values of each key at their places; None where the query's own conditions exclude one of
+    them.
+    """
+    slots = [
+        (at, partial(plan.path.layout.pack_field, place), frozenset(plan.match.parts[place]))
+        for at, place in enumerate(places)
+    ]
     columns = [[value if (value := pack(key[at])) in allowed else None for key in keys] for at, pack, allowed in slots]
     return [None if None in chosen else chosen for chosen in zip(*columns, strict=True)]
 
@@ -105,11 +110,15 @@ def _portions(plan: Plan, places: Sequence[int], keys: Sequence[Sequence[bytes] 
             parts[place] = [packed]
         found = evolve(match, parts=parts, pieces=None if pieces is None else pieces.get(tuple(key), ()))
         columns = None if schema.wide is None or plan.path.index is not None else column_ranges(schema, found)
-        portions.append(Portion(*buckets_and_rows(schema, plan.path, found, columns, plan.backwards, plan.order), columns))
+        portions.append(
+            Portion(*buckets_and_rows(schema, plan.path, found, columns, plan.backwards, plan.order), columns)
+        )
     return portions
 
 
-def first_of_each(executor: PlanExecutor, names: Sequence[str], keys: Sequence[Key], together: int = TOGETHER) -> list[Found | None]:
+def first_of_each(
+    executor: PlanExecutor, names: Sequence[str], keys: Sequence[Key], together: int = TOGETHER
+) -> list[Found | None]:
     """The first item for each key, or None if it has none.
 
     Args:
@@ -122,7 +131,8 @@ def first_of_each(executor: PlanExecutor, names: Sequence[str], keys: Sequence[K
     places = [plan.path.layout.names.index(name) for name in names]
     packed = _packed(plan, places, keys)
     if plan.path.index is None and executor.scans_exactly:
-        # Most often one scan of one range has the first item, and reading it directly is quicker than going through the general case.
+        # Most often one scan of one range has the first item, and reading it directly is quicker than going through the
+        # general case.
         range_of = only_range(plan.reader.schema, plan.path, plan.match, places)
         if range_of is not None:
             return _in_ranges(executor, [None if key is None else range_of(key) for key in packed], together)
@@ -160,7 +170,9 @@ def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], togeth
         for at, scan, rows in zip(some, scans, read, strict=True):
             if rows:
                 row = rows[0]
-                found[at] = (row.row[width:], values(row)) if exists(row) else _behind(executor, scan.range, row.row, columns)
+                found[at] = (
+                    (row.row[width:], values(row)) if exists(row) else _behind(executor, scan.range, row.row, columns)
+                )
     return found
 
 
@@ -168,7 +180,9 @@ def _behind(executor: PlanExecutor, of: KeyRange, last: bytes, columns: Sequence
     """The first item of a range after a row."""
     plan = executor.plan
     rest = of.before(last) if plan.backwards else of.after(last)
-    with closing(executor.merged([Bucket(last[: plan.path.salt.width], () if rest.empty else (rest,))], plan.filter, columns)) as batches:
+    with closing(
+        executor.merged([Bucket(last[: plan.path.salt.width], () if rest.empty else (rest,))], plan.filter, columns)
+    ) as batches:
         return next(executor.items_of(batches), None)
 
 
@@ -179,28 +193,43 @@ def _got(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | No
     answers = executor.store.get(plan.path.table, wanted, plan.reader.columns_of_gets) if wanted else ()
     executor.check()
     rows = {row: answer for row, answer in zip(wanted, answers, strict=True) if answer is not None}
-    return [next(executor.items_of([[rows[row] for row in portion.rows or () if row in rows]]), None) for portion in portions]
+    return [
+        next(executor.items_of([[rows[row] for row in portion.rows or () if row in rows]]), None)
+        for portion in portions
+    ]
 
 
 def _scanned(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | None]:
     plan = executor.plan
     columns = plan.reader.columns if plan.path.index is None else plan.entry_columns
-    executors = [executor if of.columns is plan.columns else evolve(executor, plan=evolve(plan, columns=of.columns)) for of in portions]
+    executors = [
+        executor if of.columns is plan.columns else evolve(executor, plan=evolve(plan, columns=of.columns))
+        for of in portions
+    ]
     with ExitStack() as closed:
         started = _started(executors, portions, columns, closed)
         if plan.path.index is not None:
-            merged = [executor.merged(of.buckets, plan.filter, columns, begun) for of, begun in zip(portions, started, strict=True)]
+            merged = [
+                executor.merged(of.buckets, plan.filter, columns, begun)
+                for of, begun in zip(portions, started, strict=True)
+            ]
             for batches in merged:
                 closed.callback(batches.close)
             return _first_entries(executor, [executor.entries(batches) for batches in merged])
-        return [_first(each, of.buckets, columns, begun) for each, of, begun in zip(executors, portions, started, strict=True)]
+        return [
+            _first(each, of.buckets, columns, begun)
+            for each, of, begun in zip(executors, portions, started, strict=True)
+        ]
 
 
-def _first(executor: PlanExecutor, buckets: Sequence[Bucket], columns: Sequence[bytes], started: Started) -> Found | None:
+def _first(
+    executor: PlanExecutor, buckets: Sequence[Bucket], columns: Sequence[bytes], started: Started
+) -> Found | None:
     """The first item in some buckets of the primary table, whose first scans are started."""
     plan = executor.plan
     if executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
-        # Most often one scan of one range has it, and asking it directly is quicker than going through the general case.
+        # Most often one scan of one range has it, and asking it directly is quicker than going through the general
+        # case.
         rows = [row for batch in started[0] for row in batch]
         close_started(started[0])
         executor.check()
@@ -213,9 +242,13 @@ def _first(executor: PlanExecutor, buckets: Sequence[Bucket], columns: Sequence[
         return next(executor.items_of(batches), None)
 
 
-def _started(executors: Sequence[PlanExecutor], portions: Sequence[Portion], columns: Sequence[bytes], closed: ExitStack) -> list[Started]:
+def _started(
+    executors: Sequence[PlanExecutor], portions: Sequence[Portion], columns: Sequence[bytes], closed: ExitStack
+) -> list[Started]:
     """The first scans of all buckets of all portions, started together, except those that read ranges of columns."""
-    scans = [each.first_scans(of.buckets, each.plan.filter, columns) for each, of in zip(executors, portions, strict=True)]
+    scans = [
+        each.first_scans(of.buckets, each.plan.filter, columns) for each, of in zip(executors, portions, strict=True)
+    ]
     plain = [scan for of, own in zip(portions, scans, strict=True) if of.columns is None for scan in own]
     store, table = executors[0].store, executors[0].plan.path.table
     begun = iter(store.scan(table, plain) if plain else ())
@@ -228,7 +261,9 @@ def _started(executors: Sequence[PlanExecutor], portions: Sequence[Portion], col
 
 
 def _first_entries(executor: PlanExecutor, streams: Sequence[Iterator[Row]]) -> list[Found | None]:
-    """The first entry of each stream that belongs to a row: one multi-get for one entry of each, then for the next entry of the rest."""
+    """The first entry of each stream that belongs to a row: one multi-get for one entry of each, then for the next
+    entry of the rest.
+    """
     read, key_test, width = executor.entry_reader(), executor.plan.entry_test, executor.plan.path.salt.width
     found: list[Found | None] = [None] * len(streams)
     left = list(range(len(streams)))

@@ -1,4 +1,6 @@
-"""The same query on the table that a model replaces, whose fields may have other codecs, and which may have other indexes."""
+"""The same query on the table that a model replaces, whose fields may have other codecs, and which may have other
+indexes.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,38 @@ from hbmodel.mapping.collection_elements import element_of
 from hbmodel.mapping.computed import ComputedField
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.model_field import Field
-from hbmodel.mapping.predicates import And, Comparison, Contains, In, Not, Or, Ordering, Predicate, StartsWith, Test, is_nan
+from hbmodel.mapping.predicates import (
+    And,
+    Comparison,
+    Contains,
+    In,
+    Not,
+    Or,
+    Ordering,
+    Predicate,
+    StartsWith,
+    Test,
+    is_nan,
+)
 from hbmodel.mapping.schema import PRIMARY, TableSchema
 from hbmodel.query.query_partition import described, rebuilt
 from hbmodel.query.terms import QueryTerms
 
 Leaf = Comparison | In | StartsWith | Contains
 
-_ORDERED: Mapping[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_ORDERED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
     """A query on the objects of a model as they are in the table that it replaces.
 
-    Conditions are translated by value. A field whose codec cannot store a value there has it in no row. An index that the table
-    does not have is not read.
+    Conditions are translated by value. A field whose codec cannot store a value there has it in no row. An index that
+    the table does not have is not read.
 
     Args:
         terms: of the query on the model.
@@ -47,7 +66,9 @@ def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
 
 
 def _field(of: Field, layout: TableSchema) -> Field:
-    """The field as the layout has it. One that only the model computes takes the values that rows of the layout hold."""
+    """The field as the layout has it. One that only the model computes takes the values that rows of the layout
+    hold.
+    """
     if not isinstance(of, ComputedField):
         return layout.by_name[of.name]
     other = layout.by_name.get(of.name)
@@ -64,10 +85,12 @@ def _ordering(part: Ordering, layout: TableSchema) -> Ordering:
     of = _field(part.field, layout)
     if of is not layout.by_name.get(of.name):
         raise OrderNotAvailable(
-            "The objects are still in the table that the model replaces, which has no path with this order: sort the items yourself, or "
+            "The objects are still in the table that the model replaces, which has no path with this order: sort "
+            "the items yourself, or "
             "wait until the migration has begun.",
-            table=layout.table, fields=[of.name],
-        )  # fmt: skip
+            table=layout.table,
+            fields=[of.name],
+        )
     return Ordering(of, part.desc)
 
 

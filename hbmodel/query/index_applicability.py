@@ -1,4 +1,6 @@
-"""Whether an index has an entry for every row that satisfies a query, since some kinds have entries for some rows only."""
+"""Whether an index has an entry for every row that satisfies a query, since some kinds have entries for some rows
+only.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Fit:
 
 
 def fit(index: Index | None, predicates: Sequence[Predicate]) -> Fit | None:
-    """How predicates that must all hold match an index, or the primary table; None if rows without entries may satisfy them."""
+    """How predicates that must all hold match an index, or the primary table; None if rows without entries may
+    satisfy them.
+    """
     if index is None:
         return Fit([Condition(predicate, predicate) for predicate in predicates])
     conditions = index.on_entries(predicates)
@@ -43,21 +47,27 @@ def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
     if index is None or fit(index, predicates) is not None:
         return None
     missing = [describe(condition) for condition in index.conditions if not implied(condition, predicates)]
-    return " & ".join(missing) if missing else ", ".join(part.description for part in index.parts if part.description is not None)
+    return (
+        " & ".join(missing)
+        if missing
+        else ", ".join(part.description for part in index.parts if part.description is not None)
+    )
 
 
 def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
     """Whether predicates that must all hold plainly imply a condition.
 
-    They do if it is among them, if every alternative of one of them implies it, or if those on its one field allow only values that
-    satisfy it.
+    They do if it is among them, if every alternative of one of them implies it, or if those on its one field allow only
+    values that satisfy it.
     """
     said = condition.canonical()
     if any(predicate.canonical() == said for predicate in predicates):
         return True
     if isinstance(condition, Or) and any(implied(part, predicates) for part in condition.parts):
         return True
-    if any(isinstance(each, Or) and all(implied(condition, conjuncts(part)) for part in each.parts) for each in predicates):
+    if any(
+        isinstance(each, Or) and all(implied(condition, conjuncts(part)) for part in each.parts) for each in predicates
+    ):
         return True
     names = condition.names()
     if len(names) != 1:

@@ -37,16 +37,17 @@ class KeyConditions:
     """The conditions of a query on the leading fields of one key.
 
     Attributes:
-        parts: for each fixed leading field its possible packed values, in key order; none if the conditions on a field contradict
-            each other.
+        parts: for each fixed leading field its possible packed values, in key order; none if the conditions on a field
+            contradict each other.
         bounds: the bounds on the next field, or None; None if there are pieces.
         conditions: all conditions of the query, with their meaning for the key.
         consumed: the predicates that parts and bounds enforce exactly, as in the query.
         unordered: name of the field after the fixed ones, if the query bounds it but its bytes do not keep its order.
-        excess: name of the field after the fixed ones, if the query gives it more values than the maximum number of key ranges.
+        excess: name of the field after the fixed ones, if the query gives it more values than the maximum number of key
+            ranges.
         narrowed: whether the keys are those of an index that contains some rows only.
-        pieces: the ranges of keys if not every combination of the parts matches, or if there are several ranges after one;
-            otherwise None.
+        pieces: the ranges of keys if not every combination of the parts matches, or if there are several ranges after
+            one; otherwise None.
     """
 
     parts: Sequence[Sequence[bytes]]
@@ -83,13 +84,14 @@ class KeyConditions:
         return len(self.parts) == len(layout.names)
 
     def values_at(self, layout: KeyLayout, at: int, *, consumed: bool = True) -> Sequence[bytes] | None:
-        """The possible packed values of the field at any position of the key, in key order; None if no equality names them.
+        """The possible packed values of the field at any position of the key, in key order; None if no equality names
+        them.
 
         Args:
             layout: of the key.
             at: the position.
-            consumed: whether predicates count that are not tested on keys, as every row in the index satisfies them: of a row with several
-                entries they select none.
+            consumed: whether predicates count that are not tested on keys, as every row in the index satisfies them: of
+                a row with several entries they select none.
         """
         if at < len(self.parts):
             return self.parts[at]
@@ -137,7 +139,9 @@ def match(
 
 
 def _packed(layout: KeyLayout, at: int, own: Sequence[Condition]) -> Sequence[bytes] | None:
-    """The bytes of the values that the conditions on the field at a position leave, in key order; None if they leave more than a few."""
+    """The bytes of the values that the conditions on the field at a position leave, in key order; None if they leave
+    more than a few.
+    """
     values = values_left([c.on_entry for c in own], layout.names[at])
     if values is None:
         return None
@@ -146,7 +150,9 @@ def _packed(layout: KeyLayout, at: int, own: Sequence[Condition]) -> Sequence[by
 
 
 def values_left(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
-    """The possible values of a field, if the predicates on it alone leave only a few: those that satisfy every one of them."""
+    """The possible values of a field, if the predicates on it alone leave only a few: those that satisfy every one
+    of them.
+    """
     given = min((equal[1] for p in own if (equal := equalities(p)) is not None), key=len, default=None)
     if given is None:
         return None
@@ -171,7 +177,9 @@ _BOUNDLESS = {False: ((),), True: ((None,),)}
 
 
 def bounds_of(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Predicate]]:
-    """The tightest bounds of comparisons, a prefix or `~is_(None)` on a field, and the predicates that they enforce exactly."""
+    """The tightest bounds of comparisons, a prefix or `~is_(None)` on a field, and the predicates that they enforce
+    exactly.
+    """
     low: Comparison | None = None
     high: Comparison | None = None
     prefix: StartsWith | None = None

@@ -1,4 +1,6 @@
-"""The key ranges of each salt bucket that can contain results of a query, and the rows to get if the whole key is given."""
+"""The key ranges of each salt bucket that can contain results of a query, and the rows to get if the whole key is
+given.
+"""
 
 from __future__ import annotations
 
@@ -39,18 +41,24 @@ def buckets_and_rows(
     if columns is not None and not columns.ranges:
         gathered: Mapping[tuple[int, bytes], list[KeyRange]] = {}
     else:
-        gathered = _ranges(path, found if columns is None else _of_rows(schema, found), 0 if order is None else order.cut)
+        gathered = _ranges(
+            path, found if columns is None else _of_rows(schema, found), 0 if order is None else order.cut
+        )
     rows = None
     if path.index is None and found.complete(path.layout):
         # A key that HBase cannot store is absent; asking for it would be an error.
         keys = [r.start for ranges in gathered.values() for r in ranges if _can_be(schema, r.start)]
-        rows = sorted(keys, key=path.position if order is None else lambda row: order.key(path.position(row)), reverse=backwards)
+        rows = sorted(
+            keys, key=path.position if order is None else lambda row: order.key(path.position(row)), reverse=backwards
+        )
     runs = sorted(gathered.items(), key=itemgetter(0))
     return [Bucket(path.salt.prefix(bucket), merge_ranges(ranges), lead) for (bucket, lead), ranges in runs], rows
 
 
 def _can_be(schema: TableSchema, key: bytes) -> bool:
-    """Whether an object can have this key: of objects that share rows, that of the row, and the key fields in the qualifier."""
+    """Whether an object can have this key: of objects that share rows, that of the row, and the key fields in the
+    qualifier.
+    """
     parts = (key,) if schema.wide is None else schema.wide.form.cut(key)
     return all(0 < len(part) <= MAX_ROW_LENGTH for part in parts)
 
@@ -58,13 +66,19 @@ def _can_be(schema: TableSchema, key: bytes) -> bool:
 def only_range(
     schema: TableSchema, path: Path, found: KeyConditions, places: Sequence[int]
 ) -> Callable[[Sequence[bytes]], KeyRange] | None:
-    """A function from the bytes of the fields at some places of a key to the range that can contain a match, salt included.
+    """A function from the bytes of the fields at some places of a key to the range that can contain a match, salt
+    included.
 
     Returns:
         The function; None if there may be several ranges for such fields, or if rows are read by get and not scanned.
     """
     layout, salt, bounds = path.layout, path.salt, found.bounds
-    if schema.wide is not None or found.pieces is not None or found.complete(layout) or not located(path, found.fixed(layout)):
+    if (
+        schema.wide is not None
+        or found.pieces is not None
+        or found.complete(layout)
+        or not located(path, found.fixed(layout))
+    ):
         return None
     if any(len(values) != 1 for at, values in enumerate(found.parts) if at not in places):
         return None
@@ -98,7 +112,9 @@ def _of_rows(schema: TableSchema, found: KeyConditions) -> KeyConditions:
 
 
 def _ranges(path: Path, found: KeyConditions, cut: int) -> Mapping[tuple[int, bytes], list[KeyRange]]:
-    """The key ranges of each bucket that can hold a match, salt included, separated by the bytes of the first `cut` fields."""
+    """The key ranges of each bucket that can hold a match, salt included, separated by the bytes of the first `cut`
+    fields.
+    """
     names, salt = path.layout.names, path.salt
     gathered: dict[tuple[int, bytes], list[KeyRange]] = {}
     for piece in found.all_pieces(path.layout):
@@ -107,6 +123,8 @@ def _ranges(path: Path, found: KeyConditions, cut: int) -> Mapping[tuple[int, by
         fixed = names[: len(piece.parts)]
         lead = b"".join(piece.parts[:cut])
         one = located(path, fixed)
-        for bucket in (salt.bucket_of_fields(dict(zip(fixed, piece.parts, strict=True))),) if one else range(salt.buckets):
+        for bucket in (
+            (salt.bucket_of_fields(dict(zip(fixed, piece.parts, strict=True))),) if one else range(salt.buckets)
+        ):
             gathered.setdefault((bucket, lead), []).append(salt.range_in(bucket, piece.range))
     return gathered

@@ -42,7 +42,8 @@ Found = tuple[bytes, bytes]
 
 
 def entries_of(schema: TableSchema, of: MapField, row: bytes) -> WideRows:
-    """How the entries of an object's map column are stored in its row: each is seen as a row of one cell, with its key as the row key.
+    """How the entries of an object's map column are stored in its row: each is seen as a row of one cell, with its key
+    as the row key.
 
     Args:
         schema: the schema of the model.
@@ -82,9 +83,13 @@ class EntryReader:
     _entries: FoldedStore = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_entries", FoldedStore(self.store, [entries_of(self.schema, self.of, self.row)], self.pages))
+        object.__setattr__(
+            self, "_entries", FoldedStore(self.store, [entries_of(self.schema, self.of, self.row)], self.pages)
+        )
 
-    def found(self, keys: KeyRange, wanted: int | None = None, *, backwards: bool = False) -> Generator[Found, None, None]:
+    def found(
+        self, keys: KeyRange, wanted: int | None = None, *, backwards: bool = False
+    ) -> Generator[Found, None, None]:
         """The entries in a range of keys, in the order of their bytes.
 
         Args:
@@ -141,15 +146,17 @@ class EntryReader:
         try:
             return self.of.key_of(found[0]), self.of.value_of(found[1])
         except DecodingError as error:
-            raise DecodingError(error.message, **{**error.details, "table": self.schema.table, "key": self.row}) from None
+            raise DecodingError(
+                error.message, **{**error.details, "table": self.schema.table, "key": self.row}
+            ) from None
 
 
 @frozen(eq=False, repr=False)
 class MapSlice(Generic[K, V]):
     """Entries of one object's map column, in the order of their keys; every method that refines it returns a new one.
 
-    Iterating over it gives pairs of key and value, in bounded memory. If the object does not exist, there are no entries. A read is
-    not a snapshot.
+    Iterating over it gives pairs of key and value, in bounded memory. If the object does not exist, there are no
+    entries. A read is not a snapshot.
     """
 
     _reader: EntryReader
@@ -176,7 +183,9 @@ class MapSlice(Generic[K, V]):
         """
         kind = self._reader.of.key.python_type
         if kind not in {str, bytes} or not isinstance(prefix, str | bytes) or not isinstance(prefix, kind):
-            raise QueryError("startswith needs text keys and text, or bytes keys and bytes.", field=self._reader.of.name)
+            raise QueryError(
+                "startswith needs text keys and text, or bytes keys and bytes.", field=self._reader.of.name
+            )
         return self._within(Bounds(prefix=prefix)) if prefix else self
 
     def _within(self, bounds: Bounds) -> MapSlice[K, V]:
@@ -237,14 +246,18 @@ class MapSlice(Generic[K, V]):
 
         Raises:
             QueryError: both tokens are given.
-            TokenError: the token is damaged, belongs to another slice, or was passed as the wrong one of `after` and `before`.
+            TokenError: the token is damaged, belongs to another slice, or was passed as the wrong one of `after` and
+                `before`.
         """
         most, keys = whole(size, "page", 1), self.range
         reader, digest = self._reader, self._reader.digest(keys)
         at, backwards = given_token(after, before)
         token = None if at is None else check_direction(decode_token(at, digest, reader.seal), backwards)
         if token is not None and token.path != reader.of.name:
-            raise TokenError("The continuation token belongs to another query: repeat the query of its page, or start from the first page.")
+            raise TokenError(
+                "The continuation token belongs to another query: repeat the query of its page, or "
+                "start from the first page."
+            )
         window = PageWindow.of(most, token, self.maximum)
         if window.position is not None:
             keys = keys.before(window.position) if backwards else keys.after(window.position)

@@ -1,7 +1,7 @@
 """The order of a path, and of merged ranges: "two users, newest first" reads each user's rows in a separate scan.
 
-If leading fields of a key have several values, the rows of each combination of values are sorted by their other fields. Merged by
-these, as salt buckets are merged, the scans give an order that the table itself does not have.
+If leading fields of a key have several values, the rows of each combination of values are sorted by their other fields.
+Merged by these, as salt buckets are merged, the scans give an order that the table itself does not have.
 """
 
 from __future__ import annotations
@@ -39,13 +39,17 @@ class Direction:
 
 
 def direction(
-    layout: KeyLayout, found: KeyConditions, ordering: Sequence[Ordering], never_none: Set[str], each: Set[str] = frozenset()
+    layout: KeyLayout,
+    found: KeyConditions,
+    ordering: Sequence[Ordering],
+    never_none: Set[str],
+    each: Set[str] = frozenset(),
 ) -> Direction | None:
     """How a path gives an order; None if it does not.
 
-    Fields that the query fixes to one value may be anywhere in an order, or omitted; those that it fixes to several values may be
-    omitted if their ranges are merged. None sorts before every value, or after them if the order is descending; fields in
-    `never_none` are never None. Those in `each` have one value at a time.
+    Fields that the query fixes to one value may be anywhere in an order, or omitted; those that it fixes to several
+    values may be omitted if their ranges are merged. None sorts before every value, or after them if the order is
+    descending; fields in `never_none` are never None. Those in `each` have one value at a time.
     """
     if not ordering:
         return Direction(False)
@@ -85,8 +89,8 @@ class MergedOrder:
 
     Attributes:
         merged: positions of the fields that come last, in key order.
-        runs: for the bytes that all keys of a run begin with: the bytes of those of their fields that come first in the order, and
-            the bytes of the merged fields.
+        runs: for the bytes that all keys of a run begin with: the bytes of those of their fields that come first in the
+            order, and the bytes of the merged fields.
     """
 
     merged: Sequence[int]
@@ -108,7 +112,9 @@ class MergedOrder:
 
     def place(self, parts: Sequence[bytes]) -> tuple[bytes, bytes]:
         """The sort key of a key with these fields; it need not be in a run."""
-        return b"".join(part for at, part in enumerate(parts) if at not in self.merged), b"".join(parts[at] for at in self.merged)
+        return b"".join(part for at, part in enumerate(parts) if at not in self.merged), b"".join(
+            parts[at] for at in self.merged
+        )
 
     @cached_property
     def _lengths(self) -> Sequence[int]:

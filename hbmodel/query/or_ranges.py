@@ -1,9 +1,9 @@
 """Key ranges of trees of `&` and `|`: the union of the ranges of their branches, found field by field.
 
-A tree is not multiplied out. For the first field of the key its conditions divide the values into points, which equalities name,
-and intervals between them. For each of these a smaller tree of conditions on the following fields is left, which is divided in the
-same way under every point. So the keyset predicate `(a > 1) | ((a == 1) & (b < 2))` becomes the interval above 1 and, under the
-point 1, the interval of `b` below 2.
+A tree is not multiplied out. For the first field of the key its conditions divide the values into points, which
+equalities name, and intervals between them. For each of these a smaller tree of conditions on the following fields is
+left, which is divided in the same way under every point. So the keyset predicate `(a > 1) | ((a == 1) & (b < 2))`
+becomes the interval above 1 and, under the point 1, the interval of `b` below 2.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from hbmodel.query.value_segments import EVERY, Left, Segment, all_of, any_of, a
 from hbmodel.store.ranges import KeyRange, merge_ranges, prefix_successor
 
 MAX_CONDITIONS = 1_000
-"""The largest number of conditions for which trees are considered; in a longer query, only predicates outside `|` bound the key."""
+"""The largest number of conditions for which trees are considered; in a longer query, only predicates outside `|`
+bound the key.
+"""
 
 
 def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions:
@@ -54,7 +56,9 @@ def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions
     made = evolve(found, parts=parts, bounds=None, pieces=pieces, consumed=consumed, excess=None)
     if found.unordered in layout.names[:depth]:
         made = evolve(made, unordered=None)
-    same = merge_ranges(piece.range for piece in found.all_pieces(layout)) == merge_ranges(piece.range for piece in pieces)
+    same = merge_ranges(piece.range for piece in found.all_pieces(layout)) == merge_ranges(
+        piece.range for piece in pieces
+    )
     return found if same and len(consumed) <= len(found.consumed) else made
 
 
@@ -100,7 +104,9 @@ class _Prefix:
 def _pieces(
     layout: KeyLayout, conditions: Sequence[Predicate], most: int
 ) -> tuple[list[tuple[Left, ...]], list[KeyPiece]] | tuple[list[tuple[Left, ...]], None]:
-    """The ranges of a key under conditions, and the conditions left in each; no ranges if the first field has too many."""
+    """The ranges of a key under conditions, and the conditions left in each; no ranges if the first field has too
+    many.
+    """
     prefixes = [_Prefix((), tuple(conditions))]
     pieces: list[KeyPiece] = []
     lefts: list[tuple[Left, ...]] = []
@@ -155,7 +161,9 @@ class _Level:
     def of(cls, layout: KeyLayout, at: int, left: tuple[Left, ...]) -> _Level:
         """Examines the field at a position of a key."""
         name = layout.names[at]
-        leaves = [leaf for tree in left if not isinstance(tree, bool) for leaf in _leaves(tree) if _field_name(leaf) == name]
+        leaves = [
+            leaf for tree in left if not isinstance(tree, bool) for leaf in _leaves(tree) if _field_name(leaf) == name
+        ]
         if not leaves:
             every = [Segment(*EVERY, left)]
             return cls(every, {}, every)
@@ -199,7 +207,9 @@ def _hull(segments: Sequence[Segment], left: tuple[Left, ...]) -> list[Segment]:
     if not segments:
         return []
     settled = tuple(
-        True if isinstance(tree, Comparison | StartsWith) and all(segment.left[at] is True for segment in segments) else tree
+        True
+        if isinstance(tree, Comparison | StartsWith) and all(segment.left[at] is True for segment in segments)
+        else tree
         for at, tree in enumerate(left)
     )
     return [Segment(segments[0].start, segments[-1].stop, settled)]
@@ -250,7 +260,9 @@ class _Field:
                 of_leaf.append(place)
                 points[place], values[place] = packed, value
         ordered = sorted(points, key=lambda each: each[0])
-        return cls(layout, at, name, points, values, [start for start, _ in ordered], [stop for _, stop in ordered], named)
+        return cls(
+            layout, at, name, points, values, [start for start, _ in ordered], [stop for _, stop in ordered], named
+        )
 
     def segments(self, tree: Predicate) -> list[Segment]:
         """The values that a tree of conditions does not exclude, with the conditions left there."""
@@ -291,7 +303,9 @@ class _Field:
         return cut if stop is None or stop <= cut else stop
 
     def decided(self, segment: Segment) -> Segment | None:
-        """A segment with the conditions decided that depend on its one value, if it is a point; None if they exclude it."""
+        """A segment with the conditions decided that depend on its one value, if it is a point; None if they exclude
+        it.
+        """
         place = segment[:2]
         if place not in self.values:
             return segment
@@ -307,8 +321,16 @@ class _Field:
             return tree.test()({self.name: value}) if tree.names() == {self.name} else tree
         parts = [self._at(part, value) for part in tree.parts]
         if isinstance(tree, And):
-            return False if any(part is False for part in parts) else all_of([part for part in parts if not isinstance(part, bool)])
-        return True if any(part is True for part in parts) else any_of([part for part in parts if not isinstance(part, bool)])
+            return (
+                False
+                if any(part is False for part in parts)
+                else all_of([part for part in parts if not isinstance(part, bool)])
+            )
+        return (
+            True
+            if any(part is True for part in parts)
+            else any_of([part for part in parts if not isinstance(part, bool)])
+        )
 
 
 def _named(layout: KeyLayout, at: int, leaf: Predicate) -> Sequence[Any] | None:

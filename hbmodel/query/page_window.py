@@ -70,19 +70,24 @@ class PageWindow:
             start = None if self.passed is None else self.passed - len(taken)
         else:
             stop = None if self.passed is None else self.passed + len(taken)
-        # If the page is empty because its items were deleted, its tokens lead to the first and last items that the query has then.
+        # If the page is empty because its items were deleted, its tokens lead to the first and last items that the
+        # query has then.
         edges = (taken[0][0], taken[-1][0]) if taken else (None, None)
         preceded = more if self.backwards else self.position is not None
         followed = (self.position is not None) if self.backwards else more
         return Page(
             [item(one) for one in taken],
-            token(edges[1], stop, False) if followed and (stop is None or self.maximum is None or stop < self.maximum) else None,
+            token(edges[1], stop, False)
+            if followed and (stop is None or self.maximum is None or stop < self.maximum)
+            else None,
             token(edges[0], start, True) if preceded and (start is None or start > 0) else None,
         )
 
 
 def check_direction(token: Token, backwards: bool) -> Token:
-    """Raises `TokenError` for the token of a next page if that of a previous one is expected, or the other way round."""
+    """Raises `TokenError` for the token of a next page if that of a previous one is expected, or the other way
+    round.
+    """
     if token.backwards != backwards:
         raise TokenError("Give next_token as page(size, after=...) and previous_token as page(size, before=...).")
     return token

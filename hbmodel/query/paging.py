@@ -1,10 +1,10 @@
 """Pages and the continuation tokens between them: a token contains the position and query of a page, never an offset.
 
-A token is, before base64: version (1 byte), digest of the query (8), direction (1), items before the position, if the query has a
-limit or an offset (8, all ones if they are not counted), length of the path's name (1), the name, the position (an entry or row
-key, without salt), checksum (4). The direction is 0 for the items after the position and 1 for those before it; 2 and 3 are the
-same without a position, starting from the query's first and last item. With a token key, the whole token is encrypted and
-authenticated instead of having a checksum.
+A token is, before base64: version (1 byte), digest of the query (8), direction (1), items before the position, if the
+query has a limit or an offset (8, all ones if they are not counted), length of the path's name (1), the name, the
+position (an entry or row key, without salt), checksum (4). The direction is 0 for the items after the position and 1
+for those before it; 2 and 3 are the same without a position, starting from the query's first and last item. With a
+token key, the whole token is encrypted and authenticated instead of having a checksum.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Token:
     Attributes:
         query: digest of the query with its values.
         path: name of the path that was read, `primary` or an index.
-        position: the last key of the page before, or the first of the page after, without its salt; None for the query's own edge.
+        position: the last key of the page before, or the first of the page after, without its salt; None for the
+            query's own edge.
         passed: the number of the query's items before the position, or None if no limit or offset counts them.
         backwards: whether it is for the items before the position.
     """
@@ -130,7 +131,10 @@ def decode_token(text: str, query: bytes | None, seal: Seal | None = None) -> To
         raise TokenError("The continuation token is damaged: start from the first page.")
     digest = body[1 : 1 + _DIGEST]
     if query is not None and digest != query:
-        raise TokenError("The continuation token belongs to another query: repeat the query of its page, or start from the first page.")
+        raise TokenError(
+            "The continuation token belongs to another query: repeat the query of its page, or start "
+            "from the first page."
+        )
     direction, passed = body[1 + _DIGEST], int.from_bytes(body[2 + _DIGEST : head], "big")
     name_end = head + 1 + body[head]
     try:
@@ -150,7 +154,8 @@ def _unchecked(data: bytes) -> bytes:
 
 
 _NO_PACKAGE = (
-    "Encrypted tokens need a package that is not installed: install hbmodel with its extra `tokens` (in a checkout: pip install -e "
+    "Encrypted tokens need a package that is not installed: install hbmodel with its extra `tokens` (in a "
+    "checkout: pip install -e "
     "'.[tokens]')."
 )
 
@@ -174,7 +179,8 @@ class FernetSeal:
             self._fernet = Fernet(key)
         except (TypeError, ValueError, binascii.Error):
             raise SessionError(
-                "A token key must be 32 bytes in URL-safe base64, as Fernet.generate_key() returns them.", option="token_key"
+                "A token key must be 32 bytes in URL-safe base64, as Fernet.generate_key() returns them.",
+                option="token_key",
             ) from None
 
     def encrypt(self, data: bytes) -> bytes:
@@ -188,4 +194,6 @@ class FernetSeal:
         try:
             return self._fernet.decrypt(base64.urlsafe_b64encode(data))
         except InvalidToken:
-            raise TokenError("The continuation token is damaged or sealed with another key: start from the first page.") from None
+            raise TokenError(
+                "The continuation token is damaged or sealed with another key: start from the first page."
+            ) from None

@@ -20,8 +20,9 @@ Unit = Sequence[KeyRange]
 def partition(plan: Plan, region_starts: Sequence[bytes], count: int) -> list[Sequence[KeyRange]]:
     """The key ranges of at most `count` partitions, which contain every key of the plan once.
 
-    A unit is the intersection of a range and a region, or a row that is read by its key. Partitions are runs of whole units; the numbers
-    of units in two partitions differ by at most one. There are fewer than requested if there are fewer units.
+    A unit is the intersection of a range and a region, or a row that is read by its key. Partitions are runs of whole
+    units; the numbers of units in two partitions differ by at most one. There are fewer than requested if there are
+    fewer units.
 
     Args:
         plan: the plan of the query.
@@ -46,7 +47,9 @@ def _units(plan: Plan, region_starts: Sequence[bytes]) -> list[Unit]:
     if plan.path.salt.random:
         # Rows with one key in several buckets are one object, so every bucket is cut at the same keys.
         width = plan.path.salt.width
-        starts = {start[width:] for start in region_starts} | {r.start[width:] for bucket in plan.buckets for r in bucket.ranges}
+        starts = {start[width:] for start in region_starts} | {
+            r.start[width:] for bucket in plan.buckets for r in bucket.ranges
+        }
         cuts = sorted(starts | {b""})
         cut = [_cut_bucket(bucket, cuts) for bucket in plan.buckets]
         units = [tuple(itertools.chain.from_iterable(pieces)) for pieces in zip(*cut, strict=True)]
@@ -56,7 +59,9 @@ def _units(plan: Plan, region_starts: Sequence[bytes]) -> list[Unit]:
 
 
 def _cut_bucket(bucket: Bucket, cuts: Sequence[bytes]) -> Sequence[Sequence[KeyRange]]:
-    """The part of a bucket in each interval between two cuts, the last interval being open; cuts are without the bucket's prefix."""
+    """The part of a bucket in each interval between two cuts, the last interval being open; cuts are without the
+    bucket's prefix.
+    """
     starts = [bucket.prefix + cut for cut in cuts]
     pieces: list[list[KeyRange]] = [[] for _ in cuts]
     for of in bucket.ranges:

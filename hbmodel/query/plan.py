@@ -100,10 +100,19 @@ class Plan:
     def entry_prefix(self) -> bytes | None:
         """The common prefix of all entries of the query, if the rest of each is the key of its row; otherwise None."""
         index, schema, parts = self.path.index, self.reader.schema, self.match.parts
-        if index is None or not index.is_plain or schema.salt.width or schema.wide is not None or len(self.buckets) != 1:
+        if (
+            index is None
+            or not index.is_plain
+            or schema.salt.width
+            or schema.wide is not None
+            or len(self.buckets) != 1
+        ):
             return None
         own = len(index.parts)
-        if self.path.layout.fields[own:] != schema.layout.fields or [len(values) for values in parts[:own]] != [1] * own:
+        if (
+            self.path.layout.fields[own:] != schema.layout.fields
+            or [len(values) for values in parts[:own]] != [1] * own
+        ):
             return None
         return self.buckets[0].prefix + self.path.layout.range_of([values[0] for values in parts[:own]], None).start
 
@@ -156,7 +165,9 @@ class Plan:
 
     @cached_property
     def accepts_entry(self) -> Test | None:
-        """The rest of the test of a verified entry, on the values that it contains; None if there is nothing to test."""
+        """The rest of the test of a verified entry, on the values that it contains; None if there is nothing to
+        test.
+        """
         return And(tuple(self._open_on_entries)).test() if self._open_on_entries else None
 
     @cached_property
@@ -166,12 +177,14 @@ class Plan:
         if self.covering is not None:
             return self.covering.scanned
         if index is not None and (index.unique or index.name in schema.covering):
-            return (schema.version_column,)  # so that claims of values, and marks of entries that were deleted, are left out
+            # so that claims of values, and marks of entries that were deleted, are left out
+            return (schema.version_column,)
         return (schema.family,)
 
     @cached_property
     def filter_of_rest(self) -> Filter | None:
-        """The server's filter for the rest of a covering scan, if marks of deleted entries used up the limit at its beginning.
+        """The server's filter for the rest of a covering scan, if marks of deleted entries used up the limit at its
+        beginning.
 
         It is not used from the start: most scans meet no mark, and this filter costs more than a few of them.
         """
@@ -185,7 +198,9 @@ class Plan:
 
     @cached_property
     def digest(self) -> bytes:
-        """The digest that a token is bound to: the model, the query with its values, the path's key layout and the direction."""
+        """The digest that a token is bound to: the model, the query with its values, the path's key layout and the
+        direction.
+        """
         terms, path = self.terms, self.path
         predicate = None if terms.predicate is None else terms.predicate.canonical()
         order = tuple((part.field.name, part.desc) for part in terms.ordering)
@@ -196,7 +211,9 @@ class Plan:
 
     @cached_property
     def settled(self) -> bool:
-        """Whether the key ranges enforce every condition: they contain only items, rows that are not objects, and stale entries."""
+        """Whether the key ranges enforce every condition: they contain only items, rows that are not objects, and
+        stale entries.
+        """
         settled = self.match.consumed if self.path.index is not None else ()
         return all(any(p is done for done in settled) for p in self.residual)
 

@@ -26,7 +26,9 @@ from hbmodel.query.pushdown import dropped_by_client, server_filter
 from hbmodel.query.terms import QueryTerms
 
 MAX_RANGES = 10_000
-"""The most key ranges of one bucket that the equalities of one query may give; further IN lists are checked row by row."""
+"""The most key ranges of one bucket that the equalities of one query may give; further IN lists are checked row by
+row.
+"""
 
 MAX_SCANS = 100_000
 """The same over all buckets."""
@@ -48,9 +50,9 @@ def plan(
 ) -> Plan:
     """Chooses a path and turns the query into gets or scans of it.
 
-    A whole primary key is read by a get. Otherwise the path with the longest bounded prefix of its key wins: more fixed leading
-    fields, then a bounded next field or an index that contains some rows only. A tie goes to the primary table, then to an index
-    that contains some rows only, then to the index declared first.
+    A whole primary key is read by a get. Otherwise the path with the longest bounded prefix of its key wins: more fixed
+    leading fields, then a bounded next field or an index that contains some rows only. A tie goes to the primary table,
+    then to an index that contains some rows only, then to the index declared first.
 
     Args:
         terms: what the query to plan asks for.
@@ -58,14 +60,14 @@ def plan(
         indexed: whether rows have system cells.
         adopting: whether rows without them exist too.
         path_name: the path to take (a continuation token's), instead of choosing.
-        each: fields whose values will be read separately: each must be among the leading fields of the path's key that the
-            query fixes, and has one value as far as the order is concerned.
+        each: fields whose values will be read separately: each must be among the leading fields of the path's key that
+            the query fixes, and has one value as far as the order is concerned.
 
     Raises:
         UnknownIndex, IndexUnavailable: `use_index` names an index that does not exist or cannot be read yet.
-        OrderNotAvailable: no path gives the order.
-        FullScanRefused: the scan is unbounded, no limit counts every row of it, and the query does not allow a full scan.
-        QueryError: a range on a key field whose bytes do not keep its order.
+        OrderNotAvailable: no path gives the order. FullScanRefused: the scan is unbounded, no limit counts every row of
+        it, and the query does not allow a full scan. QueryError: a range on a key field whose bytes do not keep its
+        order.
     """
     schema = terms.schema
     readable = readable if terms.moment is None else ()
@@ -98,17 +100,22 @@ def plan(
         _mention_none(terms, matched, never_none)
         raise OrderNotAvailable(
             "No path gives this order: declare an index for it, or sort the items yourself.",
-            table=schema.table, fields=[part.field.name for part in terms.ordering], path=wanted,
-        )  # fmt: skip
+            table=schema.table,
+            fields=[part.field.name for part in terms.ordering],
+            path=wanted,
+        )
     best = max(candidates, key=lambda candidate: candidate[0])
     made = _build(terms, best[1], best[2], best[3], indexed, adopting, each)
     if terms.full_scan or not made.buckets:
         return made
     if made.match.excess and made.full_scan:
         raise FullScanRefused(
-            "The query has more values for this key field than key ranges are allowed: split it, or say .allow_full_scan().",
-            table=schema.table, path=made.path.name, field=made.match.excess,
-        )  # fmt: skip
+            "The query has more values for this key field than key ranges are allowed: split it, or say "
+            ".allow_full_scan().",
+            table=schema.table,
+            path=made.path.name,
+            field=made.match.excess,
+        )
     if made.match.unordered:
         raise QueryError(
             "The bytes of this key field do not keep the order of its values, so it cannot bound a scan; "
@@ -119,10 +126,13 @@ def plan(
         _mention_merging(terms, merging)
         _mention_unreadable(terms, readable)
         raise FullScanRefused(
-            "The query would read the whole table: bound the leading key fields of the table or an index, or say .allow_full_scan(). "
+            "The query would read the whole table: bound the leading key fields of the table or an index, or say "
+            ".allow_full_scan(). "
             "first(), last() and limit() need neither where the keys settle every condition.",
-            table=schema.table, path=made.path.name, leading=made.path.layout.names[0],
-        )  # fmt: skip
+            table=schema.table,
+            path=made.path.name,
+            leading=made.path.layout.names[0],
+        )
     return made
 
 
@@ -133,7 +143,9 @@ def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> 
         return None
     operands = schema.by_name if path.index is None else path.index.operands
     found = match(path.layout, met.conditions, operands, MAX_RANGES)
-    if combinations(found, range(len(found.parts))) * path.salt.buckets > MAX_SCANS and not located(path, found.fixed(path.layout)):
+    if combinations(found, range(len(found.parts))) * path.salt.buckets > MAX_SCANS and not located(
+        path, found.fixed(path.layout)
+    ):
         found = match(path.layout, met.conditions, operands, MAX_SCANS // path.salt.buckets)
     pieces = refined(path.layout, found, MAX_RANGES)
     if scans_of(path, pieces) > MAX_SCANS:
@@ -146,22 +158,28 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
     """Raises `QueryError` if the only path that may be taken is an index that may lack rows of the query."""
     if len(paths) == 1 and (missing := misfit(paths[0].index, predicates)) is not None:
         raise QueryError(
-            "The index has entries for only some rows, and the query may match others: repeat the condition of the index in the query.",
-            table=schema.table, index=paths[0].name, missing=missing,
-        )  # fmt: skip
+            "The index has entries for only some rows, and the query may match others: repeat the condition of the "
+            "index in the query.",
+            table=schema.table,
+            index=paths[0].name,
+            missing=missing,
+        )
 
 
 def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyConditions]], each: Set[str]) -> None:
     """Raises `QueryError` if no path can read the items of each value of some fields separately."""
     if each and not any(each <= set(found.fixed(layout)) for layout, found in ways):
         raise QueryError(
-            "first_of_each() needs the leading fields of the key of the table or of an index: fix the other leading fields with where().",
-            table=schema.table, fields=sorted(each),
-        )  # fmt: skip
+            "first_of_each() needs the leading fields of the key of the table or of an index: fix the other "
+            "leading fields with where().",
+            table=schema.table,
+            fields=sorted(each),
+        )
 
 
 _UNBUILT = (
-    "The index cannot be read: it was declared on an existing table and is not built, or it is being dropped. Build it with "
+    "The index cannot be read: it was declared on an existing table and is not built, or it is being dropped. "
+    "Build it with "
     "hb.indexes.build_index() or `hbmodel index build`, or query without it."
 )
 
@@ -195,12 +213,17 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
 def _mention_none(terms: QueryTerms, ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
     """Raises `OrderNotAvailable` if a path would give the order except for the place of None in it."""
     wrong = [part.field.name for part in terms.ordering if part.field.nullable and part.field.name not in never_none]
-    if wrong and any(direction(layout, found, terms.ordering, never_none | set(wrong)) is not None for layout, found in ways):
+    if wrong and any(
+        direction(layout, found, terms.ordering, never_none | set(wrong)) is not None for layout, found in ways
+    ):
         raise OrderNotAvailable(
-            "None sorts before every value, but this codec stores the largest value first, with None at the other end: exclude None with "
+            "None sorts before every value, but this codec stores the largest value first, with None at the other "
+            "end: exclude None with "
             "~field.is_(None).",
-            table=terms.schema.table, fields=[part.field.name for part in terms.ordering], nullable=wrong,
-        )  # fmt: skip
+            table=terms.schema.table,
+            fields=[part.field.name for part in terms.ordering],
+            nullable=wrong,
+        )
 
 
 def _never_none(parts: Sequence[Predicate]) -> Set[str]:
@@ -210,7 +233,9 @@ def _never_none(parts: Sequence[Predicate]) -> Set[str]:
 
 
 def _scans_to_merge(path: Path, found: KeyConditions, way: Direction, each: Set[str] = frozenset()) -> int:
-    """The number of scans to merge for an order that the keys themselves do not have; 0 for rows that are read by their keys."""
+    """The number of scans to merge for an order that the keys themselves do not have; 0 for rows that are read by
+    their keys.
+    """
     if not way.merged or (path.index is None and found.complete(path.layout)):
         return 0
     leading = path.layout.names[: way.merged[-1] + 1]
@@ -222,19 +247,31 @@ def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions
     """Raises `QueryError` if a path could give the order only by merging too many scans."""
     for path, found, way in ways:
         raise QueryError(
-            "The order needs a merge of more scans than are allowed, one for each combination of values and salt bucket: give in_ fewer "
+            "The order needs a merge of more scans than are allowed, one for each combination of values and salt "
+            "bucket: give in_ fewer "
             "values and query several times, or leave out order_by().",
-            table=terms.schema.table, path=path.name, fields=[path.layout.names[at] for at in way.merged],
-            scans=_scans_to_merge(path, found, way), most=MAX_MERGED,
-        )  # fmt: skip
+            table=terms.schema.table,
+            path=path.name,
+            fields=[path.layout.names[at] for at in way.merged],
+            scans=_scans_to_merge(path, found, way),
+            most=MAX_MERGED,
+        )
 
 
 def _build(
-    terms: QueryTerms, path: Path, found: KeyConditions, way: Direction, indexed: bool, adopting: bool, each: Set[str] = frozenset()
+    terms: QueryTerms,
+    path: Path,
+    found: KeyConditions,
+    way: Direction,
+    indexed: bool,
+    adopting: bool,
+    each: Set[str] = frozenset(),
 ) -> Plan:
     schema, backwards = terms.schema, way.backwards != terms.backwards
     if way.merged and found.pieces is None:
-        found = evolve(found, pieces=[piece for piece in found.all_pieces(path.layout) if not piece.range.empty], bounds=None)
+        found = evolve(
+            found, pieces=[piece for piece in found.all_pieces(path.layout) if not piece.range.empty], bounds=None
+        )
     order = MergedOrder.of(path.layout, found, way.merged)
     every = conjuncts(terms.predicate)
     columns = column_ranges(schema, found) if path.index is None else None
@@ -270,7 +307,9 @@ def _build(
         reader=reader,
         filter=None
         if rows is not None
-        else server_filter(schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed, adopting=adopting),
+        else server_filter(
+            schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed, adopting=adopting
+        ),
         # What an index range settles is settled only for the entry: the primary row decides (rule 5).
         residual=every if path.index is not None else residual,
         rows=rows,
@@ -305,7 +344,9 @@ def explain(
     elif made.rows is not None:
         access = "get"
     fixed = made.path.layout.names[: len(made.match.parts)]
-    bounded = made.path.layout.names[len(fixed)] if made.match.bounded and len(fixed) < len(made.path.layout.names) else None
+    bounded = (
+        made.path.layout.names[len(fixed)] if made.match.bounded and len(fixed) < len(made.path.layout.names) else None
+    )
     slices = slices_of(made)
     scans = slices.scans if slices is not None else len(made.buckets) if access.startswith("scan") else 0
     gets = int(access.endswith("get"))
@@ -327,7 +368,11 @@ def explain(
         of_buckets=made.path.salt.buckets,
         ranges=ranges,
         backwards=made.backwards,
-        server=RANGES_OF_COLUMNS if slices is not None else None if made.filter is None else describe_filter(made.filter),
+        server=RANGES_OF_COLUMNS
+        if slices is not None
+        else None
+        if made.filter is None
+        else describe_filter(made.filter),
         client=[describe(p) for p in made.residual],
         calls=opened + scans + gets,
         round_trips=turns * (1 + bool(opened)) + bool(gets),

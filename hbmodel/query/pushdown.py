@@ -1,8 +1,8 @@
 """The predicates that the server can evaluate while it scans, as filter values; the client checks them all again.
 
-A filter may pass too many rows, never too few. Five traps decide which conditions are left to the client: an empty cell (None)
-sorts below every value, it reads as the default if None is not allowed, a counter compares wrongly when negative, a filtered column
-must be among those read, and a filter that strips values hides the liveness cell.
+A filter may pass too many rows, never too few. Five traps decide which conditions are left to the client: an empty cell
+(None) sorts below every value, it reads as the default if None is not allowed, a counter compares wrongly when
+negative, a filtered column must be among those read, and a filter that strips values hides the liveness cell.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ MAX_ALTERNATIVES = 100
 
 
 def server_filter(
-    schema: TableSchema, layout: KeyLayout, residual: Sequence[Predicate], *, on_index: bool, indexed: bool, adopting: bool = False
+    schema: TableSchema,
+    layout: KeyLayout,
+    residual: Sequence[Predicate],
+    *,
+    on_index: bool,
+    indexed: bool,
+    adopting: bool = False,
 ) -> Filter | None:
     """A filter for the scan of a path, or None.
 
@@ -34,8 +40,8 @@ def server_filter(
         schema: the schema of the model.
         layout: the layout of the path's key.
         residual: the conditions that the key ranges leave open.
-        on_index: whether an index is scanned; then only its key is filtered, since covered cells of a writer that crashed contain
-            values that the row does not.
+        on_index: whether an index is scanned; then only its key is filtered, since covered cells of a writer that
+            crashed contain values that the row does not.
         indexed: whether rows have system cells; dead rows are then filtered out on the server.
         adopting: whether rows without system cells exist too.
     """
@@ -50,7 +56,9 @@ def server_filter(
 
 
 def dropped_by_client(made: Plan) -> list[Predicate]:
-    """The conditions by which the client drops rows after reading them: neither key ranges nor the scan's filter check them exactly."""
+    """The conditions by which the client drops rows after reading them: neither key ranges nor the scan's filter
+    check them exactly.
+    """
     schema, layout, on_index = made.terms.schema, made.path.layout, made.path.index is not None
     settled = made.match.consumed if on_index else ()
     server = made.rows is None and made.filter is not None and schema.wide is None and not made.path.salt.random

@@ -13,7 +13,15 @@ from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_declaration import MapExpression, map_of
 from hbmodel.mapping.predicates import Ordering, Predicate
 from hbmodel.mapping.schema import PRIMARY, Field, Index
-from hbmodel.query.arguments import NO_FORMER_ENTRIES, NO_FORMER_MAPS, check_field, check_own, field_of, given_token, whole
+from hbmodel.query.arguments import (
+    NO_FORMER_ENTRIES,
+    NO_FORMER_MAPS,
+    check_field,
+    check_own,
+    field_of,
+    given_token,
+    whole,
+)
 from hbmodel.query.as_of import moment
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
@@ -65,8 +73,8 @@ class Source(Protocol):
 class Query(Generic[R_co]):
     """A query on one model; every method that refines it returns a new one.
 
-    Iterating over it streams the items in bounded memory. Without `order_by` the items have the order of the chosen path, which is
-    not guaranteed.
+    Iterating over it streams the items in bounded memory. Without `order_by` the items have the order of the chosen
+    path, which is not guaranteed.
 
     The attribute `terms` is not part of the public API: only the modules that plan and run queries read it.
     """
@@ -95,7 +103,9 @@ class Query(Generic[R_co]):
         schema = self.terms.schema
         for predicate in predicates:
             if not isinstance(predicate, Predicate):
-                raise QueryError("where() takes predicates such as Model.field == value.", found=type(predicate).__name__)
+                raise QueryError(
+                    "where() takes predicates such as Model.field == value.", found=type(predicate).__name__
+                )
             for name in predicate.names():
                 schema.field(name)
             check_own(schema, predicate)
@@ -123,17 +133,18 @@ class Query(Generic[R_co]):
     def after(self, item: object) -> Query[R_co]:
         """Keeps the items after an object in the order of the query: that of the key, or of the index, that it reads.
 
-        The order is the one that `order_by` asserts; items that are equal in it are ordered by the rest of the key. Fields that the
-        query fixes to one value take no part in the order, so the object's values for them are ignored. If `reversed()` is called
-        before this method, the comparison uses the reversed order; if it is called afterwards, it only reverses the order of the
-        items that are kept. The object need not be stored any more.
+        The order is the one that `order_by` asserts; items that are equal in it are ordered by the rest of the key.
+        Fields that the query fixes to one value take no part in the order, so the object's values for them are ignored.
+        If `reversed()` is called before this method, the comparison uses the reversed order; if it is called
+        afterwards, it only reverses the order of the items that are kept. The object need not be stored any more.
 
         Args:
-            item: an object of the model, or a mapping of its field values, or the values of its key in key order. A mapping needs
-                only the fields of the key that is read, without those that the query fixes to one value.
+            item: an object of the model, or a mapping of its field values, or the values of its key in key order. A
+                mapping needs only the fields of the key that is read, without those that the query fixes to one value.
 
         Raises:
-            QueryError: the argument is something else; or, when the query runs, it does not determine the position of the object.
+            QueryError: the argument is something else; or, when the query runs, it does not determine the position of
+                the object.
             EncodingError: a value is not valid for its field.
         """
         return self._bounded(item, above=not self.terms.backwards)
@@ -145,8 +156,8 @@ class Query(Generic[R_co]):
     def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
         """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` if no path gives it.
 
-        Items that are equal in it are ordered by the rest of the key, and last by leading fields that `in_` gives several values,
-        each in the direction of the key; all are reversed together with the order, and by `reversed()`.
+        Items that are equal in it are ordered by the rest of the key, and last by leading fields that `in_` gives
+        several values, each in the direction of the key; all are reversed together with the order, and by `reversed()`.
         """
         if not fields:
             raise QueryError("order_by() takes at least one field.")
@@ -162,7 +173,10 @@ class Query(Generic[R_co]):
         """
         schema = self.terms.schema
         if name is not None and not isinstance(name, str | Index):
-            raise QueryError("use_index() takes the name of an index, or the index as an attribute of the model class.", table=schema.table)
+            raise QueryError(
+                "use_index() takes the name of an index, or the index as an attribute of the model class.",
+                table=schema.table,
+            )
         if name is not None and name != PRIMARY:
             name = schema.index(name).name
             if self.terms.moment is not None:
@@ -172,16 +186,16 @@ class Query(Generic[R_co]):
     def as_of(self, time: datetime) -> Query[R_co]:
         """Reads every column as of a time, from the versions that its family keeps, see `hb.column(versions=n)`.
 
-        Conditions are tested on the values at that time. Deleted and expired data does not reappear. The primary table is read,
-        since indexes contain no former values. Columns keep a limited number of versions, so a column has no value as of a time
-        before the oldest version that is kept.
+        Conditions are tested on the values at that time. Deleted and expired data does not reappear. The primary table
+        is read, since indexes contain no former values. Columns keep a limited number of versions, so a column has no
+        value as of a time before the oldest version that is kept.
 
         Args:
             time: a time with a time zone; writes in its millisecond are visible.
 
         Raises:
-            QueryError: the time is invalid, or the query uses an index or loads map columns. When the query runs: a column that it
-                reads keeps no versions, or is a counter.
+            QueryError: the time is invalid, or the query uses an index or loads map columns. When the query runs: a
+                column that it reads keeps no versions, or is a counter.
         """
         terms = self.terms
         if terms.index_name not in {None, PRIMARY}:
@@ -199,14 +213,22 @@ class Query(Generic[R_co]):
     @overload
     def select(self, a: FieldExpression[A], b: FieldExpression[B], /) -> Query[tuple[A, B]]: ...
     @overload
-    def select(self, a: FieldExpression[A], b: FieldExpression[B], c: FieldExpression[C], /) -> Query[tuple[A, B, C]]: ...
+    def select(
+        self, a: FieldExpression[A], b: FieldExpression[B], c: FieldExpression[C], /
+    ) -> Query[tuple[A, B, C]]: ...
     @overload
     def select(
         self, a: FieldExpression[A], b: FieldExpression[B], c: FieldExpression[C], d: FieldExpression[D], /
     ) -> Query[tuple[A, B, C, D]]: ...
     @overload
     def select(
-        self, a: FieldExpression[A], b: FieldExpression[B], c: FieldExpression[C], d: FieldExpression[D], e: FieldExpression[E], /
+        self,
+        a: FieldExpression[A],
+        b: FieldExpression[B],
+        c: FieldExpression[C],
+        d: FieldExpression[D],
+        e: FieldExpression[E],
+        /,
     ) -> Query[tuple[A, B, C, D, E]]: ...
     @overload
     def select(
@@ -221,7 +243,9 @@ class Query(Generic[R_co]):
         *more: FieldExpression[Any],
     ) -> Query[tuple[Any, ...]]: ...
     def select(self, *fields: FieldExpression[Any]) -> Query[Any]:
-        """Returns tuples of these fields instead of objects; only their cells (and those that predicates need) are read."""
+        """Returns tuples of these fields instead of objects; only their cells (and those that predicates need) are
+        read.
+        """
         schema = self.terms.schema
         if not fields:
             raise QueryError("select() takes at least one field.")
@@ -244,7 +268,9 @@ class Query(Generic[R_co]):
             raise QueryError("load() reads whole objects: leave out select().", table=terms.schema.table)
         if terms.moment is not None:
             raise QueryError(NO_FORMER_MAPS, table=terms.schema.table)
-        return self._of(evolve(terms, loading=tuple(dict.fromkeys((*terms.loading, *(map_of(terms.schema, of) for of in maps))))))
+        return self._of(
+            evolve(terms, loading=tuple(dict.fromkeys((*terms.loading, *(map_of(terms.schema, of) for of in maps)))))
+        )
 
     def __iter__(self) -> Iterator[R_co]:
         return self._source.stream(self.terms)
@@ -273,9 +299,13 @@ class Query(Generic[R_co]):
         """
         found = self.limit(2 if self.terms.limit is None else min(self.terms.limit, 2)).all()
         if not found:
-            raise NoResultFound("The query has no item: use first() if there may be none.", table=self.terms.schema.table)
+            raise NoResultFound(
+                "The query has no item: use first() if there may be none.", table=self.terms.schema.table
+            )
         if len(found) > 1:
-            raise MultipleResultsFound("The query has more than one item: use first() to read one of them.", table=self.terms.schema.table)
+            raise MultipleResultsFound(
+                "The query has more than one item: use first() to read one of them.", table=self.terms.schema.table
+            )
         return found[0]
 
     def last(self) -> R_co | None:
@@ -287,17 +317,22 @@ class Query(Generic[R_co]):
     @overload
     def first_of_each(self, field: FieldExpression[A], values: Iterable[A], /) -> list[R_co | None]: ...
     @overload
-    def first_of_each(self, fields: Sequence[FieldExpression[Any]], values: Iterable[Sequence[Any]], /) -> list[R_co | None]: ...
+    def first_of_each(
+        self, fields: Sequence[FieldExpression[Any]], values: Iterable[Sequence[Any]], /
+    ) -> list[R_co | None]: ...
     def first_of_each(self, fields: Any, values: Iterable[Any], /) -> list[R_co | None]:
-        """The first item for each value of a field, or None: the result of `where(field == value).first()`, for many values at once.
+        """The first item for each value of a field, or None: the result of `where(field == value).first()`, for many
+        values at once.
 
-        Needs one short scan for each value and salt bucket; hundreds of them run concurrently. With an order of newest first, the
-        result is the latest item of each: `order_by(Reading.at.desc()).first_of_each(Reading.metric, metrics)`.
+        Needs one short scan for each value and salt bucket; hundreds of them run concurrently. With an order of newest
+        first, the result is the latest item of each: `order_by(Reading.at.desc()).first_of_each(Reading.metric,
+        metrics)`.
 
         Args:
-            fields: a field, or several. They are the leading fields of the key of the table or of an index, apart from fields that
-                `where` fixes.
-            values: values of the field; for several fields, sequences with a value of each. Repeated values are read once.
+            fields: a field, or several. They are the leading fields of the key of the table or of an index, apart from
+                fields that `where` fixes.
+            values: values of the field; for several fields, sequences with a value of each. Repeated values are read
+                once.
 
         Raises:
             QueryError: no key leads to the items in this way, or the query has a limit, an offset or is a partition.
@@ -306,7 +341,8 @@ class Query(Generic[R_co]):
         terms = self.terms
         if terms.limit is not None or terms.offset or terms.partition is not None or terms.row_bounds:
             raise QueryError(
-                "first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a partition: leave them out."
+                "first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a "
+                "partition: leave them out."
             )
         alone = not isinstance(fields, list | tuple)
         chosen = [field_of(part) for part in ((fields,) if alone else fields)]
@@ -316,7 +352,9 @@ class Query(Generic[R_co]):
         if not names or len(set(names)) != len(names):
             raise QueryError("Give one field, or several different ones.", fields=names)
         if none := [part.name for part in chosen if not part.codec.key]:
-            raise QueryError("This field cannot be in a key: give a field that leads a key.", table=terms.schema.table, field=none[0])
+            raise QueryError(
+                "This field cannot be in a key: give a field that leads a key.", table=terms.schema.table, field=none[0]
+            )
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise QueryError("Give a collection of values.", field=names[0], found=type(values).__name__)
         keys = [(value,) if alone else tuple(value) for value in values]
@@ -338,11 +376,13 @@ class Query(Generic[R_co]):
         return self._source.count(self.terms)
 
     def delete(self, *, batch_size: int = 1000, progress: Callable[[int], object] | None = None) -> int:
-        """Deletes every item, with its index entries, and returns the number of deleted items; runs immediately, in bounded memory.
+        """Deletes every item, with its index entries, and returns the number of deleted items; runs immediately, in
+        bounded memory.
 
-        The items are read and deleted page by page, independently of the pending writes of the session. Items that are added
-        meanwhile may be deleted or not. For a versioned model, a row that no longer satisfies the query at its delete is kept. For
-        other models, a row is deleted even if it was changed after it was read. Repeating a failed delete is safe.
+        The items are read and deleted page by page, independently of the pending writes of the session. Items that are
+        added meanwhile may be deleted or not. For a versioned model, a row that no longer satisfies the query at its
+        delete is kept. For other models, a row is deleted even if it was changed after it was read. Repeating a failed
+        delete is safe.
 
         Args:
             batch_size: the maximum number of objects per page.
@@ -364,7 +404,8 @@ class Query(Generic[R_co]):
 
         Raises:
             QueryError: both tokens are given.
-            TokenError: the token is damaged, belongs to another query, or was passed as the wrong one of `after` and `before`.
+            TokenError: the token is damaged, belongs to another query, or was passed as the wrong one of `after` and
+                `before`.
         """
         return self._source.page(self.terms, whole(size, "size of the page", 1), *given_token(after, before))
 
@@ -373,27 +414,34 @@ class Query(Generic[R_co]):
         return self._source.explain(self.terms)
 
     def partitions(self, count: int) -> list[QueryPartition[R_co]]:
-        """At most `count` partitions, which together contain each item once; `Session.read_partition` reads one, in any process.
+        """At most `count` partitions, which together contain each item once; `Session.read_partition` reads one, in any
+        process.
 
-        They are cut along the boundaries of regions (and so of salt buckets, if the table is split by them) and of the key ranges
-        of an `in_`; there are fewer partitions if there are fewer of these ranges. They have equal numbers of ranges, not of items.
-        Without concurrent writes the partitions are exactly the query; with them, each is a separate query.
+        They are cut along the boundaries of regions (and so of salt buckets, if the table is split by them) and of the
+        key ranges of an `in_`; there are fewer partitions if there are fewer of these ranges. They have equal numbers
+        of ranges, not of items. Without concurrent writes the partitions are exactly the query; with them, each is a
+        separate query.
 
         Raises:
-            QueryError: the query has a limit, an offset or an order, which partitions cannot keep, or is a partition itself.
+            QueryError: the query has a limit, an offset or an order, which partitions cannot keep, or is a partition
+                itself.
         """
         terms, most = self.terms, whole(count, "partitions", 1)
         if terms.limit is not None or terms.offset:
             raise QueryError(
-                "A query with limit() or offset() has no partitions: none would know how many items the others have. Leave them out."
+                "A query with limit() or offset() has no partitions: none would know how many items the others "
+                "have. Leave them out."
             )
         if terms.ordering:
             raise QueryError(
-                "A query with order_by() has no partitions, because only the items within each would be in order: leave out order_by()."
+                "A query with order_by() has no partitions, because only the items within each would be in order: "
+                "leave out order_by()."
             )
         if terms.partition is not None:
             raise QueryError("A partition cannot be divided again: ask the whole query for more partitions.")
         return self._source.partitions(terms, most)
 
     def __reduce__(self) -> NoReturn:
-        raise QueryError("A query belongs to its session and cannot be pickled: pickle its partitions(), see Session.read_partition.")
+        raise QueryError(
+            "A query belongs to its session and cannot be pickled: pickle its partitions(), see Session.read_partition."
+        )

@@ -1,4 +1,6 @@
-"""Partitions of a query: values that another process can read, consisting of bytes, names and a reference to the model's class."""
+"""Partitions of a query: values that another process can read, consisting of bytes, names and a reference to the
+model's class.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class QueryPartition(Generic[R_co]):
 
     Attributes:
         model: the class.
-        layout: digest of the table's and the index's layout, which must be the same in the process that reads the partition.
+        layout: digest of the table's and the index's layout, which must be the same in the process that reads the
+            partition.
         path: the path to read, `primary` or the name of an index.
         table: its table.
         predicate: the query's predicate, see `described`; None for no predicate.
@@ -75,7 +78,11 @@ def described(predicate: Predicate) -> tuple[Any, ...]:
         case StartsWith(of, prefix):
             return ("prefix", of.name, prefix)
         case Contains(of, element, values):
-            return ("contains", of.name, tuple(None if value is None else element.codec.encode(value) for value in values))
+            return (
+                "contains",
+                of.name,
+                tuple(None if value is None else element.codec.encode(value) for value in values),
+            )
         case And(parts):
             return ("and", *(described(part) for part in parts))
         case Or(parts):
@@ -95,7 +102,8 @@ def rebuilt(schema: TableSchema, description: object) -> Predicate:
         return _rebuilt(schema, description)
     except (TypeError, ValueError, DecodingError):
         raise QueryError(
-            "The partition does not contain a predicate of this model: deploy the same model to all processes.", table=schema.table
+            "The partition does not contain a predicate of this model: deploy the same model to all processes.",
+            table=schema.table,
         ) from None
 
 

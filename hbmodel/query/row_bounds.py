@@ -18,7 +18,8 @@ class RowBound:
 
     Attributes:
         values: field values by name: all of an object's, or the given ones.
-        above: whether items after it are kept, in the order that the query has without `reversed()`; otherwise those before it.
+        above: whether items after it are kept, in the order that the query has without `reversed()`; otherwise those
+            before it.
     """
 
     values: Mapping[str, Any]
@@ -38,10 +39,18 @@ def row_bound(schema: TableSchema, item: object, above: bool) -> RowBound:
     elif isinstance(item, Sequence) and not isinstance(item, str | bytes):
         given = dict(zip(schema.layout.names, item, strict=False))
         if len(given) < len(schema.layout.names) or len(item) != len(given):
-            raise QueryError("Give a value for every field of the key.", table=schema.table, fields=schema.layout.names, found=len(item))
+            raise QueryError(
+                "Give a value for every field of the key.",
+                table=schema.table,
+                fields=schema.layout.names,
+                found=len(item),
+            )
     else:
         raise QueryError(
             "before() and after() take an object of the model, a mapping of its fields, or the values of its key.",
-            table=schema.table, found=type(item).__name__,
-        )  # fmt: skip
-    return RowBound({name: FieldExpression[Any](of=schema.field(name)).checked(value) for name, value in given.items()}, above)
+            table=schema.table,
+            found=type(item).__name__,
+        )
+    return RowBound(
+        {name: FieldExpression[Any](of=schema.field(name)).checked(value) for name, value in given.items()}, above
+    )

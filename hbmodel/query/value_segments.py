@@ -67,7 +67,8 @@ def either(sides: Sequence[Sequence[Segment]]) -> list[Segment]:
     for number, segments in enumerate(sides):
         for segment in segments:
             if segment.stop is not None:
-                events.setdefault(segment.stop, []).insert(0, (number, None))  # ends go before the beginning of what follows
+                # ends go before the beginning of what follows
+                events.setdefault(segment.stop, []).insert(0, (number, None))
             events.setdefault(segment.start, []).append((number, segment.left[0]))
     places = sorted(events)
     active: dict[int, Left] = {}

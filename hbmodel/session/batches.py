@@ -19,7 +19,9 @@ from hbmodel.protocol.writes import Outcome, PutObject, RowWrite, UpdateFields
 from hbmodel.tables.registration import Binding
 
 BATCH_ROWS = 5_000
-"""Most writes in one batch, unless another number is given; what a commit holds beyond that follows in further batches."""
+"""Most writes in one batch, unless another number is given; what a commit holds beyond that follows in further
+batches.
+"""
 
 
 @define(eq=False)
@@ -45,11 +47,15 @@ class Pending:
     def settle(self, outcome: Outcome) -> None:
         """Records the outcome of one of the writes.
 
-        A failure is kept, and a delete that found a row takes precedence over one that did not. The earlier put that this one
-        replaced has the same result, so it counts as pending until this one is written.
+        A failure is kept, and a delete that found a row takes precedence over one that did not. The earlier put that
+        this one replaced has the same result, so it counts as pending until this one is written.
         """
         self.remaining -= 1
-        if self.outcome is None or outcome.action == "failed" or (self.outcome.action == "absent" and outcome.action == "deleted"):
+        if (
+            self.outcome is None
+            or outcome.action == "failed"
+            or (self.outcome.action == "absent" and outcome.action == "deleted")
+        ):
             self.outcome = outcome
         if outcome.version is not None and self.copy is not None:
             give_version(self.schema, self.copy, outcome.version)
@@ -98,10 +104,11 @@ class Batch:
         sent: the changes of versioned rows that were sent, by table.
         deleted: the outcomes of deletes that were executed, by row.
         placed: the rows of indexed objects that were put, or None before the first.
-        together: for objects that share rows, the rows of the batch that are written together with others of this batch or of
-            another one.
+        together: for objects that share rows, the rows of the batch that are written together with others of this batch
+            or of another one.
         phase: for versioned objects that migrate between two tables, the phase in which the batch is written.
-        restarted: whether it was started again because the indexes of the table changed, after it may have written some rows.
+        restarted: whether it was started again because the indexes of the table changed, after it may have written some
+            rows.
     """
 
     schema: TableSchema
@@ -117,7 +124,8 @@ class Batch:
     restarted: bool = False
 
     def reported(self, outcome: Outcome) -> Outcome:
-        """The outcome that the caller gets. After a restart, a write that the new indexes refuse may have been carried out before.
+        """The outcome that the caller gets. After a restart, a write that the new indexes refuse may have been carried
+        out before.
 
         The protocols of versioned models detect this themselves.
         """
@@ -125,29 +133,37 @@ class Batch:
         if self.schema.versioned or error is None or isinstance(error, RowNotFound | UnknownOutcome):
             return outcome
         unknown = UnknownOutcome(
-            "The indexes of the table changed during the write, and the new ones refuse it. It may have been carried out before: read the "
+            "The indexes of the table changed during the write, and the new ones refuse it. It may have been "
+            "carried out before: read the "
             "row.",
-            table=self.schema.table, key=outcome.key, reason=str(error),
-        )  # fmt: skip
+            table=self.schema.table,
+            key=outcome.key,
+            reason=str(error),
+        )
         unknown.__cause__ = error
         return evolve(outcome, error=unknown)
 
     def leave_out_dependents(self) -> None:
-        """Refuses the writes of copies that no row has, because the update that made the copy was refused in an earlier batch.
+        """Refuses the writes of copies that no row has, because the update that made the copy was refused in an earlier
+        batch.
 
         The row could have their version by the write of another program.
         """
         left = [
-            (owner, write) for owner, write in zip(self.owners, self.writes, strict=True) if owner.base is None or not owner.base.refused
+            (owner, write)
+            for owner, write in zip(self.owners, self.writes, strict=True)
+            if owner.base is None or not owner.base.refused
         ]
         if len(left) == len(self.owners):
             return
         for owner, write in zip(self.owners, self.writes, strict=True):
             if owner.base is not None and owner.base.refused:
                 error = ConflictError(
-                    "The update that returned this object was refused, so no row has its version: read the object again.",
-                    table=self.schema.table, key=write.row,
-                )  # fmt: skip
+                    "The update that returned this object was refused, so no row has its version: read the object "
+                    "again.",
+                    table=self.schema.table,
+                    key=write.row,
+                )
                 owner.settle(Outcome("failed", write.row, error=error))
         self.owners, self.writes = [owner for owner, _ in left], [write for _, write in left]
 
@@ -177,10 +193,11 @@ def _changes_one_of(fields: frozenset[str], write: RowWrite) -> bool:
 
 
 def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Batch]:
-    """Splits writes into batches. The order of writes to one row is kept, and a put followed by a put of the same row is dropped.
+    """Splits writes into batches. The order of writes to one row is kept, and a put followed by a put of the same row
+    is dropped.
 
-    Unique values are claimed and released in the order of the calls: what follows a second change of a row's values is not written before
-    it, and both are written.
+    Unique values are claimed and released in the order of the calls: what follows a second change of a row's values is
+    not written before it, and both are written.
 
     Sets how many outcomes each pending call waits for.
 
@@ -207,7 +224,8 @@ def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Ba
         for asked in call.writes:
             write = asked
             if isinstance(write, PutObject) and call.schema.salt.random:
-                # Puts of one key in several buckets would share a timestamp, and readers could not tell which is the newest.
+                # Puts of one key in several buckets would share a timestamp, and readers could not tell which is the
+                # newest.
                 bare = (model, write.row[call.schema.salt.width :])
                 earlier = latest.get((model, drawn.get(bare, b"")))
                 if earlier is not None and isinstance(own[earlier[0]].writes[earlier[1]], PutObject):

@@ -79,14 +79,18 @@ class Bindings:
     def _check_in_use(self, schema: TableSchema, replaced: TableSchema, bind: Callable[[TableSchema], Binding]) -> None:
         if not self._in_use(schema, replaced, bind):
             raise SchemaMismatch(
-                "The objects are still in the table that the model replaces: move them first, see hb.migration.migrate().",
-                table=schema.table, replaces=replaced.table,
-            )  # fmt: skip
+                "The objects are still in the table that the model replaces: move them first, see "
+                "hb.migration.migrate().",
+                table=schema.table,
+                replaces=replaced.table,
+            )
 
     def _in_use(self, schema: TableSchema, replaced: TableSchema, bind: Callable[[TableSchema], Binding]) -> bool:
         """Whether the table of a model that replaces another is already read."""
         phase = phase_of(schema, bind(replaced).phase)
-        return phase is not None and "new" in phase.reads and (schema.immutable or schema.versioned or phase.name == DONE)
+        return (
+            phase is not None and "new" in phase.reads and (schema.immutable or schema.versioned or phase.name == DONE)
+        )
 
     def view(self, schema: TableSchema) -> Store:
         """The store as a model sees it: each object is a row."""
@@ -98,7 +102,8 @@ class Bindings:
         return view
 
     def writing(self, *schemas: TableSchema, counts: bool = False) -> AbstractContextManager[object]:
-        """Begins writes of some models: their bindings alone, and those of the models that they replace, must then be current.
+        """Begins writes of some models: their bindings alone, and those of the models that they replace, must then be
+        current.
 
         Args:
             *schemas: of the models.
@@ -126,7 +131,9 @@ class Bindings:
 
     @contextmanager
     def _then_tick(self, schemas: Sequence[TableSchema], calls: AbstractContextManager[object]) -> Iterator[None]:
-        """After writes at the server's time, waits until a later one gets a later time: it would replace a version of the same time."""
+        """After writes at the server's time, waits until a later one gets a later time: it would replace a version
+        of the same time.
+        """
         try:
             with calls:
                 yield
@@ -144,11 +151,14 @@ class Bindings:
             if schema not in self._written:
                 continue  # another model that the session has used; its table may be gone
             if schema.replaces is not None and not self._in_use(schema, schema.replaces, self.bind_to_write):
-                del self._bindings[schema]  # the migration was rolled back; what was under way is written into the old table then
+                # the migration was rolled back; what was under way is written into the old table then
+                del self._bindings[schema]
                 continue
             current = self.bind_to_write(schema)
             if not current.writes_like(binding):
-                raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)
+                raise SchemaMismatch(
+                    "The indexes of the table changed during a commit; commit again.", table=schema.table
+                )
         return True
 
 

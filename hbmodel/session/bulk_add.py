@@ -36,7 +36,9 @@ class BulkAdd:
         rows, window = whole_number(batch_size), whole_number(shuffle)
         if rows is None or window is None or rows < 1 or window < 0:
             raise SessionError(
-                "batch_size must be a number of at least 1, and shuffle of at least 0.", batch_size=batch_size, shuffle=shuffle
+                "batch_size must be a number of at least 1, and shuffle of at least 0.",
+                batch_size=batch_size,
+                shuffle=shuffle,
             )
         self._work = work
         self._batch_size, self._shuffle, self._progress, self._ttl = rows, window, progress, ttl
@@ -53,9 +55,12 @@ class BulkAdd:
             except HbmodelError as error:
                 if not self._begun and not isinstance(error, PartialWrite):
                     raise  # nothing was sent: the error speaks for itself
-                partial = error.details if isinstance(error, PartialWrite) else {"pending": [call.subject for call in batch]}
+                partial = (
+                    error.details if isinstance(error, PartialWrite) else {"pending": [call.subject for call in batch]}
+                )
                 raise PartialWrite(
-                    "bulk_add() stopped: at least the first `position` objects are written. Add all objects again, or those that follow.",
+                    "bulk_add() stopped: at least the first `position` objects are written. Add all objects again, "
+                    "or those that follow.",
                     **{"applied": [], "failures": [], "reason": str(error), **partial, "position": self._certain},
                 ) from error
             self._begun, self._certain = True, position
@@ -69,12 +74,16 @@ class BulkAdd:
                 schema = schema_of(type(obj))
                 write = put_object(schema, obj, milliseconds(schema, self._ttl))
             except HbmodelError as error:
-                raise type(error)(error.message, **{**error.details, "position": self._read, "written": self._certain}) from None
+                raise type(error)(
+                    error.message, **{**error.details, "position": self._read, "written": self._certain}
+                ) from None
             self._read += 1
             yield Pending(schema, obj, [write], copy=obj)
 
     def _windows(self, objs: Iterable[Any]) -> Iterator[tuple[Pending, bool]]:
-        """Calls in the order in which they are written, each with whether it completes everything that was read so far."""
+        """Calls in the order in which they are written, each with whether it completes everything that was read so
+        far.
+        """
         encoded = self._encoded(objs)
         if not self._shuffle:
             for call in encoded:
@@ -114,7 +123,9 @@ class BulkAdd:
 
 
 def _identity(call: Pending) -> Any:
-    """The identity of the key of a call. It is not the row under a random salt, since each call draws its own bucket."""
+    """The identity of the key of a call. It is not the row under a random salt, since each call draws its own
+    bucket.
+    """
     (write,) = call.writes
     return write.row[call.schema.salt.width :]
 

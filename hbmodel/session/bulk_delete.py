@@ -57,9 +57,15 @@ class BulkDelete:
                 if not deleted and not isinstance(error, PartialWrite):
                     raise
                 raise PartialWrite(
-                    "The delete stopped: `deleted` is the number of objects known to be deleted. Call the same delete() again for the "
+                    "The delete stopped: `deleted` is the number of objects known to be deleted. Call the same "
+                    "delete() again for the "
                     "rest.",
-                    **{"table": schema.table, "reason": str(error), **getattr(error, "details", {}), "deleted": deleted},
+                    **{
+                        "table": schema.table,
+                        "reason": str(error),
+                        **getattr(error, "details", {}),
+                        "deleted": deleted,
+                    },
                 ) from error
             if page and self.progress is not None:
                 self.progress(deleted)
@@ -68,7 +74,9 @@ class BulkDelete:
                 return deleted
 
     def _delete(self, terms: QueryTerms, keys: list[dict[str, Any]]) -> int:
-        """Deletes some objects in one commit; for a versioned model, those that still satisfy the query at that time."""
+        """Deletes some objects in one commit; for a versioned model, those that still satisfy the query at that
+        time.
+        """
         calls = [call for key in keys if (call := _call(terms, terms.schema, key)) is not None]
         for call in calls:
             self.work.add(call)
@@ -76,7 +84,9 @@ class BulkDelete:
             self.work.commit()
         except (ConditionFailed, ConflictError, PartialWrite):
             unfinished = any(call.remaining for call in calls)
-            errors = [call.outcome.error for call in calls if call.outcome is not None and call.outcome.error is not None]
+            errors = [
+                call.outcome.error for call in calls if call.outcome is not None and call.outcome.error is not None
+            ]
             if unfinished or not all(isinstance(error, ConditionFailed) for error in errors):
                 raise
         return sum(call.outcome is not None and call.outcome.action == "deleted" for call in calls)

@@ -48,14 +48,20 @@ def get_as_of(runner: QueryRunner, schema: TableSchema, key: dict[str, Any]) -> 
 
 
 def versions_of(
-    store: Store, bind: Callable[[TableSchema], Binding], schema: TableSchema, of: object, key: dict[str, Any], limit: Any
+    store: Store,
+    bind: Callable[[TableSchema], Binding],
+    schema: TableSchema,
+    of: object,
+    key: dict[str, Any],
+    limit: Any,
 ) -> list[CellVersion[Any]]:
     """The versions of a column of the object under a key, newest first; see `Session.versions`."""
     most = _most(schema, of, limit)
     rows = known_rows(schema, key)
     if schema.salt.random or schema.replaces is not None:
         raise QueryError(
-            "Objects whose row may be in several buckets or tables have no ordered versions: read the cells from the store.",
+            "Objects whose row may be in several buckets or tables have no ordered versions: read the cells from "
+            "the store.",
             table=schema.table,
         )
     if not rows:
@@ -72,16 +78,24 @@ def asks_as_of(schema: TableSchema) -> bool:
 def _most(schema: TableSchema, of: object, limit: Any) -> int:
     """The maximum number of versions of a field to read."""
     if not isinstance(of, FieldExpression) or schema.by_name.get(of.of.name) is not of.of:
-        raise UnknownField("versions() takes a column as an attribute of the model class: Model.field.", table=schema.table)
+        raise UnknownField(
+            "versions() takes a column as an attribute of the model class: Model.field.", table=schema.table
+        )
     asked: Field = of.of
     family = next((family for family in schema.families if family.name == asked.family), None)
     kept = asked.versions or (None if family is None else family.max_versions)
     if asked.kind != "column" or kept is None:
-        raise QueryError("The column keeps only its newest version: declare hb.column(versions=n).", table=schema.table, field=asked.name)
+        raise QueryError(
+            "The column keeps only its newest version: declare hb.column(versions=n).",
+            table=schema.table,
+            field=asked.name,
+        )
     return kept if limit is None else min(kept, whole(limit, "limit", 1))
 
 
-def _versions(store: Store, binding: Binding, schema: TableSchema, of: Field, row: bytes, most: int) -> list[CellVersion[Any]]:
+def _versions(
+    store: Store, binding: Binding, schema: TableSchema, of: Field, row: bytes, most: int
+) -> list[CellVersion[Any]]:
     reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
     # Liveness is read after the column: a delete in between hides what was read, and not the other way round.
     read = [] if binding.indexed else read_versions(store, schema.table, row, [of.column], most)
@@ -92,15 +106,23 @@ def _versions(store: Store, binding: Binding, schema: TableSchema, of: Field, ro
         read = read_versions(store, schema.table, row, [of.column, schema.liveness_column], most)
     cells, *marks = read
     died = max((mark.timestamp for mark in (marks[0] if marks else ()) if mark.value[:1] != LIVE), default=-1)
-    return [_version(schema, of, row, cell) for cell in cells if cell.timestamp > died and (cell.value or not of.empty_is_missing)]
+    return [
+        _version(schema, of, row, cell)
+        for cell in cells
+        if cell.timestamp > died and (cell.value or not of.empty_is_missing)
+    ]
 
 
 def _version(schema: TableSchema, of: Field, row: bytes, cell: Cell) -> CellVersion[Any]:
     try:
         time = _EPOCH + timedelta(milliseconds=cell.timestamp)
     except OverflowError:
-        raise DecodingError("The cell's timestamp is later than the year 9999.", table=schema.table, key=row, field=of.name) from None
+        raise DecodingError(
+            "The cell's timestamp is later than the year 9999.", table=schema.table, key=row, field=of.name
+        ) from None
     try:
         return CellVersion(time, of.decode_cell(cell.value))
     except DecodingError as error:
-        raise DecodingError(error.message, **{**error.details, "table": schema.table, "key": row, "field": of.name}) from None
+        raise DecodingError(
+            error.message, **{**error.details, "table": schema.table, "key": row, "field": of.name}
+        ) from None

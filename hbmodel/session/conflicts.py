@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
-from hbmodel.errors import ConflictError, HbmodelError, PartialWrite, SessionClosed, SessionError, UnknownField, UnknownOutcome
+from hbmodel.errors import (
+    ConflictError,
+    HbmodelError,
+    PartialWrite,
+    SessionClosed,
+    SessionError,
+    UnknownField,
+    UnknownOutcome,
+)
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writes import Outcome
@@ -34,10 +42,15 @@ def check_condition(schema: TableSchema, condition: object) -> None:
     if condition is None:
         return
     if not isinstance(condition, Predicate):
-        raise SessionError("condition takes a condition, such as Action.name == 'x'.", table=schema.table, found=type(condition).__name__)
+        raise SessionError(
+            "condition takes a condition, such as Action.name == 'x'.",
+            table=schema.table,
+            found=type(condition).__name__,
+        )
     if not schema.versioned:
         raise SessionError(
-            "condition needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().", table=schema.table
+            "condition needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().",
+            table=schema.table,
         )
     unknown = sorted(condition.names() - schema.by_name.keys())
     if unknown:
@@ -72,7 +85,9 @@ R = TypeVar("R", bound=Retried)
 
 
 def _called(session: R, function: Callable[[R], T]) -> T:
-    """The result of a function; what it leaves pending when it fails is dropped, so that no later commit writes half of it."""
+    """The result of a function; what it leaves pending when it fails is dropped, so that no later commit writes half
+    of it.
+    """
     try:
         return function(session)
     except BaseException:
@@ -82,10 +97,11 @@ def _called(session: R, function: Callable[[R], T]) -> T:
 
 
 def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[float]) -> T:
-    """Runs a function and commits, and repeats both after each wait while the result is `ConflictError`; see `Session.retry`.
+    """Runs a function and commits, and repeats both after each wait while the result is `ConflictError`; see
+    `Session.retry`.
 
-    A commit that fails has written nothing, and its calls are dropped, unless the error is one of those after which only the session
-    can tell, or finish, what it has begun.
+    A commit that fails has written nothing, and its calls are dropped, unless the error is one of those after which
+    only the session can tell, or finish, what it has begun.
     """
     while True:
         try:
@@ -108,12 +124,21 @@ def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[
 
 
 def refusal(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> HbmodelError:
-    """The error of a commit with failed calls: a conflict if all failures are conflicts and nothing was put or deleted."""
+    """The error of a commit with failed calls: a conflict if all failures are conflicts and nothing was put or
+    deleted.
+    """
     conflicts = [outcome.error for outcome in failures if isinstance(outcome.error, ConflictError)]
-    if conflicts and len(conflicts) == len(failures) and not any(outcome.action in {"put", "deleted"} for outcome in outcomes):
+    if (
+        conflicts
+        and len(conflicts) == len(failures)
+        and not any(outcome.action in {"put", "deleted"} for outcome in outcomes)
+    ):
         return ConflictError(conflicts[0].message, **conflicts[0].details, failures=failures)
     return PartialWrite(
         "Some calls of the commit were refused: see `failures`. All others are carried out, and nothing is pending.",
-        applied=[outcome for outcome in outcomes if outcome.error is None], pending=[], failures=failures,
-        key=failures[0].key, reason=str(failures[0].error),
-    )  # fmt: skip
+        applied=[outcome for outcome in outcomes if outcome.error is None],
+        pending=[],
+        failures=failures,
+        key=failures[0].key,
+        reason=str(failures[0].error),
+    )

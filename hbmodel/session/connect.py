@@ -15,14 +15,14 @@ def connect(url: str | None = None, *, token_key: bytes | str | None = None, on_
     """Opens the store that a URL names; a context manager that closes it. A gateway is first called when it is needed.
 
     Args:
-        url: `embedded:path/to/file.db` (one local file), `memory:` (private to this process), `hbase://host:9090` (HBase's Thrift1
-            gateway) or `hbase+thrift2://host:9091` (its Thrift2 gateway), with options such as `?timeout=10&pool=4`; several
-            gateways of one HBase are separated by commas. With None, the URL is read from the environment variable `HBMODEL_URL`.
-            Gateway options that the URL does not contain are read from the environment, too: `timeout` from `HBMODEL_TIMEOUT` and
-            so on.
-        token_key: the key that encrypts the continuation tokens of sessions on this store, so that row keys cannot be read from
-            them; 32 bytes in URL-safe base64, as returned by `cryptography.fernet.Fernet.generate_key()`. With None, the key is
-            read from `HBMODEL_TOKEN_KEY`, if it is set.
+        url: `embedded:path/to/file.db` (one local file), `memory:` (private to this process), `hbase://host:9090`
+            (HBase's Thrift1 gateway) or `hbase+thrift2://host:9091` (its Thrift2 gateway), with options such as
+            `?timeout=10&pool=4`; several gateways of one HBase are separated by commas. With None, the URL is read from
+            the environment variable `HBMODEL_URL`. Gateway options that the URL does not contain are read from the
+            environment, too: `timeout` from `HBMODEL_TIMEOUT` and so on.
+        token_key: the key that encrypts the continuation tokens of sessions on this store, so that row keys cannot be
+            read from them; 32 bytes in URL-safe base64, as returned by `cryptography.fernet.Fernet.generate_key()`.
+            With None, the key is read from `HBMODEL_TOKEN_KEY`, if it is set.
         on_call: called after every call that reads or writes rows, by any part of the library; see `hb.Session`.
 
     Raises:

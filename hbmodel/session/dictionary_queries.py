@@ -1,4 +1,6 @@
-"""Queries on models with dictionary fields: names in the query are resolved first, names in results when an item is returned."""
+"""Queries on models with dictionary fields: names in the query are resolved first, names in results when an item is
+returned.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ END = object()
 class DictionaryQueryRunner(QueryRunner):
     """Runs queries on models whose fields have names of dictionaries.
 
-    Names without an id in the dictionary are removed from the query: no row has them. A query for nothing else reads no row.
+    Names without an id in the dictionary are removed from the query: no row has them. A query for nothing else reads no
+    row.
 
     Args:
         view: as for `QueryRunner`.
@@ -59,7 +62,9 @@ class DictionaryQueryRunner(QueryRunner):
         self._names = names
 
     def _with_ids(self, terms: QueryTerms) -> QueryTerms:
-        """The terms without names that have no id; the same object, so that its plan stays cached, if none was unknown."""
+        """The terms without names that have no id; the same object, so that its plan stays cached, if none was
+        unknown.
+        """
         if terms.predicate is None:
             return terms
         wanted: dict[Dictionary, set[str]] = {}
@@ -70,7 +75,8 @@ class DictionaryQueryRunner(QueryRunner):
             return terms
         predicate = _known(terms.predicate, ids)
         if any(isinstance(part, In) and not part.values for part in conjuncts(predicate)):
-            # No row satisfies it, regardless of its field: as a condition on the first key field, it leaves no range to read.
+            # No row satisfies it, regardless of its field: as a condition on the first key field, it leaves no range to
+            # read.
             predicate = And((*conjuncts(predicate), In(terms.schema.key_fields[0], ())))
         return evolve(terms, predicate=predicate)
 
@@ -111,7 +117,9 @@ class DictionaryQueryRunner(QueryRunner):
             ids = {at: self._names.find(of, [key[at] for key in keys if key[at] is not None]) for at, of in named}
             known = [n for n, key in enumerate(keys) if all(key[at] is None or key[at] in ids[at] for at, _ in named)]
             found: list[Any] = [None] * len(keys)
-            for n, item in zip(known, super().first_of_each(self._with_ids(terms), fields, [keys[n] for n in known]), strict=True):
+            for n, item in zip(
+                known, super().first_of_each(self._with_ids(terms), fields, [keys[n] for n in known]), strict=True
+            ):
                 found[n] = item
         return found
 

@@ -14,8 +14,9 @@ from hbmodel.tables.registration import LEASE
 class SessionFactory:
     """Opens sessions on a store, for example one for each web request.
 
-    The sessions share what they read about the store: the registry's entry of each model, for the duration of the lease, and the
-    offset of the server's clock. Only the first session reads them. `SessionFactory` is thread-safe; its sessions are not.
+    The sessions share what they read about the store: the registry's entry of each model, for the duration of the
+    lease, and the offset of the server's clock. Only the first session reads them. `SessionFactory` is thread-safe; its
+    sessions are not.
 
     Args:
         store: as for `Session`.

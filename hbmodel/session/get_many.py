@@ -22,7 +22,10 @@ def known_rows(schema: TableSchema, key: Mapping[str, Any] | Sequence[Any]) -> l
 
 
 def get_many(
-    store: Store, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]], reader: Callable[[], RowDecoder]
+    store: Store,
+    schema: TableSchema,
+    keys: Iterable[Mapping[str, Any] | Sequence[Any]],
+    reader: Callable[[], RowDecoder],
 ) -> list[Any]:
     """The objects under many keys, in the order of the keys, with None for each absent object.
 
@@ -45,7 +48,8 @@ def get_many(
     if not wanted:
         return [None] * len(homes)
     got = store.get(schema.table, wanted, decoder.columns_of_gets)
-    if len(wanted) == len(homes) == sum(map(len, homes)) and not schema.salt.random:  # each key has one row, and no two have the same
+    # each key has one row, and no two have the same
+    if len(wanted) == len(homes) == sum(map(len, homes)) and not schema.salt.random:
         return [make(values(row)) if row is not None and exists(row) else None for row in got]
     found = {row.row: row for row in got if row is not None and exists(row)}
     objects: list[Any] = []

@@ -11,7 +11,15 @@ from attrs import frozen
 
 from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.encoding.codecs.java import LONG, LONG_MAX
-from hbmodel.errors import CounterOverflow, EncodingError, HbmodelError, InvalidRequest, RowNotFound, SessionError, UnknownField
+from hbmodel.errors import (
+    CounterOverflow,
+    EncodingError,
+    HbmodelError,
+    InvalidRequest,
+    RowNotFound,
+    SessionError,
+    UnknownField,
+)
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, key_of
 from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema, schema_of
@@ -22,7 +30,9 @@ from hbmodel.store.values import Put, Row
 from hbmodel.tables.registration import Binding
 
 
-def increment(store: Store, bind: Callable[[TableSchema], Binding], obj: Any, counter: FieldExpression[int], amount: int) -> int:
+def increment(
+    store: Store, bind: Callable[[TableSchema], Binding], obj: Any, counter: FieldExpression[int], amount: int
+) -> int:
     """Adds to a counter and returns its new value; see `Session.increment`.
 
     Args:
@@ -34,19 +44,26 @@ def increment(store: Store, bind: Callable[[TableSchema], Binding], obj: Any, co
     """
     schema = schema_of(type(obj))
     if not isinstance(counter, FieldExpression) or schema.by_name.get(counter.of.name) is not counter.of:
-        raise UnknownField("increment() takes a counter as an attribute of the model class: Model.field.", table=schema.table)
+        raise UnknownField(
+            "increment() takes a counter as an attribute of the model class: Model.field.", table=schema.table
+        )
     if counter.of.kind != "counter":
         raise SessionError(
-            "Only a counter can be incremented: declare the field with hb.counter().", table=schema.table, field=counter.of.name
+            "Only a counter can be incremented: declare the field with hb.counter().",
+            table=schema.table,
+            field=counter.of.name,
         )
     if schema.immutable:
         raise SessionError(
-            "Rows of an immutable model cannot be incremented: declare the model without immutable=True, if nothing else needs it.",
+            "Rows of an immutable model cannot be incremented: declare the model without immutable=True, if "
+            "nothing else needs it.",
             table=schema.table,
         )
     number = whole_number(amount)
     if number is None or not in_range(number):
-        raise EncodingError("A counter can be incremented by whole numbers of 64 bits only.", table=schema.table, field=counter.of.name)
+        raise EncodingError(
+            "A counter can be incremented by whole numbers of 64 bits only.", table=schema.table, field=counter.of.name
+        )
     with claiming():  # it may begin a row
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
     cell = CounterCell(store, schema.table, row, counter.of.column, counter.of.name)
@@ -56,7 +73,9 @@ def increment(store: Store, bind: Callable[[TableSchema], Binding], obj: Any, co
             reader = RowDecoder.of(schema, binding.indexed, frozenset((counter.of.name,)), binding.adopting)
             (found,) = store.get(schema.table, [row], reader.columns)
             if found is None or not reader.exists(found):
-                raise RowNotFound("There is no row with this key to increment: add the object first.", table=schema.table, key=row)
+                raise RowNotFound(
+                    "There is no row with this key to increment: add the object first.", table=schema.table, key=row
+                )
             cell.check(found, number)
             return cell.add(number)
         # It may create a row, and must not once rows need system cells.
@@ -120,11 +139,13 @@ class CounterCell:
             undone = self.store.increment(self.table, self.row, self.column, opposite)
         except HbmodelError as error:
             raise self._wrapped(
-                "An increment took a counter beyond 64 bits, and undoing it failed: the counter may have wrapped. Read it, and correct it."
+                "An increment took a counter beyond 64 bits, and undoing it failed: the counter may have wrapped. "
+                "Read it, and correct it."
             ) from error
         if in_range(undone + amount):  # it has not come back over the end where it wrapped
             raise self._wrapped(
-                "An increment took a counter beyond 64 bits, and was undone. Another program changed the counter in between, so it may "
+                "An increment took a counter beyond 64 bits, and was undone. Another program changed the counter "
+                "in between, so it may "
                 "have wrapped: read it, and correct it."
             )
         raise self._refused()
@@ -139,14 +160,18 @@ class CounterCell:
             if cell is None or cell.value:
                 raise
         zero = Put(self.row, {self.column: COUNTER_ZERO})
-        self.store.check_and_put(self.table, self.row, self.column, b"", zero)  # not applied if another program was faster
+        # not applied if another program was faster
+        self.store.check_and_put(self.table, self.row, self.column, b"", zero)
         return self.store.increment(self.table, self.row, self.column, amount)
 
     def _refused(self) -> CounterOverflow:
         return CounterOverflow(
             "The sum would be beyond the 64 bits of a counter: the counter is unchanged.",
-            table=self.table, key=self.row, field=self.field, unchanged=True,
-        )  # fmt: skip
+            table=self.table,
+            key=self.row,
+            field=self.field,
+            unchanged=True,
+        )
 
     def _wrapped(self, message: str) -> CounterOverflow:
         return CounterOverflow(message, table=self.table, key=self.row, field=self.field, unchanged=False)

@@ -8,7 +8,14 @@ from typing import Any, Generic, TypeVar
 
 from attrs import define, field
 
-from hbmodel.errors import CapabilityError, IndexUnavailable, PartialWrite, SchemaMismatch, UniqueViolation, UnknownOutcome
+from hbmodel.errors import (
+    CapabilityError,
+    IndexUnavailable,
+    PartialWrite,
+    SchemaMismatch,
+    UniqueViolation,
+    UnknownOutcome,
+)
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.mapping.values_as_read import as_written
 from hbmodel.mapping.version_cell import UNKNOWN
@@ -60,12 +67,15 @@ class Inserter:
         schema = schema_of(type(obj))
         if schema.salt.random:
             raise CapabilityError(
-                "insert() is not possible under RandomSalt: a key that is free in one bucket may be used in others.", table=schema.table
+                "insert() is not possible under RandomSalt: a key that is free in one bucket may be used in others.",
+                table=schema.table,
             )
         attempt = Attempt(self, obj, put_object(schema, obj, ttl))
         return self.carry_out(schema, attempt.protocol, lambda: attempt)
 
-    def carry_out(self, schema: TableSchema, begin: Callable[[Binding], Protocol[Any]], latest: Callable[[], Attempt[T] | None]) -> T:
+    def carry_out(
+        self, schema: TableSchema, begin: Callable[[Binding], Protocol[Any]], latest: Callable[[], Attempt[T] | None]
+    ) -> T:
         """Runs the protocol of an insert, and restarts it if the way its table is written has changed.
 
         Args:
@@ -125,10 +135,14 @@ class Attempt(Generic[T]):
             return insert_versioned(planner, write, self.sent)
         if binding.writes_system_cells:
             _need_check_and_mutate(self.by.store, schema)
-            writer = IndexedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed")
+            writer = IndexedRowPlanner(
+                schema, binding.written, clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed"
+            )
             return insert_indexed(writer, write, self.placed)
         protocol = self._unindexed(binding)
-        return with_entries_first(schema, binding.written, [write], protocol, self.placed) if binding.written else protocol
+        return (
+            with_entries_first(schema, binding.written, [write], protocol, self.placed) if binding.written else protocol
+        )
 
     def _unindexed(self, binding: Binding) -> Protocol[Any]:
         schema, write, clock, can = binding.schema, self.write, self.by.clock, self.by.store.capabilities
@@ -153,7 +167,8 @@ class Attempt(Generic[T]):
     def finished(self) -> T:
         """Ends the insert by the present binding: the indexes have changed after its row was sent.
 
-        The row is not put again if it was put: others may have changed or deleted it since. It gets its entries and claims as in a build.
+        The row is not put again if it was put: others may have changed or deleted it since. It gets its entries and
+        claims as in a build.
 
         Raises:
             UniqueViolation: another row holds one of its values; the row was deleted again.
@@ -178,7 +193,8 @@ class Attempt(Generic[T]):
                 continue
             return self.inserted(outcome)
         raise UnknownOutcome(
-            "The indexes of the table keep changing: read the key to find out whether the object was put.", table=schema.table
+            "The indexes of the table keep changing: read the key to find out whether the object was put.",
+            table=schema.table,
         )
 
     def _bound(self) -> Binding:
@@ -189,22 +205,34 @@ class Attempt(Generic[T]):
             binding.check_writable()
         except (SchemaMismatch, IndexUnavailable) as error:
             raise PartialWrite(
-                "The table was changed during the insert, and the model can no longer write it. The row may have been put: read its key.",
-                applied=self.placed, pending=[], failures=[], table=schema.table, key=self.write.row, reason=str(error),
-            ) from error  # fmt: skip
+                "The table was changed during the insert, and the model can no longer write it. The row may have "
+                "been put: read its key.",
+                applied=self.placed,
+                pending=[],
+                failures=[],
+                table=schema.table,
+                key=self.write.row,
+                reason=str(error),
+            ) from error
         return binding
 
     def _brought_up_to_date(self, binding: Binding) -> Protocol[list[UniqueViolation]]:
-        """Puts the entries of the row and claims its values, if it is there; returns the values that another row holds."""
+        """Puts the entries of the row and claims its values, if it is there; returns the values that another row
+        holds.
+        """
         schema, row = binding.schema, self.write.row
-        yield from keep_entries(RowIndexer(schema, binding.written, binding.adopting, plain=binding.rows == "plain"), row)
+        yield from keep_entries(
+            RowIndexer(schema, binding.written, binding.adopting, plain=binding.rows == "plain"), row
+        )
         unique = [index for index in binding.written if index.unique]
         found: list[UniqueViolation] = []
         for index in unique:
             (read,) = yield GetRows(schema.table, [row], schema.row_columns)
             if read is not None:
                 others = answering(schema, index, binding.written)
-                planner = VersionedRowPlanner(schema, (index,), self.by.clock.bound, adopting=binding.adopting, answering=others)
+                planner = VersionedRowPlanner(
+                    schema, (index,), self.by.clock.bound, adopting=binding.adopting, answering=others
+                )
                 found += yield from claim_existing(planner, [read])
         return found
 
@@ -217,11 +245,16 @@ class Attempt(Generic[T]):
         if deleted.error is None:
             raise violation
         raise PartialWrite(
-            "The row was put while a unique index was built, and has been written since. Another row (`owner` of the failure) holds one of "
+            "The row was put while a unique index was built, and has been written since. Another row (`owner` of "
+            "the failure) holds one of "
             "its values: change one of the two.",
-            applied=[outcome], pending=[], failures=[Outcome("failed", row, error=violation)],
-            table=schema.table, key=row, reason=str(violation),
-        ) from deleted.error  # fmt: skip
+            applied=[outcome],
+            pending=[],
+            failures=[Outcome("failed", row, error=violation)],
+            table=schema.table,
+            key=row,
+            reason=str(violation),
+        ) from deleted.error
 
     def inserted(self, outcome: Any) -> T:
         """The object after it is inserted, with its version."""
@@ -249,33 +282,41 @@ def insert_between(work: UnitOfWork, obj: T) -> T:
         (outcome,) = work.commit()
     except PartialWrite as error:
         raise UnknownOutcome(
-            "The object may or may not have been put: read its key to find out.", **{**error.details, "applied": None, "pending": None}
+            "The object may or may not have been put: read its key to find out.",
+            **{**error.details, "applied": None, "pending": None},
         ) from error
     assert outcome.version is not None
     return as_written(obj, outcome.version)
 
 
 def never_empty_column(schema: TableSchema, call: str) -> bytes:
-    """A column that proves the existence of a row without system cells; raises `CapabilityError`, which names the call."""
+    """A column that proves the existence of a row without system cells; raises `CapabilityError`, which names the
+    call.
+    """
     column = schema.exists_column or next(
         (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
     )
     if column is None and schema.wide_rows is not None and schema.wide_rows.bare:
         raise CapabilityError(
-            f"{call}() needs a column that is never empty, and an object that is one cell has no room for a flag: put it with add(), or "
+            f"{call}() needs a column that is never empty, and an object that is one cell has no room for a flag: "
+            "put it with add(), or "
             "declare a column that is required and never empty, such as a number.",
             table=schema.table,
         )
     if column is None:
-        raise CapabilityError(f'{call}() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
+        raise CapabilityError(
+            f'{call}() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table
+        )
     return column
 
 
 def _need_check_and_mutate(store: Store, schema: TableSchema) -> None:
     if not store.capabilities.check_and_mutate:
         raise CapabilityError(
-            "insert() and prepend() need a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway. The Thrift1 "
-            "gateway supports them, without a TTL, only for models without indexes and without a version that have a single column, which "
+            "insert() and prepend() need a store with check-and-mutate: embedded, or HBase through its Thrift2 "
+            "gateway. The Thrift1 "
+            "gateway supports them, without a TTL, only for models without indexes and without a version that have "
+            "a single column, which "
             'is never empty, or a flag: @hb.model(exists=hb.flag("e")).',
             table=schema.table,
         )

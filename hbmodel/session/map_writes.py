@@ -22,7 +22,9 @@ def remove_changes(obj: object, of: object, keys: Iterable[Any]) -> dict[str, An
     schema = schema_of(type(obj))
     found = map_of(schema, of)
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
-        raise QueryError("Give a collection of map keys.", table=schema.table, field=found.name, found=type(keys).__name__)
+        raise QueryError(
+            "Give a collection of map keys.", table=schema.table, field=found.name, found=type(keys).__name__
+        )
     try:
         return {found.name: Removed(dict.fromkeys(keys))}
     except TypeError as error:
@@ -33,7 +35,9 @@ class Removed(dict[Any, None]):
     """Keys of entries to remove."""
 
 
-def merged_entries(schema: TableSchema, held: Any, name: str, entries: object, row: bytes) -> tuple[dict[Any, Any], Any]:
+def merged_entries(
+    schema: TableSchema, held: Any, name: str, entries: object, row: bytes
+) -> tuple[dict[Any, Any], Any]:
     """Entries to write, with None for removed ones, and the resulting map column of the object.
 
     Args:

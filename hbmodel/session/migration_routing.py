@@ -50,10 +50,13 @@ class MigrationRouting:
         phase = phase_of(schema, name)
         if phase is None or phase.writes is None or not (schema.immutable or schema.versioned or phase.name == DONE):
             raise SchemaMismatch(
-                "The objects are not in the table of this model yet, and no program can use them until they are: move them with "
+                "The objects are not in the table of this model yet, and no program can use them until they are: "
+                "move them with "
                 "hb.migration.migrate(..., offline=True).",
-                table=schema.table, replaces=schema.replaces.table, phase=name,
-            )  # fmt: skip
+                table=schema.table,
+                replaces=schema.replaces.table,
+                phase=name,
+            )
         return phase
 
     def read(self, schema: TableSchema) -> list[TableSchema]:
@@ -77,23 +80,29 @@ class MigrationRouting:
         return self.phase(schema), self._bind(schema.replaces).phase_since
 
     def lasts(self, schema: TableSchema, moment: Moment) -> bool:
-        """Whether a read that began at a moment missed nothing: objects of a versioned model leave a table at some time."""
+        """Whether a read that began at a moment missed nothing: objects of a versioned model leave a table at some
+        time.
+        """
         if not schema.versioned:
             return True
         phase, since = self.moment(schema)
         return since == moment[1] if phase is moment[0] else phase.name in moment[0].lasts
 
-    def _found(self, schema: TableSchema, layouts: Sequence[TableSchema], keys: Sequence[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
+    def _found(
+        self, schema: TableSchema, layouts: Sequence[TableSchema], keys: Sequence[Mapping[str, Any] | Sequence[Any]]
+    ) -> list[Any]:
         mapper = KeyMapper(schema)
         named = [dict(zip(schema.layout.names, mapper.given(key), strict=False)) for key in keys]
         for key in named:
             if not any(_can_have(layout, key) for layout in layouts):
-                mapper.rows([key[name] for name in schema.layout.names])  # a key that no table can have is an error of the caller
+                # a key that no table can have is an error of the caller
+                mapper.rows([key[name] for name in schema.layout.names])
         found: list[Any] = [None] * len(named)
         for layout in layouts:
             lacking = [at for at, obj in enumerate(found) if obj is None and _can_have(layout, named[at])]
             if lacking:
-                got = get_many(self._view(layout), layout, [named[at] for at in lacking], lambda of=layout: self._bind(of).reader)  # type: ignore[misc]
+                reader = lambda of=layout: self._bind(of).reader  # noqa: E731
+                got = get_many(self._view(layout), layout, [named[at] for at in lacking], reader)
                 for at, obj in zip(lacking, got, strict=True):
                     found[at] = obj
         return found
@@ -109,10 +118,12 @@ class MigrationRouting:
         phase = self.phase(schema)
         if not phase.changes:
             raise CapabilityError(
-                f"{what} is not possible while objects move between tables, since another program may look only into the other one: "
+                f"{what} is not possible while objects move between tables, since another program may look only "
+                "into the other one: "
                 "wait until the migration is over.",
-                table=schema.table, phase=phase.name,
-            )  # fmt: skip
+                table=schema.table,
+                phase=phase.name,
+            )
         return _of(schema, phase.writes)
 
     def inserts(self, schema: TableSchema) -> bool:
@@ -126,8 +137,9 @@ class MigrationRouting:
             raise CapabilityError(
                 f"{calls} are possible once all objects are in the table of this model: wait until the migration "
                 "is over.",
-                table=schema.table, replaces=schema.replaces.table,
-            )  # fmt: skip
+                table=schema.table,
+                replaces=schema.replaces.table,
+            )
 
     def written(self, schema: TableSchema) -> TableSchema:
         """The layout in which new objects are put."""
@@ -155,7 +167,9 @@ class MigrationRouting:
         """Raises `SchemaMismatch` if the phase of a batch is over."""
         if self.outdated(batch):
             table = batch.owners[0].schema.table
-            raise SchemaMismatch("The objects have moved on to another table during a commit; commit again.", table=table)
+            raise SchemaMismatch(
+                "The objects have moved on to another table during a commit; commit again.", table=table
+            )
 
     def outdated(self, batch: Batch) -> bool:
         """Whether the phase of a batch is over: its objects are written elsewhere by now, or may not be deleted."""
@@ -192,7 +206,9 @@ class MigrationRouting:
 
 
 def _can_have(layout: TableSchema, key: Mapping[str, Any]) -> bool:
-    """Whether a row of a layout can have this key; its codecs need not be able to store every value of the other layout's."""
+    """Whether a row of a layout can have this key; its codecs need not be able to store every value of the other
+    layout's.
+    """
     try:
         for of in layout.key_fields:
             value = FieldExpression[Any](of=of).checked(key[of.name])

@@ -29,7 +29,9 @@ def check_seconds(**times: object) -> None:
     """Raises `SessionError` for a time that is not a number of seconds."""
     for name, seconds in times.items():
         if not is_finite(seconds) or seconds < 0:
-            raise SessionError("The times of a session must be numbers of seconds, at least 0.", option=name, found=repr(seconds))
+            raise SessionError(
+                "The times of a session must be numbers of seconds, at least 0.", option=name, found=repr(seconds)
+            )
 
 
 _NOT_UPDATED: Mapping[FieldKind, str] = {

@@ -29,7 +29,11 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
     schema = schema_of(model)
     last = schema.layout.names[-1]
     if last in fields:
-        raise SessionError("prepend() fills the last key field itself; insert() takes one that is chosen.", table=schema.table, field=last)
+        raise SessionError(
+            "prepend() fills the last key field itself; insert() takes one that is chosen.",
+            table=schema.table,
+            field=last,
+        )
     with claiming():  # the object may be the first with its names
         prefix = KeyPrefix.of(schema, fields)
     blank = model(**fields, **{last: prefix.order.last})
@@ -40,7 +44,8 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
         return Attempt(by, obj, put_object(schema, obj))
 
     def begin(binding: Binding) -> Protocol[Any]:
-        attempt(prefix.order.last).protocol(binding)  # what cannot be stored, or not on this store, is refused before any call
+        # what cannot be stored, or not on this store, is refused before any call
+        attempt(prefix.order.last).protocol(binding)
 
         def insert(number: int) -> Protocol[Any]:
             attempts[:] = [attempt(number)]

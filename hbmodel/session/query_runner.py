@@ -34,7 +34,9 @@ from hbmodel.tables.registration import Binding
 PLANS_KEPT = 32
 """Queries whose plan is remembered, since page after page of one query is planned alike."""
 
-_CLOSED = "The session was closed while a query was being read: read the items before it is closed, for example with all()."
+_CLOSED = (
+    "The session was closed while a query was being read: read the items before it is closed, for example with all()."
+)
 
 
 class _Outdated(Exception):
@@ -86,7 +88,9 @@ class QueryRunner:
         return made, binding
 
     def _check(self, terms: QueryTerms, made: Plan, planned: Binding) -> Callable[[], None]:
-        """A function that raises `_Outdated` if the lease of the plan's binding has expired and the registry has changed."""
+        """A function that raises `_Outdated` if the lease of the plan's binding has expired and the registry has
+        changed.
+        """
 
         def check() -> None:
             if self._guard.closed:
@@ -95,7 +99,9 @@ class QueryRunner:
             if current is planned:
                 return
             index = made.path.index
-            if current.rows != planned.rows or (index is not None and made.path.table not in {one.table for one in current.readable}):
+            if current.rows != planned.rows or (
+                index is not None and made.path.table not in {one.table for one in current.readable}
+            ):
                 raise _Outdated
 
         return check
@@ -118,7 +124,9 @@ class QueryRunner:
         """The decoded continuation token, and the plan that it continues."""
         return read_token(text, terms, lambda path: self._plan(terms, path), self._seal, backwards)
 
-    def found(self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
+    def found(
+        self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None
+    ) -> Generator[Found, None, None]:
         """The items of a plan after a position on its path, as positions and values; at most `wanted` will be taken.
 
         Raises:
@@ -126,13 +134,17 @@ class QueryRunner:
         """
         binding = self._bind(terms.schema)
         try:
-            with closing(PlanExecutor(self._store(terms), made, wanted, self._check(terms, made, binding)).items(after)) as found:
+            with closing(
+                PlanExecutor(self._store(terms), made, wanted, self._check(terms, made, binding)).items(after)
+            ) as found:
                 for item in found:
                     if self._guard.closed:
                         raise SessionClosed(_CLOSED)
                     yield item
         except _Outdated:
-            raise SchemaMismatch("The indexes of the table changed during a query; ask again.", table=terms.schema.table) from None
+            raise SchemaMismatch(
+                "The indexes of the table changed during a query; ask again.", table=terms.schema.table
+            ) from None
 
     def stream(self, terms: QueryTerms) -> Iterator[Any]:
         """Iterates over the items."""
@@ -148,7 +160,9 @@ class QueryRunner:
         after: bytes | None = None
         while True:
             try:
-                with closing(PlanExecutor(self._store(terms), made, wanted, self._check(terms, made, binding)).items(after)) as found:
+                with closing(
+                    PlanExecutor(self._store(terms), made, wanted, self._check(terms, made, binding)).items(after)
+                ) as found:
                     for position, values in found:
                         after = position
                         if skip:
@@ -192,12 +206,18 @@ class QueryRunner:
 
     @guarded
     def delete_pages(
-        self, terms: QueryTerms, batch_size: int, progress: Progress | None, page: Callable[[QueryTerms, int, str | None, bool], Page[Any]]
+        self,
+        terms: QueryTerms,
+        batch_size: int,
+        progress: Progress | None,
+        page: Callable[[QueryTerms, int, str | None, bool], Page[Any]],
     ) -> int:
         """Deletes the items on the pages of a query."""
         assert self._work is not None, "of a session"
         work = self._work.apart(atomic_rows=False)
-        return BulkDelete(work, lambda asked, size, after: page(asked, size, after, False), progress).run(terms, batch_size)
+        return BulkDelete(work, lambda asked, size, after: page(asked, size, after, False), progress).run(
+            terms, batch_size
+        )
 
     def count(self, terms: QueryTerms) -> int:
         """The number of items."""
@@ -240,7 +260,9 @@ class QueryRunner:
     def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
         """At most `count` partitions."""
         made = self._plan(terms)
-        starts = [region.range.start for region in self._view(terms.schema).regions(made.path.table)] if made.buckets else []
+        starts = (
+            [region.range.start for region in self._view(terms.schema).regions(made.path.table)] if made.buckets else []
+        )
         return [
             QueryPartition(
                 model=terms.schema.model,
@@ -250,7 +272,8 @@ class QueryRunner:
                 predicate=None if terms.predicate is None else described(terms.predicate),
                 selection=None if terms.selection is None else tuple(f.name for f in terms.selection),
                 backwards=terms.backwards,
-                full_scan=terms.full_scan or bool(terms.row_bounds),  # which bound the partition's ranges, and are not in it
+                # which bound the partition's ranges, and are not in it
+                full_scan=terms.full_scan or bool(terms.row_bounds),
                 ranges=tuple((r.start, r.stop) for r in ranges),
                 loading=tuple(of.name for of in terms.loading),
                 moment=terms.moment,
@@ -268,9 +291,12 @@ class QueryRunner:
         if not isinstance(partition, QueryPartition):
             raise QueryError("Give a partition of a query, from partitions().", found=type(partition).__name__)
         schema = schema_of(partition.model)
-        if partition.path not in {PRIMARY, *schema.indexes} or partition.layout != layout_digest(schema, partition.path):
+        if partition.path not in {PRIMARY, *schema.indexes} or partition.layout != layout_digest(
+            schema, partition.path
+        ):
             raise SchemaMismatch(
-                "The model has another layout here than in the process that divided the query: deploy the same model to all processes.",
+                "The model has another layout here than in the process that divided the query: deploy the same "
+                "model to all processes.",
                 table=schema.table,
                 path=partition.path,
             )
@@ -279,7 +305,9 @@ class QueryRunner:
             predicate=None if partition.predicate is None else rebuilt(schema, partition.predicate),
             backwards=partition.backwards,
             index_name=partition.path,
-            selection=None if partition.selection is None else tuple(schema.field(name) for name in partition.selection),
+            selection=None
+            if partition.selection is None
+            else tuple(schema.field(name) for name in partition.selection),
             full_scan=partition.full_scan,
             partition=partition,
             loading=tuple(schema.maps_by_name[name] for name in partition.loading),

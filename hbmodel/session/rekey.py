@@ -29,7 +29,9 @@ T = TypeVar("T")
 _CHANGING = "The indexes of the table keep changing: call rekey() again."
 
 
-def rekey(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: T, changes: Mapping[str, Any]) -> T:
+def rekey(
+    store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: T, changes: Mapping[str, Any]
+) -> T:
     """Moves an object to another key and returns it with that key; see `Session.rekey`.
 
     Args:
@@ -58,7 +60,9 @@ def rekey(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClo
 
 
 def _bound(bind: Callable[[TableSchema], Binding], schema: TableSchema, move: Move, progress: Progress) -> Binding:
-    """The binding to move by; raises `PartialWrite` if the model can no longer write the table and the object has begun to move."""
+    """The binding to move by; raises `PartialWrite` if the model can no longer write the table and the object has
+    begun to move.
+    """
     try:
         binding = bind(schema)
         binding.check_writable()
@@ -66,14 +70,18 @@ def _bound(bind: Callable[[TableSchema], Binding], schema: TableSchema, move: Mo
         if progress.moved is None and not progress.begun:
             raise
         state = (
-            "The object is under its new key, but the table was changed before the move ended. If it cannot be written, call rekey() again "
+            "The object is under its new key, but the table was changed before the move ended. If it cannot be "
+            "written, call rekey() again "
             "with a model that fits."
             if progress.moved is not None
-            else "The move stopped partway, because the table was changed and the model can no longer write it. The object is under its "
+            else "The move stopped partway, because the table was changed and the model can no longer write it. "
+            "The object is under its "
             "old key, and perhaps under the new one too: call rekey() again with a model that fits."
         )
         applied = [] if progress.moved is None else [progress.moved.outcome]
-        raise PartialWrite(state, applied=applied, pending=[], failures=[], table=schema.table, key=move.old, reason=str(error)) from error
+        raise PartialWrite(
+            state, applied=applied, pending=[], failures=[], table=schema.table, key=move.old, reason=str(error)
+        ) from error
     return binding
 
 
@@ -81,11 +89,13 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
     """The requested move, checked before any call."""
     if schema.salt.random:
         raise CapabilityError(
-            "rekey() is not possible under RandomSalt: a key that is free in one bucket may be used in others.", table=schema.table
+            "rekey() is not possible under RandomSalt: a key that is free in one bucket may be used in others.",
+            table=schema.table,
         )
     if not store.capabilities.check_and_mutate:
         raise CapabilityError(
-            "rekey() needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
+            "rekey() needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.",
+            table=schema.table,
         )
     names = schema.layout.names
     unknown = sorted(changes.keys() - set(names))
@@ -105,7 +115,8 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
     one_row = wide is not None and wide.form.cut(old)[0] == wide.form.cut(new)[0]
     if wide is not None and wide.qualifiers.raw and not one_row:
         raise CapabilityError(
-            "An object that is a single cell can be moved only within its row, because it has no room for the mark of a move: add it "
+            "An object that is a single cell can be moved only within its row, because it has no room for the mark "
+            "of a move: add it "
             "under the new key, and delete the old one.",
             table=schema.table,
         )
@@ -121,6 +132,8 @@ def _mover(binding: Binding, bound: int) -> RowMover:
         return VersionedMover(reader, planner)
     if binding.writes_system_cells:
         mixed = binding.rows == "mixed"
-        return IndexedMover(reader, IndexedRowPlanner(schema, binding.written, bound, adopting=binding.adopting, mixed=mixed))
+        return IndexedMover(
+            reader, IndexedRowPlanner(schema, binding.written, bound, adopting=binding.adopting, mixed=mixed)
+        )
     unindexed = UnindexedRowPlanner.of(schema, binding.indexed)
     return UnindexedMover(reader, unindexed, never_empty_column(schema, "rekey"), bound, binding.written)

@@ -7,7 +7,16 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout
-from hbmodel.errors import CapabilityError, HbmodelError, IncompleteKey, PartialWrite, SessionError, StoreError, UnknownField, UnknownName
+from hbmodel.errors import (
+    CapabilityError,
+    HbmodelError,
+    IncompleteKey,
+    PartialWrite,
+    SessionError,
+    StoreError,
+    UnknownField,
+    UnknownName,
+)
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema, schema_of
@@ -29,7 +38,8 @@ R = TypeVar("R")
 Values = tuple[Any, ...]
 
 _STOPPED = (
-    "The commit of the group stopped partway: call commit() again, or discard(), before the first use of a model of another column family."
+    "The commit of the group stopped partway: call commit() again, or discard(), before the first use of a model "
+    "of another column family."
 )
 
 _OTHER_ROW = "A group accepts only objects of its own row: use a session for others."
@@ -50,12 +60,13 @@ class Reader(Protocol):
 
 
 class RowGroup:
-    """The objects of one row of versioned models, of all kinds: reads stay valid until the commit, or it raises `ConflictError`.
+    """The objects of one row of versioned models, of all kinds: reads stay valid until the commit, or it raises
+    `ConflictError`.
 
-    All changes of the commit are one atomic change. It is made only if the row still has the version that it had at the start of
-    the group: no program added, changed or deleted an object of the row in between. Nothing is locked. Objects of other rows are not
-    accepted. A group belongs to its session and its thread. The first use of a model of another column family makes the versions
-    that the row has in the two families one.
+    All changes of the commit are one atomic change. It is made only if the row still has the version that it had at the
+    start of the group: no program added, changed or deleted an object of the row in between. Nothing is locked. Objects
+    of other rows are not accepted. A group belongs to its session and its thread. The first use of a model of another
+    column family makes the versions that the row has in the two families one.
 
     As a context manager it commits on a clean exit and discards on an exception.
 
@@ -73,17 +84,26 @@ class RowGroup:
     """
 
     def __init__(
-        self, session: Reader, store: Store, work: Callable[[RowVersion], UnitOfWork], model: type[Any], key: Mapping[str, Any]
+        self,
+        session: Reader,
+        store: Store,
+        work: Callable[[RowVersion], UnitOfWork],
+        model: type[Any],
+        key: Mapping[str, Any],
     ) -> None:
         schema = schema_of(model)
         if not isinstance(schema.layout, ObjectKeyLayout) or not schema.versioned:
             raise SessionError(
-                "A group needs a row that objects share and that has a version: declare key fields with in_qualifier=True, or a kind, and "
-                "a field such as version: hb.Column[int] = hb.version().", table=schema.table, model=model.__qualname__,
-            )  # fmt: skip
+                "A group needs a row that objects share and that has a version: declare key fields with "
+                "in_qualifier=True, or a kind, and "
+                "a field such as version: hb.Column[int] = hb.version().",
+                table=schema.table,
+                model=model.__qualname__,
+            )
         if not store.capabilities.check_and_mutate:
             raise CapabilityError(
-                "A group needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
+                "A group needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.",
+                table=schema.table,
             )
         self._session, self._store, self._work_of, self._guard = session, store, work, session._guard
         self._schema, self._table = schema, schema.table
@@ -93,7 +113,7 @@ class RowGroup:
         self._version = RowVersionCell(b"", b"", 0)
         self._families: set[bytes] = set()  # whose objects show that version
 
-    # --- reading --------------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     @guarded
     def get(self, model: type[T], /, **key: Any) -> T | None:
@@ -101,11 +121,12 @@ class RowGroup:
 
         Args:
             model: the class of the object, which may differ from the group's.
-            **key: the key fields that follow those of the row key; and a split time, if it is not the one that the group was given.
+            **key: the key fields that follow those of the row key; and a split time, if it is not the one that the
+                group was given.
 
         Raises:
-            SessionError: the key is that of an object in another row; or the model has another column family than those used before, and
-                a commit has stopped.
+            SessionError: the key is that of an object in another row; or the model has another column family than those
+                used before, and a commit has stopped.
             IncompleteKey: names the missing fields.
             ConflictError: the model has another column family than those used before, and the row has changed.
         """
@@ -133,7 +154,7 @@ class RowGroup:
                 conditions += [field >= first, field <= last]
         return query.where(*conditions) if conditions else query.allow_full_scan()
 
-    # --- writing --------------------------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------------------
 
     @guarded
     def add(self, obj: Any) -> None:
@@ -172,7 +193,7 @@ class RowGroup:
         if not own:
             raise SessionError(_OTHER_ROW, table=schema.table, key=values)
 
-    # --- life -----------------------------------------------------------------------------------------------------------
+    # --- life ---------------------------------------------------------------------------------------------------------
 
     @guarded
     def commit(self) -> list[Outcome]:
@@ -202,7 +223,8 @@ class RowGroup:
             self._work = None
 
     def retry(self, function: Callable[[Self], R], *, attempts: int = RETRIES) -> R:
-        """Runs a function that reads and changes objects through the group, and commits; repeats both after a `ConflictError`.
+        """Runs a function that reads and changes objects through the group, and commits; repeats both after a
+        `ConflictError`.
 
         After another error nothing is pending, except after `PartialWrite` and `UnknownOutcome`; see `Session.retry`.
 
@@ -223,7 +245,9 @@ class RowGroup:
         self._begun(self._schema)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.commit()
         else:
@@ -247,11 +271,15 @@ class RowGroup:
 
     def _version_in(self, schema: TableSchema) -> RowVersionCell:
         """The version of the row that the objects of a model show."""
-        (version,) = read_versions_of(self._store, self._table, {self._row: [schema.family + b":" + ROW_VERSION]})[self._row]
+        (version,) = read_versions_of(self._store, self._table, {self._row: [schema.family + b":" + ROW_VERSION]})[
+            self._row
+        ]
         return version
 
     def _share_version(self, schema: TableSchema, work: UnitOfWork) -> None:
-        """Makes the version of the row in the family of a model that of the group; raises `ConflictError` if the group's has changed."""
+        """Makes the version of the row in the family of a model that of the group; raises `ConflictError` if the
+        group's has changed.
+        """
         while True:
             mine, other = self._version_in(self._schema), self._version_in(schema)
             if (mine.column, mine.value) != (self._version.column, self._version.value):
@@ -295,10 +323,14 @@ def _row_values(schema: TableSchema, key: Mapping[str, Any]) -> Values:
     names = layout.names[: layout.rows]
     unknown = sorted(set(key) - set(names))
     if unknown:
-        raise UnknownField("A group takes the fields of the row key only.", table=schema.table, field=unknown[0], known=names)
+        raise UnknownField(
+            "A group takes the fields of the row key only.", table=schema.table, field=unknown[0], known=names
+        )
     missing = [name for name in names if name not in key]
     if missing:
-        raise IncompleteKey("Give every field of the row key: they identify the row of the group.", table=schema.table, missing=missing)
+        raise IncompleteKey(
+            "Give every field of the row key: they identify the row of the group.", table=schema.table, missing=missing
+        )
     return tuple(key[name] for name in names)
 
 

@@ -61,29 +61,30 @@ log = logging.getLogger("hbmodel")
 class Session:
     """Reads and writes objects of a store.
 
-    Writes are pending until `commit()`; reads never see pending writes. As a context manager, a session commits on a clean exit and
-    discards on an exception. Not thread-safe: open one session per thread, on one store.
+    Writes are pending until `commit()`; reads never see pending writes. As a context manager, a session commits on a
+    clean exit and discards on an exception. Not thread-safe: open one session per thread, on one store.
 
     Args:
         store: a store, for example from `hb.connect`.
         registry: name of the registry table.
         lease: seconds for which data from the registry is trusted.
-        grace: the minimum age, in seconds, at which a repair may treat an index entry as an orphan; the same for every program that
-            writes a table.
+        grace: the minimum age, in seconds, at which a repair may treat an index entry as an orphan; the same for every
+            program that writes a table.
         clock_bound: the maximum difference between this machine's clock and the server's, in seconds.
-        longest_call: the maximum duration of a call to HBase, in seconds (the gateway's `hbase.client.operation.timeout`); the same
-            for every program that writes a table.
-        token_key: the key that encrypts continuation tokens; 32 bytes in URL-safe base64. By default the store's, see `hb.connect`.
-        on_call: called after every call to the store that reads or writes rows, with an `hb.store.Call`: its size, duration, number of
-            retries, and error. An exception of the function is logged, and the session continues.
-        atomic_rows: whether the writes of one commit into a shared row are one atomic mutation, and refused if the store does not
-            support it; otherwise only the write of each object is atomic.
+        longest_call: the maximum duration of a call to HBase, in seconds (the gateway's
+            `hbase.client.operation.timeout`); the same for every program that writes a table.
+        token_key: the key that encrypts continuation tokens; 32 bytes in URL-safe base64. By default the store's, see
+            `hb.connect`.
+        on_call: called after every call to the store that reads or writes rows, with an `hb.store.Call`: its size,
+            duration, number of retries, and error. An exception of the function is logged, and the session continues.
+        atomic_rows: whether the writes of one commit into a shared row are one atomic mutation, and refused if the
+            store does not support it; otherwise only the write of each object is atomic.
         cache: metadata that is shared with other sessions, see `SessionFactory`; its lease takes precedence.
         sizes: how much is read and written at once; the defaults suit all programs.
 
     Raises:
-        SessionError: no store was given, a time is not a number of seconds, the token key is invalid, or the grace time is too short
-            to be safe.
+        SessionError: no store was given, a time is not a number of seconds, the token key is invalid, or the grace time
+            is too short to be safe.
     """
 
     def __init__(
@@ -112,14 +113,25 @@ class Session:
         shared = self._cache = BindingCache(lease) if cache is None else cache
         self._sizes, self._leaves = sizes, cache is None
         known = Bindings(store, self._registry, self._cache, sizes.pages, longest_call)
-        self._bind, self._bind_to_write, self._view, self._writing = known.bind, known.bind_to_write, known.view, known.writing
+        self._bind, self._bind_to_write, self._view, self._writing = (
+            known.bind,
+            known.bind_to_write,
+            known.view,
+            known.writing,
+        )
         token_key = getattr(store, "token_key", None) if token_key is None else token_key
         self._seal: Seal | None = None if token_key is None else FernetSeal(token_key)
         self._clock = ServerClock.of_seconds(
-            self._registry.server_time, known.lease_valid,
-            grace=grace, bound=clock_bound, longest_call=longest_call, shared=self._cache.offset,
-        )  # fmt: skip
-        self._work = UnitOfWork(store, self._view, self._bind_to_write, self._clock, self._writing, atomic_rows=atomic_rows, sizes=sizes)
+            self._registry.server_time,
+            known.lease_valid,
+            grace=grace,
+            bound=clock_bound,
+            longest_call=longest_call,
+            shared=self._cache.offset,
+        )
+        self._work = UnitOfWork(
+            store, self._view, self._bind_to_write, self._clock, self._writing, atomic_rows=atomic_rows, sizes=sizes
+        )
         self._guard = Guard(names := Names(store, registry=registry, cache=shared.names))
         self._runner = DictionaryQueryRunner(
             self._view, self._planning_binding, self._seal, self._guard, shared.lease, names, self._work, sizes
@@ -135,7 +147,9 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._guard.closed:
             return
         if kind is None:
@@ -153,7 +167,9 @@ class Session:
         return f"Session({self.store!r}, {state})"
 
     def close(self) -> None:
-        """Discards pending writes, with a warning in the log, and ends the session; the store stays open. Closing twice is allowed."""
+        """Discards pending writes, with a warning in the log, and ends the session; the store stays open. Closing
+        twice is allowed.
+        """
         if not self._guard.closed:
             with self._guard:
                 self._mention_lost()
@@ -167,8 +183,10 @@ class Session:
         if waiting := self._work.waiting:
             log.warning(
                 "a session ended with %d %s not committed, for %s; discard() drops them without a warning",
-                waiting, "call that was" if waiting == 1 else "calls that were", ", ".join(self._work.tables),
-            )  # fmt: skip
+                waiting,
+                "call that was" if waiting == 1 else "calls that were",
+                ", ".join(self._work.tables),
+            )
 
     @property
     def closed(self) -> bool:
@@ -209,7 +227,8 @@ class Session:
 
     @guarded
     def get_many(self, model: type[T], keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[T | None]:
-        """The objects under many keys, in the order of the keys, with None for each absent object; one call to the store.
+        """The objects under many keys, in the order of the keys, with None for each absent object; one call to the
+        store.
 
         Args:
             model: the model class.
@@ -223,7 +242,8 @@ class Session:
         return Query(QueryTerms(schema), self._runner if schema.replaces is None else self._merging)
 
     def read_partition(self, partition: QueryPartition[T]) -> Query[T]:
-        """The query for a partition that `partitions` returned, in this process or another one; each use reads the store again.
+        """The query for a partition that `partitions` returned, in this process or another one; each use reads the
+        store again.
 
         Raises:
             SchemaMismatch: the model's declaration differs from the one in the process that divided the query.
@@ -236,7 +256,8 @@ class Session:
     def entries(self, of: Mapping[K, V], /, **key: Any) -> MapSlice[K, V]: ...
     @guarded
     def entries(self, of: Any, /, **key: Any) -> MapSlice[Any, Any]:
-        """The entries of one object's map column; refine them with `between` and others, and read them by iterating, `page`, ...
+        """The entries of one object's map column; refine them with `between` and others, and read them by iterating,
+        `page`, ...
 
         Args:
             of: the map column, as an attribute of the model class.
@@ -251,14 +272,14 @@ class Session:
     def versions(self, model: type[Any], of: FieldExpression[V], /, **key: Any) -> list[CellVersion[V]]:
         """The versions of one column of one object, newest first, each with the time when it was written.
 
-        Returns as many as the column keeps, see `hb.column(versions=n)`, and none if there is no such object. Versions from before
-        a delete of an earlier object with the same key are not included.
+        Returns as many as the column keeps, see `hb.column(versions=n)`, and none if there is no such object. Versions
+        from before a delete of an earlier object with the same key are not included.
 
         Args:
             model: the model class.
             of: the column, as an attribute of the class.
-            **key: every key field of the object by name; and `limit` (unless a key field has this name), the maximum number of
-                versions.
+            **key: every key field of the object by name; and `limit` (unless a key field has this name), the maximum
+                number of versions.
 
         Raises:
             IncompleteKey: names the missing fields.
@@ -277,8 +298,8 @@ class Session:
 
         Args:
             obj: the object.
-            ttl: the lifetime of the row, in whole milliseconds; older data does not reappear after it. None: the row does not
-                expire.
+            ttl: the lifetime of the row, in whole milliseconds; older data does not reappear after it. None: the row
+                does not expire.
 
         Raises:
             EncodingError: a value cannot be stored exactly (names the field), or the TTL is invalid.
@@ -295,24 +316,30 @@ class Session:
 
     def _add(self, obj: Any, ttl: timedelta | None) -> None:
         schema = schema_of(type(obj))
-        self._work.add(Pending(schema, obj, [put_object(schema, obj, None if ttl is None else milliseconds(schema, ttl))], copy=obj))
+        self._work.add(
+            Pending(
+                schema, obj, [put_object(schema, obj, None if ttl is None else milliseconds(schema, ttl))], copy=obj
+            )
+        )
 
     @guarded
     def update(self, obj: T, /, *, condition: Predicate | None = None, **changes: Any) -> T:
-        """Writes only these fields at the next commit and returns a changed copy; uses only the key and version of `obj`.
+        """Writes only these fields at the next commit and returns a changed copy; uses only the key and version of
+        `obj`.
 
         The copy has the values that a read returns, so times are in UTC, and rounded if their codec rounds.
 
-        The other fields are read from the row, so a stale object does not undo the writes of others. If the row is absent at the
-        commit, that is a `RowNotFound`. A row with a TTL is rewritten completely, with the values that were read, and keeps its
-        time of expiry.
+        The other fields are read from the row, so a stale object does not undo the writes of others. If the row is
+        absent at the commit, that is a `RowNotFound`. A row with a TTL is rewritten completely, with the values that
+        were read, and keeps its time of expiry.
 
         Args:
-            obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still have the
-                version that was read.
-            condition: for versioned models, a condition that the row must satisfy at the write, or else `ConditionFailed`.
-            **changes: new values by field name; no key fields, no counters. `ttl` (unless a field has this name) gives the row a
-                new lifetime, from now on, even without any other change.
+            obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still
+                have the version that was read.
+            condition: for versioned models, a condition that the row must satisfy at the write, or else
+                `ConditionFailed`.
+            **changes: new values by field name; no key fields, no counters. `ttl` (unless a field has this name) gives
+                the row a new lifetime, from now on, even without any other change.
         """
         call = update_call(obj, changes, condition)
         self._work.add(call)
@@ -356,7 +383,12 @@ class Session:
         self._delete(schema, dict(key), KeyMapper(schema).complete(key))
 
     def _delete(
-        self, schema: TableSchema, subject: Any, key: tuple[Any, ...], version: int = UNKNOWN, condition: Predicate | None = None
+        self,
+        schema: TableSchema,
+        subject: Any,
+        key: tuple[Any, ...],
+        version: int = UNKNOWN,
+        condition: Predicate | None = None,
     ) -> None:
         self._moves.check_changes(schema, "delete()")
         rows = known_rows(schema, key)
@@ -367,8 +399,8 @@ class Session:
     def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:
         """Puts an object if its key is free and returns it; atomic, runs immediately.
 
-        A versioned object then has the row's version; for a frozen class a copy with this version is returned. If a codec rounds a
-        value, a copy with the stored values is returned, and the object keeps its own.
+        A versioned object then has the row's version; for a frozen class a copy with this version is returned. If a
+        codec rounds a value, a copy with the stored values is returned, and the object keeps its own.
 
         Args:
             obj: the object.
@@ -376,8 +408,8 @@ class Session:
 
         Raises:
             RowExists: the key is not free.
-            CapabilityError: the model has no column that is never empty; or the store has no check-and-mutate, and the model has
-                indexes, a version, or several columns and no existence flag, or a TTL is given.
+            CapabilityError: the model has no column that is never empty; or the store has no check-and-mutate, and the
+                model has indexes, a version, or several columns and no existence flag, or a TTL is given.
         """
         schema = schema_of(type(obj))
         life = milliseconds(schema, ttl)
@@ -390,10 +422,10 @@ class Session:
     def prepend(self, model: type[T], /, **fields: Any) -> T:
         """Puts an object before the first row of its key prefix and returns it; runs immediately.
 
-        The last key field must hold whole numbers. It gets the value before that of the first live row, or the greatest value if
-        the prefix is empty, and the key is claimed as in `insert`. No two programs get the same key. Without deletes the keys of a
-        prefix are consecutive, except for one gap for each program that died while it held a claim. The key of a deleted first row
-        is reused.
+        The last key field must hold whole numbers. It gets the value before that of the first live row, or the greatest
+        value if the prefix is empty, and the key is claimed as in `insert`. No two programs get the same key. Without
+        deletes the keys of a prefix are consecutive, except for one gap for each program that died while it held a
+        claim. The key of a deleted first row is reused.
 
         Args:
             model: the model class.
@@ -410,23 +442,24 @@ class Session:
 
     @guarded
     def rekey(self, obj: T, /, **key: Any) -> T:
-        """Moves an object to another key and returns it with that key; runs immediately, and uses only the key and version of `obj`.
+        """Moves an object to another key and returns it with that key; runs immediately, and uses only the key and
+        version of `obj`.
 
-        Everything stored for the object moves: columns, counters, the entries of map columns, and its time of expiry. A reader who
-        looks under the old key and then under the new one always finds it; for a while it is under both. If the program dies during
-        the move, the same call completes it.
+        Everything stored for the object moves: columns, counters, the entries of map columns, and its time of expiry. A
+        reader who looks under the old key and then under the new one always finds it; for a while it is under both. If
+        the program dies during the move, the same call completes it.
 
         Args:
-            obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still have the
-                version that was read.
+            obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still
+                have the version that was read.
             **key: new values of key fields by name; the others are unchanged.
 
         Raises:
             RowNotFound: there is no such object.
             RowExists: there is another object under the new key.
             ConflictError: the object is being moved to a different key, or has another version.
-            CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty; or the objects of
-                the model are moving to another table.
+            CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty; or the
+                objects of the model are moving to another table.
         """
         schema = schema_of(type(obj))
         self._moves.check_insert(schema)
@@ -441,8 +474,9 @@ class Session:
     def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:
         """Adds to a counter atomically on the server, immediately, and returns its new value.
 
-        For a model with live indexes or required columns the row must exist, and this is checked first; otherwise an increment may
-        create the row. Never retried automatically: after `UnknownOutcome` the increment may or may not have been applied.
+        For a model with live indexes or required columns the row must exist, and this is checked first; otherwise an
+        increment may create the row. Never retried automatically: after `UnknownOutcome` the increment may or may not
+        have been applied.
 
         Raises:
             RowNotFound: there is no such row.
@@ -462,19 +496,21 @@ class Session:
         progress: Progress | None = None,
         ttl: timedelta | None = None,
     ) -> int:
-        """Writes many objects immediately, in bounded memory, apart from the pending writes, and returns the number of objects read.
+        """Writes many objects immediately, in bounded memory, apart from the pending writes, and returns the number of
+        objects read.
 
         Args:
             objs: objects, of one or several models; the last one with a repeated key wins.
             batch_size: the maximum number of objects per batch; batches are limited in bytes too.
-            shuffle: shuffles the objects within windows of this size, so that sorted input does not load one region after another.
+            shuffle: shuffles the objects within windows of this size, so that sorted input does not load one region
+                after another.
             progress: called with the number of objects written so far, after each batch.
             ttl: as for `add`.
 
         Raises:
             PartialWrite: the store failed; `position` is the number of leading objects that are certainly written.
-            EncodingError: an object cannot be stored; `position` is its place in the input, counted from 0, and `written` the
-                number of leading objects that are certainly written.
+            EncodingError: an object cannot be stored; `position` is its place in the input, counted from 0, and
+                `written` the number of leading objects that are certainly written.
         """
         return BulkAdd(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).run(objs)
 
@@ -482,8 +518,8 @@ class Session:
     def put_entries(self, obj: Any, of: MapExpression[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:
         """Puts entries of a map column at the next commit; uses only the key and version of `obj`.
 
-        Existing entries with the same keys are overwritten. A versioned object has the row's version after the commit. All changes
-        that one commit makes to such an object must be in one call.
+        Existing entries with the same keys are overwritten. A versioned object has the row's version after the commit.
+        All changes that one commit makes to such an object must be in one call.
 
         Args:
             obj: the object whose key identifies the row. If the row is absent at the commit, that is a `RowNotFound`.
@@ -497,7 +533,9 @@ class Session:
 
     @guarded
     def remove_entries(self, obj: Any, of: MapExpression[K, V] | Mapping[K, V], keys: Iterable[K], /) -> None:
-        """Removes entries of a map column at the next commit, whether they exist or not; otherwise like `put_entries`."""
+        """Removes entries of a map column at the next commit, whether they exist or not; otherwise like
+        `put_entries`.
+        """
         self._add_entries(obj, remove_changes(obj, of, keys))
 
     def _add_entries(self, obj: Any, changes: dict[str, Any]) -> None:
@@ -509,26 +547,31 @@ class Session:
     def commit(self, *, resend: bool = False) -> list[Outcome]:
         """Writes everything that is pending and returns the outcome of each call, in order.
 
-        A commit is atomic for the objects of one row, see `atomic_rows`, but not across rows: after `PartialWrite` the session stays
-        open and `commit()` continues with the rest.
+        A commit is atomic for the objects of one row, see `atomic_rows`, but not across rows: after `PartialWrite` the
+        session stays open and `commit()` continues with the rest.
 
         Args:
-            resend: whether to send again what may have been carried out, over what other programs have written to the rows since.
+            resend: whether to send again what may have been carried out, over what other programs have written to the
+                rows since.
 
         Raises:
             PartialWrite: contains the applied and the pending calls.
             RowNotFound: the only pending call updates a row that does not exist.
-            SessionError: several calls for one object of a wide row cannot be combined into one write; nothing is written.
-            CapabilityError: the store cannot make all changes of one row in one mutation; nothing is written to the row.
+            SessionError: several calls for one object of a wide row cannot be combined into one write; nothing is
+                written.
+            CapabilityError: the store cannot make all changes of one row in one mutation; nothing is written to the
+                row.
         """
         return self._work.commit(resend=resend)
 
     @guarded
     def retry(self, function: Callable[[Self], T], *, attempts: int = RETRIES) -> T:
-        """Runs a function and commits the writes that it leaves pending; repeats both while the result is `ConflictError`.
+        """Runs a function and commits the writes that it leaves pending; repeats both while the result is
+        `ConflictError`.
 
-        Between attempts, and if the function fails, or the commit without having written anything, pending writes are discarded. A random,
-        growing time passes between attempts. The function must itself read the objects that it changes, through the session it is given.
+        Between attempts, and if the function fails, or the commit without having written anything, pending writes are
+        discarded. A random, growing time passes between attempts. The function must itself read the objects that it
+        changes, through the session it is given.
 
         Args:
             function: called with the session; its result is returned.
@@ -536,7 +579,8 @@ class Session:
 
         Raises:
             ConflictError: the error of the last attempt.
-            PartialWrite: some objects are written, and others in conflict; or `pending`, as after `UnknownOutcome`, until `commit()`.
+            PartialWrite: some objects are written, and others in conflict; or `pending`, as after `UnknownOutcome`,
+                until `commit()`.
             SessionError: calls are pending already.
         """
         waits = waits_between(attempts)
@@ -546,13 +590,14 @@ class Session:
 
     @guarded
     def group(self, model: type[Any], /, **key: Any) -> RowGroup:
-        """A local transaction over the objects of one row: they are read, then changed only if no other program has changed the row.
+        """A local transaction over the objects of one row: they are read, then changed only if no other program has
+        changed the row.
 
         Independent of the pending writes of the session. See `RowGroup`.
 
         Args:
-            model: a versioned model whose objects share rows; objects of other kinds in the same row can be read and changed as
-                well.
+            model: a versioned model whose objects share rows; objects of other kinds in the same row can be read and
+                changed as well.
             **key: the fields of its row key.
 
         Raises:
@@ -560,7 +605,9 @@ class Session:
             IncompleteKey: names the missing fields.
             CapabilityError: the store has no check-and-mutate.
         """
-        return RowGroup(self, self.store, lambda version: self._work.apart(atomic_rows=True, pinned=version), model, key)
+        return RowGroup(
+            self, self.store, lambda version: self._work.apart(atomic_rows=True, pinned=version), model, key
+        )
 
     @guarded
     def discard(self) -> None:

@@ -1,4 +1,6 @@
-"""The writes of one commit into shared rows: which of them belong together, and whether a store can write them in one mutation."""
+"""The writes of one commit into shared rows: which of them belong together, and whether a store can write them in
+one mutation.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,29 @@ from hbmodel.store.row_changes import NOT_ATOMIC, cell_bytes, check_row_size
 Call = tuple[Pending, RowWrite]
 
 _TWICE = (
-    "These two calls for an object of a wide row cannot be combined into one write, and a commit writes the row only once: commit between "
+    "These two calls for an object of a wide row cannot be combined into one write, and a commit writes the row "
+    "only once: commit between "
     "them, or open the session with atomic_rows=False."
 )
 
 _ONE_CONDITION = (
-    "Updates of objects of one row are written in one mutation, which can check only one object, and none through the Thrift1 gateway: "
-    'declare @hb.model(exists=hb.flag("e")) or a version, commit the updates separately, or open the session with atomic_rows=False.'
+    "Updates of objects of one row are written in one mutation, which can check only one object, and none through "
+    "the Thrift1 gateway: "
+    'declare @hb.model(exists=hb.flag("e")) or a version, commit the updates separately, or open the session with '
+    "atomic_rows=False."
 )
 
 _VERSIONS = (
-    "Objects of versioned and unversioned models cannot be written to one row atomically: commit them separately, or open the session "
+    "Objects of versioned and unversioned models cannot be written to one row atomically: commit them separately, "
+    "or open the session "
     "with atomic_rows=False."
 )
 
 _ALONE = (
-    "An object of a versioned model without shared rows has a version of its own, and objects that share the row have another one. HBase "
-    "checks one of them in a mutation: give the model a kind, commit separately, or open the session with atomic_rows=False."
+    "An object of a versioned model without shared rows has a version of its own, and objects that share the row "
+    "have another one. HBase "
+    "checks one of them in a mutation: give the model a kind, commit separately, or open the session with "
+    "atomic_rows=False."
 )
 
 
@@ -66,7 +74,8 @@ def row_of(schema: TableSchema, place: bytes) -> bytes:
 def joint_batches(
     calls: Sequence[Pending], can: Capabilities, at_server_time: Callable[[TableSchema], bool], most: int = BATCH_ROWS
 ) -> list[JointBatch] | None:
-    """The batches of all writes into one table; None if each write has its own row, so that no writes need to be joined.
+    """The batches of all writes into one table; None if each write has its own row, so that no writes need to be
+    joined.
 
     Args:
         calls: the calls on models that share the table.
@@ -131,7 +140,9 @@ def _both(schema: TableSchema, first: RowWrite, second: RowWrite) -> RowWrite:
                 return second.over(first) if schema.maps else second
             case _, DeleteRow() if plain:
                 return second
-            case DeleteRow(), PutObject() if plain and not schema.maps and all(f.kind == "column" for f in schema.columns):
+            case DeleteRow(), PutObject() if (
+                plain and not schema.maps and all(f.kind == "column" for f in schema.columns)
+            ):
                 return second
             case PutObject(), UpdateFields(ttl=None) if plain:
                 return _updated(schema, first, second)
@@ -154,7 +165,9 @@ def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time:
     table = next(iter(schemas)).table
     if any(schema.versioned for schema in schemas):
         _check_versions(row, list(schemas))
-    check_row_size(table, row, sum(cell_bytes(row, write.cells.items()) for _, write in calls if isinstance(write, PutObject)))
+    check_row_size(
+        table, row, sum(cell_bytes(row, write.cells.items()) for _, write in calls if isinstance(write, PutObject))
+    )
     conditions = sum(_under_condition(call.schema, write, at_server_time) for call, write in calls)
     if conditions > 1 or (conditions and not can.check_and_mutate):
         raise CapabilityError(_ONE_CONDITION, table=table, key=row)
@@ -162,7 +175,11 @@ def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time:
         return
     deletes = sum(isinstance(write, DeleteRow) for _, write in calls)
     times = {at_server_time(schema) for schema in schemas}  # what has system cells is deleted by a marker, in a put
-    if any(_expires(write) for _, write in calls) or len(times) > 1 or deletes not in {0, len(calls) if True in times else 0}:
+    if (
+        any(_expires(write) for _, write in calls)
+        or len(times) > 1
+        or deletes not in {0, len(calls) if True in times else 0}
+    ):
         raise CapabilityError(NOT_ATOMIC, table=table, key=row)
 
 
@@ -177,7 +194,9 @@ def _check_versions(row: bytes, schemas: Sequence[TableSchema]) -> None:
 
 
 def _under_condition(schema: TableSchema, write: RowWrite, at_server_time: Callable[[TableSchema], bool]) -> bool:
-    """Whether a write checks that its object still exists; one that gives the row a new life has a time before that of any later delete."""
+    """Whether a write checks that its object still exists; one that gives the row a new life has a time before that
+    of any later delete.
+    """
     if not isinstance(write, UpdateFields) or write.ttl is not None or schema.versioned:
         return False
     return at_server_time(schema) and under_condition(schema, write)

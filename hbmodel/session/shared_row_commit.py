@@ -1,4 +1,6 @@
-"""Commits of objects that share rows: the protocol of each model runs on its own, and each row changes in one atomic mutation."""
+"""Commits of objects that share rows: the protocol of each model runs on its own, and each row changes in one atomic
+mutation.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,11 @@ class Part:
     def rows_of_changes(self) -> set[bytes]:
         """The rows of the conditional changes that it asks for."""
         operation = self.operation
-        return self.rows_of([change.row for change in operation.changes]) if isinstance(operation, CheckAndMutateRows) else set()
+        return (
+            self.rows_of([change.row for change in operation.changes])
+            if isinstance(operation, CheckAndMutateRows)
+            else set()
+        )
 
     def forget(self, waiting: Set[bytes], error: SchemaMismatch | None = None) -> None:
         """Drops the protocol so that it restarts, unless it has acknowledged.
@@ -126,7 +132,12 @@ class Part:
         if self.outcomes is not None:
             return
         self.placed.forget({place for place in self.placed.outcomes if waiting and self.rows_of([place]) & waiting})
-        if error is not None and self.protocol is not None and isinstance(self.operation, CheckAndMutateRows) and not self.again:
+        if (
+            error is not None
+            and self.protocol is not None
+            and isinstance(self.operation, CheckAndMutateRows)
+            and not self.again
+        ):
             with suppress(SchemaMismatch):  # it is to know that the operation was not begun
                 self.protocol.throw(error)
         self.protocol, self.operation, self.again, self.gathered, self.timed = None, None, False, False, False
@@ -150,7 +161,10 @@ class Part:
 
     def _asks_for_time(self, mutations: Sequence[Put | Delete]) -> bool:
         """Whether they only put stamps, which a protocol uses to learn the time of a row before it changes the row."""
-        return all(isinstance(m, Put) and all(column.startswith(self.schema.stamp_prefix) for column in m.cells) for m in mutations)
+        return all(
+            isinstance(m, Put) and all(column.startswith(self.schema.stamp_prefix) for column in m.cells)
+            for m in mutations
+        )
 
     def of_rows(self, mutations: Sequence[Put | Delete]) -> Sequence[Put | Delete]:
         """Mutations of objects, translated to mutations of the rows that hold them."""
@@ -162,7 +176,9 @@ class Part:
         (found,) = self.view.get(schema.table, [change.row], [schema.version_column])
         cell = None if found is None else found.columns.get(schema.version_column)
         put = next((m.cells.get(schema.version_column) for m in change.mutations if isinstance(m, Put)), None)
-        return cell is not None and put is not None and VersionCell.of(put).nonces[0] in VersionCell.of(cell.value).nonces
+        return (
+            cell is not None and put is not None and VersionCell.of(put).nonces[0] in VersionCell.of(cell.value).nonces
+        )
 
     def conditional(self, change: ConditionalChange) -> ConditionalChange:
         """The same for a conditional change."""
@@ -172,13 +188,14 @@ class Part:
 class JointCommit:
     """Runs the protocols of several parts against a store; their changes to rows of the table are executed row by row.
 
-    A protocol that changes rows is answered immediately, and the change is gathered. When every protocol has gathered its changes
-    and continues with something else, or requests conditional ones, the changes of all parts are executed, each row by one atomic
-    mutation. No protocol can have read anything in between: its next operation waits until its changes are executed.
+    A protocol that changes rows is answered immediately, and the change is gathered. When every protocol has gathered
+    its changes and continues with something else, or requests conditional ones, the changes of all parts are executed,
+    each row by one atomic mutation. No protocol can have read anything in between: its next operation waits until its
+    changes are executed.
 
-    All writes to one row that use the clock have the same time. Otherwise another commit could come between them by its time, and
-    part of this one would lie above it and part below. If an object needs a later time than others, all are planned again with that
-    time.
+    All writes to one row that use the clock have the same time. Otherwise another commit could come between them by its
+    time, and part of this one would lie above it and part below. If an object needs a later time than others, all are
+    planned again with that time.
 
     As a `Resumable` it can be run again after an error of the store, and continues where it stopped.
 
@@ -190,7 +207,9 @@ class JointCommit:
         clock: answers the protocols' requests for the time, all with the same time until rows have changed.
     """
 
-    def __init__(self, store: Store, table: str, parts: Sequence[Part], shared: frozenset[bytes], clock: ServerClock) -> None:
+    def __init__(
+        self, store: Store, table: str, parts: Sequence[Part], shared: frozenset[bytes], clock: ServerClock
+    ) -> None:
         self._store, self._table, self._clock = store, table, clock
         self._parts = parts
         self._changes = RowChanges(store, table, shared)
@@ -219,7 +238,8 @@ class JointCommit:
         """Continues until all protocols end.
 
         Raises:
-            SchemaMismatch: the indexes of the table have changed; parts without an acknowledgement restart at the next call.
+            SchemaMismatch: the indexes of the table have changed; parts without an acknowledgement restart at the next
+                call.
             CapabilityError: the store cannot change a row in one mutation; no row is changed.
         """
         while True:
@@ -304,7 +324,9 @@ class JointCommit:
                 self._fresh[operation.since] = self._clock.fresh(operation.since)
             return self._fresh[operation.since]
         try:
-            answer = perform_checked(part.view, operation, self._clock, None if part.outcomes is not None else part.check, again=part.again)
+            answer = perform_checked(
+                part.view, operation, self._clock, None if part.outcomes is not None else part.check, again=part.again
+            )
         except SchemaMismatch:
             raise
         except BaseException as error:
@@ -322,7 +344,8 @@ class JointCommit:
             part.gathered = bool(self._changes)
 
     def _joins(self, part: Part) -> bool:
-        """Whether a part waits for the conditional changes of its rows, which are made together with those of the other parts.
+        """Whether a part waits for the conditional changes of its rows, which are made together with those of the other
+        parts.
 
         All other conditional changes are made at once: claims of unique values, which lie in other tables, and fences.
         """
@@ -330,16 +353,22 @@ class JointCommit:
         return isinstance(operation, CheckAndMutateRows) and operation.table == self._table and not operation.fences
 
     def _change_if(self, parts: Sequence[Part]) -> None:
-        """Changes rows under their conditions. Changes of one row are made together, across all parts, with what was gathered of it.
+        """Changes rows under their conditions. Changes of one row are made together, across all parts, with what was
+        gathered of it.
 
-        What was gathered stays if the row is not changed: it is changed under the condition that its part finds next, or under none.
+        What was gathered stays if the row is not changed: it is changed under the condition that its part finds next,
+        or under none.
 
         A row is not changed while one of its objects waits for a unique value.
         """
         operations = [part.operation for part in parts if isinstance(part.operation, CheckAndMutateRows)]
         asked = [operation.changes for operation in operations]
-        waiting = {row for part, operation in zip(parts, operations, strict=True) for row in part.rows_of(operation.waiting)}
-        changes = [part.conditional(change) for part, of_partition in zip(parts, asked, strict=True) for change in of_partition]
+        waiting = {
+            row for part, operation in zip(parts, operations, strict=True) for row in part.rows_of(operation.waiting)
+        }
+        changes = [
+            part.conditional(change) for part, of_partition in zip(parts, asked, strict=True) for change in of_partition
+        ]
         with gated(self._check):  # what is checked in two families is planned again, to be checked in one
             waiting |= link_apart(self._store, self._table, [change for change in changes if change.row not in waiting])
         ready = self._changes.joined([change for change in changes if change.row not in waiting])
@@ -379,8 +408,9 @@ class JointCommit:
     ) -> Sequence[bool]:
         """Which changes were carried out, by this call or by an earlier one whose answer was lost.
 
-        A protocol looks for its own changes after a refusal. But a write that changes nothing leaves no trace, and its outcome depends on
-        whether those of its row were carried out: so for such rows this is found out here, by the versions that the objects have.
+        A protocol looks for its own changes after a refusal. But a write that changes nothing leaves no trace, and its
+        outcome depends on whether those of its row were carried out: so for such rows this is found out here, by the
+        versions that the objects have.
         """
         if self._store.capabilities.final_refusals and not any(part.again for part in parts):
             return applied

@@ -12,14 +12,16 @@ from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 
 @frozen(kw_only=True)
 class SessionSizes:
-    """The sizes that a session is made with; they change how many calls it makes and how much memory it takes, and no result.
+    """The sizes that a session is made with; they change how many calls it makes and how much memory it takes, and no
+    result.
 
     Attributes:
         pages: how much of a wide row, or of a map column, is read at once.
         scans: scans of `first_of_each` that are begun before the first answer is awaited, at most.
         ranges: ranges of keys for which `first_of_each` makes one plan, at most.
         batch_rows: writes in one batch of a commit, at most, unless more of them go into one row.
-        move_rounds: rounds after which a write is given up because other programs keep moving its object from one table to another.
+        move_rounds: rounds after which a write is given up because other programs keep moving its object from one table
+            to another.
         unswept: batches whose index entries could not be brought up to date that are remembered, at most.
     """
 

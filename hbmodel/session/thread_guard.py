@@ -38,7 +38,9 @@ class Guard:
     def enter(self) -> None:
         """Begins a call; `leave` ends it."""
         if not self._lock.acquire(blocking=False):
-            raise SessionThreadError("Another thread is using this session: open one session per thread; the store can be shared.")
+            raise SessionThreadError(
+                "Another thread is using this session: open one session per thread; the store can be shared."
+            )
         if self.closed:
             self._lock.release()
             raise SessionClosed("The session is closed: open another one.")

@@ -1,4 +1,6 @@
-"""Queries on a model whose key is being changed: on the old table, the new one, or both, merged in the new key's order."""
+"""Queries on a model whose key is being changed: on the old table, the new one, or both, merged in the new key's
+order.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ Position = Callable[[Values], bytes | None]
 T = TypeVar("T")
 
 UNPLACED = b"\xff" * 255
-"""Begins the place of an object that has none in the new table's order, because a value does not fit its codec: after all others."""
+"""Begins the place of an object that has none in the new table's order, because a value does not fit its codec:
+after all others.
+"""
 
 _END: Any = object()
 """Marks the end of the items."""
@@ -62,7 +66,9 @@ class TwoTableQueries:
         moment = self.moves.moment(terms.schema)
         for item in itertools.chain(self._items(terms), (_END,)):
             if not self.moves.lasts(terms.schema, moment):
-                raise SchemaMismatch("The objects have moved on to another table during a query; ask again.", table=terms.schema.table)
+                raise SchemaMismatch(
+                    "The objects have moved on to another table during a query; ask again.", table=terms.schema.table
+                )
             if item is not _END:
                 yield item
 
@@ -80,17 +86,23 @@ class TwoTableQueries:
 
     def _page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         alone = self._alone(terms)
-        return self._merged_page(terms, size, at, backwards) if alone is None else self.runner.page(alone, size, at, backwards)
+        return (
+            self._merged_page(terms, size, at, backwards)
+            if alone is None
+            else self.runner.page(alone, size, at, backwards)
+        )
 
     def delete(self, terms: QueryTerms, batch_size: int, progress: Progress | None) -> int:
         """Deletes the items; refused while both tables are in use."""
         self.moves.check_changes(terms.schema, "delete()")
         if self._alone(terms) is None:
             raise CapabilityError(
-                "query.delete() is not possible while objects move between tables: delete the objects one by one, or wait until the "
+                "query.delete() is not possible while objects move between tables: delete the objects one by one, "
+                "or wait until the "
                 "migration is over.",
-                table=terms.schema.table, phase=self.moves.phase(terms.schema).name,
-            )  # fmt: skip
+                table=terms.schema.table,
+                phase=self.moves.phase(terms.schema).name,
+            )
         return self.runner.delete_pages(terms, batch_size, progress, self.page)
 
     def count(self, terms: QueryTerms) -> int:
@@ -110,7 +122,8 @@ class TwoTableQueries:
         """At most `count` partitions; refused while the old table is read."""
         if self._alone(terms) is not terms:
             raise CapabilityError(
-                "A query has no partitions while the old table is read: wait until the migration is over.", table=terms.schema.table
+                "A query has no partitions while the old table is read: wait until the migration is over.",
+                table=terms.schema.table,
             )
         return self.runner.partitions(terms, count)
 
@@ -122,7 +135,8 @@ class TwoTableQueries:
         alone = self._alone(terms)
         if alone is None:
             raise CapabilityError(
-                "first_of_each() is not possible while both tables are read: wait until the migration is over.", table=terms.schema.table
+                "first_of_each() is not possible while both tables are read: wait until the migration is over.",
+                table=terms.schema.table,
             )
         return self.runner.first_of_each(alone, [alone.schema.field(of.name) for of in fields], keys)
 
@@ -161,11 +175,13 @@ class TwoTableQueries:
         return page_of(made, window, found, self.runner.seal)
 
     @contextmanager
-    def _merged(self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None) -> Iterator[Iterator[Found]]:
+    def _merged(
+        self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None
+    ) -> Iterator[Iterator[Found]]:
         """The objects of both tables, each once, in the order of the new table's path.
 
-        A row has the same place in that order in both tables, and neither table loses rows. So an object that is copied during the
-        query is found, and two rows with the same place are the same object.
+        A row has the same place in that order in both tables, and neither table loses rows. So an object that is copied
+        during the query is found, and two rows with the same place are the same object.
         """
         replaced = terms.schema.replaces
         assert replaced is not None
@@ -181,7 +197,9 @@ class TwoTableQueries:
             merged = heapq.merge(new, old, key=lambda found: found[0], reverse=backwards)
             yield (next(same) for _, same in itertools.groupby(merged, key=lambda found: found[0]))
 
-    def _one_by_one(self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
+    def _one_by_one(
+        self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None
+    ) -> Generator[Found, None, None]:
         """The same for objects that move from one table to the other: the source table is read to the end first.
 
         So an object that moves during the query is found, and the second table skips objects that were found already.
@@ -210,10 +228,12 @@ class TwoTableQueries:
             return
         if terms.row_bounds:
             raise CapabilityError(
-                "before() and after() are not possible while objects move to a table with another order: compare fields, or wait until the "
+                "before() and after() are not possible while objects move to a table with another order: compare "
+                "fields, or wait until the "
                 "migration is over.",
-                table=terms.schema.table, replaces=replaced.table,
-            )  # fmt: skip
+                table=terms.schema.table,
+                replaces=replaced.table,
+            )
         plan = self.runner.planned(in_layout(evolve(whole, ordering=(), backwards=False), replaced))
         position, backwards = _position(made), made.backwards
         placed: Iterator[Found] = (
@@ -251,7 +271,11 @@ def _position(made: Plan) -> Position:
         first = row(values) if entries is None else scope.first(entries(values, row(values)))
         return None if first is None else path.position(first)
 
-    entries, scope, remains = None if path.index is None else keys.entries_code(path.index), made.scope, KeyMapper(replaced)
+    entries, scope, remains = (
+        None if path.index is None else keys.entries_code(path.index),
+        made.scope,
+        KeyMapper(replaced),
+    )
 
     def position(values: Values) -> bytes | None:
         try:

@@ -58,7 +58,8 @@ def check_versions_possible(store: Store, schema: TableSchema) -> None:
     """Raises `CapabilityError` if a model is versioned and the store cannot check versions."""
     if schema.versioned and not store.capabilities.check_and_mutate:
         raise CapabilityError(
-            "A versioned model can be written only in a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.",
+            "A versioned model can be written only in a store with check-and-mutate: embedded, or HBase through "
+            "its Thrift2 gateway.",
             table=schema.table,
         )
 
@@ -75,7 +76,8 @@ class UnitOfWork:
         atomic_rows: whether all writes to one row of a wide model are made in one mutation.
         pinned: the version that the single written row must have; then either all writes are executed or none.
         inserting: whether a live row of a versioned model is an error.
-        unswept: batches whose index entries are still to be verified or deleted; may be shared with another unit of work.
+        unswept: batches whose index entries are still to be verified or deleted; may be shared with another unit of
+            work.
         sizes: how much is written at once, and remembered.
     """
 
@@ -104,15 +106,26 @@ class UnitOfWork:
         self._unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
-        self._updates: dict[int, Pending] = {}  # those that wait, by the identity of the versions that their copies have
+        # those that wait, by the identity of the versions that their copies have
+        self._updates: dict[int, Pending] = {}
 
-    def apart(self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None, inserting: bool = False) -> UnitOfWork:
+    def apart(
+        self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None, inserting: bool = False
+    ) -> UnitOfWork:
         """A separate unit of work with its own calls; this one sweeps what the other could not, at its next commit."""
         atomic = self._atomic_rows if atomic_rows is None else atomic_rows
         return UnitOfWork(
-            self._store, self._view, self._bind, self._clock, self._writing,
-            atomic_rows=atomic, pinned=pinned, inserting=inserting, unswept=self._unswept, sizes=self._sizes,
-        )  # fmt: skip
+            self._store,
+            self._view,
+            self._bind,
+            self._clock,
+            self._writing,
+            atomic_rows=atomic,
+            pinned=pinned,
+            inserting=inserting,
+            unswept=self._unswept,
+            sizes=self._sizes,
+        )
 
     def pin(self, version: RowVersion) -> None:
         """Demands another version of the row: the one that it has where its version stands now."""
@@ -141,7 +154,8 @@ class UnitOfWork:
         """Adds a call.
 
         Raises:
-            SessionError: another model of the same table and column family has pending calls: their order would be lost.
+            SessionError: another model of the same table and column family has pending calls: their order would be
+                lost.
         """
         schema = call.schema
         if self._writers.get((schema.table, schema.family, schema.kind)) is not schema:
@@ -153,7 +167,9 @@ class UnitOfWork:
         self._pending.append(call)
 
     def _build_on(self, call: Pending) -> None:
-        """Finds the update that a call builds on. One that waits in another session does not count: the row has its earlier version."""
+        """Finds the update that a call builds on. One that waits in another session does not count: the row has its
+        earlier version.
+        """
         held = held_version(call.schema, call.subject)
         if held is not None:
             call.base = self._updates.get(id(held))
@@ -168,8 +184,10 @@ class UnitOfWork:
             if other is not schema:
                 raise SessionError(
                     "Another model of the same table and column family has pending calls: commit them first.",
-                    table=schema.table, family=place[1].decode(), model=other.model.__qualname__,
-                )  # fmt: skip
+                    table=schema.table,
+                    family=place[1].decode(),
+                    model=other.model.__qualname__,
+                )
         self._writers.update(dict.fromkeys(schema.registry_keys, schema))
         if schema.wide is not None and self._atomic_rows:
             self._shared[schema.table] = None
@@ -185,7 +203,9 @@ class UnitOfWork:
 
     def commit(self, *, resend: bool = False) -> list[Outcome]:
         """Writes everything that is pending, or continues a commit that stopped; see `Session.commit`."""
-        self._batches += self._split(self._pending) if self._shared else split_batches(self._pending, self._sizes.batch_rows)
+        self._batches += (
+            self._split(self._pending) if self._shared else split_batches(self._pending, self._sizes.batch_rows)
+        )
         self._committing += self._pending
         self._pending = []
         while self._batches:
@@ -195,11 +215,13 @@ class UnitOfWork:
                     raise UnknownOutcome(_UNKNOWN)
                 self._run(current)
             except HbmodelError as error:
-                refused = self._pinned is not None and not isinstance(error, StoreError)  # nothing but entries may be written then
+                # nothing but entries may be written then
+                refused = self._pinned is not None and not isinstance(error, StoreError)
                 if (self._begun or self._batches[0].wrote) and not refused:
                     raise self._partial(error) from error
                 raise
-            self._batches.pop(0).running = None  # it refers back to its batch: neither would be freed before the garbage collector runs
+            # it refers back to its batch: neither would be freed before the garbage collector runs
+            self._batches.pop(0).running = None
             self._begun = True
         if self._unswept:
             self._sweep()
@@ -222,7 +244,9 @@ class UnitOfWork:
         apart, most = list(pending), self._sizes.batch_rows
         for table in self._shared:
             calls = [call for call in apart if call.schema.table == table and not call.schema.salt.random]
-            joint = joint_batches(calls, self._store.capabilities, lambda schema: self._bind(schema).rows in AT_SERVER_TIME, most)
+            joint = joint_batches(
+                calls, self._store.capabilities, lambda schema: self._bind(schema).rows in AT_SERVER_TIME, most
+            )
             if joint is not None:
                 batches += joint
                 joined = set(map(id, calls))
@@ -246,7 +270,10 @@ class UnitOfWork:
             self._moves.route(current)
         if current.running is None:
             current.running = Resumable(
-                lambda: self._protocol(current), self._clock, lambda: self._check_bound(current), lambda of: self._only_once(current, of)
+                lambda: self._protocol(current),
+                self._clock,
+                lambda: self._check_bound(current),
+                lambda of: self._only_once(current, of),
             )
         running = current.running
         try:
@@ -255,7 +282,8 @@ class UnitOfWork:
             outdated = self._moves.outdated(current)
             if not outdated and (again or not isinstance(error, RowMoved)):
                 raise
-            self._run_batch(current, again=not outdated)  # by the next phase, or by a row that has returned since it was read
+            # by the next phase, or by a row that has returned since it was read
+            self._run_batch(current, again=not outdated)
             return
         except StoreError as error:
             if running.outcomes is None:
@@ -276,7 +304,9 @@ class UnitOfWork:
         running = current.running
         if running is None:
             parts = [self._part(batch) for batch in current.parts]
-            running = current.running = JointCommit(self._store, current.parts[0].schema.table, parts, current.shared, self._clock)
+            running = current.running = JointCommit(
+                self._store, current.parts[0].schema.table, parts, current.shared, self._clock
+            )
         try:
             self._follow(current.parts, running, self._store)
         except StoreError as error:
@@ -289,17 +319,25 @@ class UnitOfWork:
 
     def _part(self, batch: Batch) -> Part:
         return Part(
-            batch.schema, self._view(batch.schema), lambda: self._protocol(batch), lambda: self._check_bound(batch),
-            lambda operation: self._only_once(batch, operation), batch.placing(),
-        )  # fmt: skip
+            batch.schema,
+            self._view(batch.schema),
+            lambda: self._protocol(batch),
+            lambda: self._check_bound(batch),
+            lambda operation: self._only_once(batch, operation),
+            batch.placing(),
+        )
 
     def _follow(self, batches: Sequence[Batch], running: Resumable | JointCommit, store: Store) -> None:
-        """Runs batches to their end; repeats them with the current indexes if the indexes of their tables change meanwhile."""
+        """Runs batches to their end; repeats them with the current indexes if the indexes of their tables change
+        meanwhile.
+        """
         for _ in range(RESTARTS):
             try:
                 running.run(store)
             except SchemaMismatch:
-                if all(batch.binding is None or self._bind(batch.schema).writes_like(batch.binding) for batch in batches):
+                if all(
+                    batch.binding is None or self._bind(batch.schema).writes_like(batch.binding) for batch in batches
+                ):
                     raise
                 for batch in batches:
                     batch.restarted |= running.wrote
@@ -308,17 +346,20 @@ class UnitOfWork:
         running.run(store)
 
     def _leave(self, store: Store, running: Unswept, table: str, error: StoreError) -> None:
-        """Leaves what follows the acknowledgement of a batch to the next commit, unless its failure is one that would be repeated.
+        """Leaves what follows the acknowledgement of a batch to the next commit, unless its failure is one that would
+        be repeated.
 
-        These are old index entries to delete, which reads never return, and new ones to verify, for which reads get the row until
-        then. Both carry the time of their write, so they are as right at the next commit as now.
+        These are old index entries to delete, which reads never return, and new ones to verify, for which reads get the
+        row until then. Both carry the time of their write, so they are as right at the next commit as now.
         """
         log.warning("index entries of table %s could not be brought up to date: %s", table, error.message)
         if not isinstance(error, LASTING):
             self._unswept.append((store, running))
 
     def _sweep(self) -> None:
-        """Retries the deletes of old index entries that earlier commits left behind; another failure is not an error either."""
+        """Retries the deletes of old index entries that earlier commits left behind; another failure is not an error
+        either.
+        """
         again = self._unswept[-self._sizes.unswept :]
         self._unswept.clear()
         for store, running in again:
@@ -340,29 +381,52 @@ class UnitOfWork:
         able = self._view(current.schema).capabilities
         if binding.rows in AT_SERVER_TIME:
             unindexed = UnindexedRowPlanner.of(current.schema, binding.rows == "marking")
-            protocol = write_unindexed_batch(unindexed, current.writes, self._clock.bound, able, current.deleted, current.together)
-            return with_entries_first(current.schema, binding.written, current.writes, protocol) if binding.written else protocol
+            protocol = write_unindexed_batch(
+                unindexed, current.writes, self._clock.bound, able, current.deleted, current.together
+            )
+            return (
+                with_entries_first(current.schema, binding.written, current.writes, protocol)
+                if binding.written
+                else protocol
+            )
         if current.schema.versioned:
             versioned = VersionedRowPlanner(
-                current.schema, binding.written, self._clock.bound, adopting=binding.adopting, pinned=self._pinned,
-                over_closed=current.phase is not None and current.phase.name == RETURNED, together=current.together,
-            )  # fmt: skip
-            return write_versioned_batch(versioned, current.writes, current.sent_to(current.schema.table), insert=self._inserting)
+                current.schema,
+                binding.written,
+                self._clock.bound,
+                adopting=binding.adopting,
+                pinned=self._pinned,
+                over_closed=current.phase is not None and current.phase.name == RETURNED,
+                together=current.together,
+            )
+            return write_versioned_batch(
+                versioned, current.writes, current.sent_to(current.schema.table), insert=self._inserting
+            )
         planner = IndexedRowPlanner(
-            current.schema, binding.written, self._clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed",
+            current.schema,
+            binding.written,
+            self._clock.bound,
+            adopting=binding.adopting,
+            mixed=binding.rows == "mixed",
             checks=able.check_and_mutate,
-        )  # fmt: skip
-        return write_indexed_batch(planner, current.writes, able.mutate_row, current.deleted, current.together, current.placing())
+        )
+        return write_indexed_batch(
+            planner, current.writes, able.mutate_row, current.deleted, current.together, current.placing()
+        )
 
     @staticmethod
     def _only_once(current: Batch, operation: Operation) -> bool:
         return not current.schema.versioned and counts_again(current.schema, operation)
 
     def _check_bound(self, current: Batch) -> None:
-        """Raises `SchemaMismatch` if the binding of the batch no longer holds, so that nothing more is written with it."""
+        """Raises `SchemaMismatch` if the binding of the batch no longer holds, so that nothing more is written with
+        it.
+        """
         self._moves.check_phase(current)
         if current.binding is not None and not self._bind(current.schema).writes_like(current.binding):
-            raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=current.schema.table)
+            raise SchemaMismatch(
+                "The indexes of the table changed during a commit; commit again.", table=current.schema.table
+            )
 
     def _partial(self, error: HbmodelError) -> HbmodelError:
         pending = [call for call in self._committing if call.remaining]
@@ -379,11 +443,18 @@ class UnitOfWork:
         )
 
 
-_STOPPED = "The commit stopped partway: the objects in `applied` are written, those in `pending` are not. Call commit() again to finish."
-
-_IN_DOUBT = (
-    "The commit stopped partway: the objects in `applied` are written, and some of those in `pending` may be. Read them, then call "
-    "discard(), or commit(resend=True) to write all of them: that overwrites what other programs have written to them since."
+_STOPPED = (
+    "The commit stopped partway: the objects in `applied` are written, those in `pending` are not. Call commit() "
+    "again to finish."
 )
 
-_UNKNOWN = "Calls were sent, and their result is unknown: sent again, they could undo what other programs have written since."
+_IN_DOUBT = (
+    "The commit stopped partway: the objects in `applied` are written, and some of those in `pending` may be. Read "
+    "them, then call "
+    "discard(), or commit(resend=True) to write all of them: that overwrites what other programs have written to "
+    "them since."
+)
+
+_UNKNOWN = (
+    "Calls were sent, and their result is unknown: sent again, they could undo what other programs have written since."
+)

@@ -34,7 +34,10 @@ def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) 
     schema = schema_of(type(obj))
     version = version_of(schema, obj)
     update, merged = _update(schema, obj, key_of(schema, obj), changes, condition, version, partial(getattr, obj))
-    read = {name: merged[name] if name in merged else schema.by_name[name].read_back(value) for name, value in changes.items()}
+    read = {
+        name: merged[name] if name in merged else schema.by_name[name].read_back(value)
+        for name, value in changes.items()
+    }
     following = NextVersion(held_version(schema, obj) or version) if version else None
     changed = stored_copy(obj, read, UNKNOWN if following is None else following)
     return Pending(schema, obj, [update], copy=changed, following=following)
@@ -50,7 +53,9 @@ def update_key_call(schema: TableSchema, fields: Mapping[str, Any], condition: P
     """
     key = {name: fields[name] for name in schema.layout.names if name in fields}
     changes = {name: value for name, value in fields.items() if name not in key}
-    update, _ = _update(schema, key, KeyMapper(schema).complete(key), changes, condition, UNKNOWN, lambda name: NotLoaded)
+    update, _ = _update(
+        schema, key, KeyMapper(schema).complete(key), changes, condition, UNKNOWN, lambda name: NotLoaded
+    )
     return Pending(schema, key, [update])
 
 
@@ -99,5 +104,9 @@ def _update(
         check_size(schema, declared, cell, row)
         written[name] = declared.decode_cell(cell)  # as it is now: the caller may change a list before the commit
     if not any(written[name] for name in changes if name in merged) and merged.keys() == changes.keys() and ttl is None:
-        raise SessionError("There are no entries to put or to remove: leave out the field.", table=schema.table, field=next(iter(merged)))
+        raise SessionError(
+            "There are no entries to put or to remove: leave out the field.",
+            table=schema.table,
+            field=next(iter(merged)),
+        )
     return UpdateFields(subject, row, key, written, ttl, version, condition), merged

@@ -1,4 +1,6 @@
-"""A view of a store as of a time: of each cell the newest version below it is read, and deletes count whatever their time."""
+"""A view of a store as of a time: of each cell the newest version below it is read, and deletes count whatever their
+time.
+"""
 
 from __future__ import annotations
 

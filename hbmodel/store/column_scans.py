@@ -12,7 +12,9 @@ from hbmodel.store.slices import NO_OBJECTS
 from hbmodel.store.values import Row, Scan
 
 
-def scan_columns(store: Store, table: str, scans: Sequence[Scan], columns: Sequence[Interval]) -> Sequence[Iterator[Sequence[Row]]]:
+def scan_columns(
+    store: Store, table: str, scans: Sequence[Scan], columns: Sequence[Interval]
+) -> Sequence[Iterator[Sequence[Row]]]:
     """As `Store.scan`, of the objects whose qualifiers lie in some ranges, whatever their row.
 
     Args:

@@ -1,7 +1,7 @@
 """The filters of HBase as state machines over the cells of one row at a time.
 
-Each class follows the class of HBase that it names, return codes included, because results depend on them: a filter that sends
-the scanner to the next row of a family keeps the filters beside it from seeing the cells between.
+Each class follows the class of HBase that it names, return codes included, because results depend on them: a filter
+that sends the scanner to the next row of a family keeps the filters beside it from seeing the cells between.
 """
 
 from __future__ import annotations
@@ -11,11 +11,23 @@ from operator import eq, ge, gt, le, lt, ne
 
 from msgspec import Struct
 
-from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
+from hbmodel.store.filters import (
+    And,
+    ColumnPrefix,
+    ColumnRange,
+    Filter,
+    FirstCellOnly,
+    KeyOnly,
+    Or,
+    Pagination,
+    RowContains,
+    ValueFilter,
+)
 from hbmodel.store.values import Cell
 
-# Return codes: how far to step (next cell, column, row of the family, or to a hint), and bit 0 if the cell is left out. So the
-# farther step is the larger code, and And and Or become a maximum and a minimum (`FilterListWithAND`, `FilterListWithOR`).
+# Return codes: how far to step (next cell, column, row of the family, or to a hint), and bit 0 if the cell is left out.
+# So the farther step is the larger code, and And and Or become a maximum and a minimum (`FilterListWithAND`,
+# `FilterListWithOR`).
 _INCLUDE = 0
 _SKIP = 1
 _INCLUDE_NEXT_COLUMN = 2
@@ -260,8 +272,8 @@ class _And(_List):
         self._hinting.clear()
         for index, node in enumerate(self._nodes):
             self._included[index] = False
-            # The filters behind one that leaves the cell out do not see it, so that their counts stay (HBASE-20565), but those
-            # that can give hints always do (HBASE-28622).
+            # The filters behind one that leaves the cell out do not see it, so that their counts stay (HBASE-20565),
+            # but those that can give hints always do (HBASE-28622).
             if result & 1 and not node.seeks:
                 continue
             code = node.code(family, qualifier, cell)
@@ -287,8 +299,8 @@ class _Or(_List):
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         super().__init__(nodes)
-        # Per filter what it said to the cell before, and that cell's family and qualifier: a filter that asked to step farther
-        # than the list went is not asked again on the way (HBASE-17678, HBASE-18368).
+        # Per filter what it said to the cell before, and that cell's family and qualifier: a filter that asked to step
+        # farther than the list went is not asked again on the way (HBASE-17678, HBASE-18368).
         self._before: list[tuple[int, bytes, bytes] | None] = [None] * len(nodes)
 
     def reset(self) -> None:

@@ -32,7 +32,8 @@ class ValueFilter:
 
 @frozen
 class RowContains:
-    """Rows whose key, read as UTF-8 and lower-cased, contains the lower-cased ASCII `text` (HBase's `SubstringComparator`).
+    """Rows whose key, read as UTF-8 and lower-cased, contains the lower-cased ASCII `text` (HBase's
+    `SubstringComparator`).
 
     Coarser than equality by design: it lets the server drop most rows and the reader must check the rest.
     """
@@ -63,7 +64,9 @@ class ColumnPrefix:
 
 @frozen
 class Pagination:
-    """At most `limit` cells of each row, from the `offset`-th on, in column order (HBase's `ColumnPaginationFilter`)."""
+    """At most `limit` cells of each row, from the `offset`-th on, in column order (HBase's
+    `ColumnPaginationFilter`).
+    """
 
     limit: int
     offset: int

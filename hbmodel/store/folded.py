@@ -42,15 +42,18 @@ def folded(store: Store, wide: WideRows | None, pages: PageSizes = PAGE_SIZES) -
 
 
 def as_of(store: Store, before: int) -> Store:
-    """A view of a store, for reading, in which no cell has a version of `before` (in ms) or later; deletes count whatever their time."""
+    """A view of a store, for reading, in which no cell has a version of `before` (in ms) or later; deletes count
+    whatever their time.
+    """
     return store.as_of(before) if isinstance(store, FoldedStore) else AsOfStore(store, before)
 
 
 class FoldedStore(WrappingStore):
-    """Shows one logical row for each object of the wide models: its key is the object's object key, its columns are aliases.
+    """Shows one logical row for each object of the wide models: its key is the object's object key, its columns are
+    aliases.
 
-    Calls on a table of logical rows become calls on the table that holds them. Nothing else changes: what the store promises
-    of a row it promises of an object. Puts into one row at one time are one put, if they are not large.
+    Calls on a table of logical rows become calls on the table that holds them. Nothing else changes: what the store
+    promises of a row it promises of an object. Puts into one row at one time are one put, if they are not large.
 
     A page of objects is not a snapshot, and no read of many objects is.
 
@@ -61,7 +64,9 @@ class FoldedStore(WrappingStore):
         widths: what earlier reads have shown of rows.
     """
 
-    def __init__(self, store: Store, wides: Iterable[WideRows], pages: PageSizes = PAGE_SIZES, widths: RowWidths | None = None) -> None:
+    def __init__(
+        self, store: Store, wides: Iterable[WideRows], pages: PageSizes = PAGE_SIZES, widths: RowWidths | None = None
+    ) -> None:
         super().__init__(store)
         self._wides = {wide.name: wide for wide in wides}
         self._pages = pages
@@ -107,7 +112,7 @@ class FoldedStore(WrappingStore):
             )
         return None
 
-    # --- reading --------------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
         """See `Store.get`."""
@@ -135,7 +140,8 @@ class FoldedStore(WrappingStore):
         if wide is None:
             return self._store.get_each(table, gets)
         asked = [PartOfRow(wide, get) for get in gets]
-        # Before the objects: what changes them afterwards changes the version too, and a change that rests on this one is refused.
+        # Before the objects: what changes them afterwards changes the version too, and a change that rests on this one
+        # is refused.
         versions = self._row_versions(wide, {part.get.row for part in asked if part.versioned})
         rows = self._store.get_each(wide.table, [part.get for part in asked])
         return [part.object(row, versions.get(part.get.row)) for part, row in zip(asked, rows, strict=True)]
@@ -145,7 +151,9 @@ class FoldedStore(WrappingStore):
         if wide.row_version is None or not (asked := list(rows)):
             return {}
         own = wide.lead + ROW_VERSION
-        return {row: version.shown(own) for row, version in read_row_versions(self._store, wide.table, own, asked).items()}
+        return {
+            row: version.shown(own) for row, version in read_row_versions(self._store, wide.table, own, asked).items()
+        }
 
     def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
         """See `VersionsStore`."""
@@ -163,13 +171,19 @@ class FoldedStore(WrappingStore):
         kinds = [(self._of(table, scan.columns), scan.before) for scan in scans]
         return _apart(kinds, scans, lambda kind, some: self.as_of(kind[1])._scan(table, kind[0], some))
 
-    def scan_columns(self, table: str, scans: Sequence[Scan], columns: Sequence[Interval]) -> Sequence[Iterator[Sequence[Row]]]:
+    def scan_columns(
+        self, table: str, scans: Sequence[Scan], columns: Sequence[Interval]
+    ) -> Sequence[Iterator[Sequence[Row]]]:
         """As `scan`, of the objects whose qualifiers lie in some ranges; see `column_scans`."""
         check_scans(table, scans)
         wide = self._of(table, [column for scan in scans for column in scan.columns])
         if wide is None:
             raise InvalidRequest(NO_OBJECTS, table=table)
-        return _apart([scan.before for scan in scans], scans, lambda before, some: self.as_of(before)._scan(table, wide, some, columns))
+        return _apart(
+            [scan.before for scan in scans],
+            scans,
+            lambda before, some: self.as_of(before)._scan(table, wide, some, columns),
+        )
 
     def _scan(
         self, table: str, wide: WideRows | None, scans: Sequence[Scan], columns: Sequence[Interval] = EVERY_COLUMN
@@ -178,10 +192,20 @@ class FoldedStore(WrappingStore):
             return self._store.scan(table, scans)
         parts = [_parts(wide, scan, columns) for scan in scans]
         readers = [SliceReader(self._store, wide, self._pages, self._widths) for _ in scans]
-        parts = [[reader.sized(part[0]), *part[1:]] if part else [] for reader, part in zip(readers, parts, strict=True)]
-        begun = [(number, reader.first_scan(part[0])) for number, (reader, part) in enumerate(zip(readers, parts, strict=True)) if part]
+        parts = [
+            [reader.sized(part[0]), *part[1:]] if part else [] for reader, part in zip(readers, parts, strict=True)
+        ]
+        begun = [
+            (number, reader.first_scan(part[0]))
+            for number, (reader, part) in enumerate(zip(readers, parts, strict=True))
+            if part
+        ]
         started = dict(
-            zip([number for number, _ in begun], self._store.scan(wide.table, [scan for _, scan in begun]) if begun else (), strict=True)
+            zip(
+                [number for number, _ in begun],
+                self._store.scan(wide.table, [scan for _, scan in begun]) if begun else (),
+                strict=True,
+            )
         )
         return [
             _ObjectBatches(scan, reader, part, started.get(number))
@@ -199,7 +223,7 @@ class FoldedStore(WrappingStore):
             raise InvalidRequest(NO_OBJECTS, table=table)
         return _ObjectBatches(Scan(), SliceReader(self._store, wide, self._pages, self._widths), [scan], None)
 
-    # --- writing --------------------------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------------------
 
     def _writes(self, wide: WideRows) -> FoldedWrites:
         return FoldedWrites(self._store, wide)
@@ -217,11 +241,17 @@ class FoldedStore(WrappingStore):
         wide = self._of_puts(table, puts)
         store = self._store
         if wide is None:
-            return store.begin_put(table, puts) if isinstance(store, PipelinedStore) else LatePut(lambda: store.put(table, puts))
+            return (
+                store.begin_put(table, puts)
+                if isinstance(store, PipelinedStore)
+                else LatePut(lambda: store.put(table, puts))
+            )
         return self._writes(wide).begin_put(puts)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
-        """See `Store.delete`. A delete of the family, or of the whole row, is one of the object's own columns, which are listed first."""
+        """See `Store.delete`. A delete of the family, or of the whole row, is one of the object's own columns, which
+        are listed first.
+        """
         wide = self._of_all(table, deletes)
         if wide is None:
             self._store.delete(table, deletes)
@@ -246,9 +276,15 @@ class FoldedStore(WrappingStore):
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
         """See `ConditionalPutsStore`; where the store has no such call, one put follows another."""
         wide = self._of_columns(table, {column for each in puts for column in (each.column, *each.put.cells)})
-        return check_and_put_each(self._store, table, puts) if wide is None else self._writes(wide).check_and_put_each(puts)
+        return (
+            check_and_put_each(self._store, table, puts)
+            if wide is None
+            else self._writes(wide).check_and_put_each(puts)
+        )
 
-    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
         """See `Store.check_and_mutate`."""
         wide = self._of_columns(table, [column])
         if wide is None or self._of_all(table, mutations) is None:
@@ -258,7 +294,10 @@ class FoldedStore(WrappingStore):
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
         """See `Store.check_and_mutate_many`."""
         wide = self._of_columns(table, [change.column for change in changes])
-        if wide is None or self._of_all(table, [mutation for change in changes for mutation in change.mutations]) is None:
+        if (
+            wide is None
+            or self._of_all(table, [mutation for change in changes for mutation in change.mutations]) is None
+        ):
             return self._store.check_and_mutate_many(table, changes)
         return self._writes(wide).check_and_mutate_many(changes)
 
@@ -270,14 +309,20 @@ class FoldedStore(WrappingStore):
         return self._writes(wide).increment(row, column, amount)
 
     def of_rows(self, table: str, mutations: Sequence[Put | Delete]) -> Sequence[Put | Delete]:
-        """Mutations of logical rows as those of the rows that hold them; a delete of a whole object reads which columns it has."""
+        """Mutations of logical rows as those of the rows that hold them; a delete of a whole object reads which
+        columns it has.
+        """
         wide = self._wides.get(table)
         return mutations if wide is None else self._writes(wide).of_rows(mutations)
 
     def conditional(self, table: str, change: ConditionalChange) -> ConditionalChange:
         """A conditional change of a logical row as one of the row that holds it; it may have no mutations."""
         wide = self._wides.get(table)
-        return change if wide is None else self._writes(wide).conditional(change.row, change.column, change.expected, change.mutations)
+        return (
+            change
+            if wide is None
+            else self._writes(wide).conditional(change.row, change.column, change.expected, change.mutations)
+        )
 
     def _of_puts(self, table: str, puts: Sequence[Put]) -> WideRows | None:
         if table not in self._wides:
@@ -288,7 +333,9 @@ class FoldedStore(WrappingStore):
         if table not in self._wides:
             return None
         columns = {name for m in mutations for name in (m.cells if isinstance(m, Put) else m.columns)}
-        return self._of_columns(table, columns, [name for m in mutations if isinstance(m, Delete) for name in m.families])
+        return self._of_columns(
+            table, columns, [name for m in mutations if isinstance(m, Delete) for name in m.families]
+        )
 
     def _of_columns(self, table: str, columns: Iterable[bytes], families: Sequence[bytes] = ()) -> WideRows | None:
         if table not in self._wides:
@@ -297,7 +344,7 @@ class FoldedStore(WrappingStore):
             check_column(table, column)
         return self._of(table, [*columns, *families])
 
-    # --- tables ---------------------------------------------------------------------------------------------------------
+    # --- tables -------------------------------------------------------------------------------------------------------
 
     def families(self, table: str) -> list[Family]:
         return self._store.families(self._table(table))
@@ -305,7 +352,9 @@ class FoldedStore(WrappingStore):
     def regions(self, table: str) -> list[Region]:
         regions = self._store.regions(self._table(table))
         wide = self._wides.get(table)
-        return regions if wide is None else [evolve(region, range=wide.places.places(region.range)) for region in regions]
+        return (
+            regions if wide is None else [evolve(region, range=wide.places.places(region.range)) for region in regions]
+        )
 
     def _table(self, table: str) -> str:
         wide = self._wides.get(table)
@@ -316,7 +365,9 @@ class FoldedStore(WrappingStore):
 
 
 def _apart(kinds: Sequence[K], asked: Sequence[A], answer: Callable[[K, Sequence[A]], Sequence[R]]) -> Sequence[R]:
-    """Answers in the order of what is asked, of each kind apart: of a wide model or of other families, as of a time or not."""
+    """Answers in the order of what is asked, of each kind apart: of a wide model or of other families, as of a time
+    or not.
+    """
     if len(distinct := set(kinds)) == 1:
         return answer(distinct.pop(), asked)
     found: dict[int, R] = {}
@@ -353,7 +404,9 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
         self._batches.close()
         close_scan(self._started)
 
-    def _read(self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any) -> Generator[Sequence[Row], None, None]:
+    def _read(
+        self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any
+    ) -> Generator[Sequence[Row], None, None]:
         shown, passing = _shown(scan), object_filter(scan.filter, scan.reversed)
         left, size, waiting = scan.limit, scan.batch_size, list[Row]()
         try:

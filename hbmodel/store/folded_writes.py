@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from attrs import define, field, frozen
 
 from hbmodel.errors import DecodingError, InvalidRequest
-from hbmodel.store.checks.rows import check_column, check_conditional_change, check_conditional_put, check_put, check_row
+from hbmodel.store.checks.rows import (
+    check_column,
+    check_conditional_change,
+    check_conditional_put,
+    check_put,
+    check_row,
+)
 from hbmodel.store.gate import pass_gate
 from hbmodel.store.port import BegunPut, PipelinedStore, Store, check_and_put_each
 from hbmodel.store.row_changes import change_together
@@ -45,7 +51,7 @@ class FoldedWrites:
     store: Store
     wide: WideRows
 
-    # --- puts -----------------------------------------------------------------------------------------------------------
+    # --- puts ---------------------------------------------------------------------------------------------------------
 
     def put(self, puts: Sequence[Put]) -> None:
         """See `FoldedStore.put`."""
@@ -90,7 +96,7 @@ class FoldedWrites:
         same_time.cells.update(cells)
         same_time.size += size
 
-    # --- changes of rows ------------------------------------------------------------------------------------------------
+    # --- changes of rows ----------------------------------------------------------------------------------------------
 
     def delete(self, deletes: Sequence[Delete]) -> None:
         """See `FoldedStore.delete`."""
@@ -116,7 +122,9 @@ class FoldedWrites:
         return [*deletes, *self._merged((mutation for mutation in mutations if isinstance(mutation, Put)), None)]
 
     def _deletes(self, deletes: Sequence[Delete]) -> list[Delete]:
-        """Deletes of columns, one for each row and time; those of whole objects take the columns declared and those found."""
+        """Deletes of columns, one for each row and time; those of whole objects take the columns declared and those
+        found.
+        """
         wide = self.wide
         whole = [delete.row for delete in deletes if delete.families or not delete.columns]
         found = self._columns_of(whole) if whole else {}
@@ -126,11 +134,17 @@ class FoldedWrites:
             columns = growing.setdefault((row, delete.timestamp), {})
             columns.update(dict.fromkeys(wide.column(prefix, column) for column in delete.columns))
             if delete.families or not delete.columns:
-                own = dict.fromkeys([*(wide.column(prefix, column) for column in (*wide.columns, *wide.rare)), *found[delete.row]])
+                own = dict.fromkeys(
+                    [*(wide.column(prefix, column) for column in (*wide.columns, *wide.rare)), *found[delete.row]]
+                )
                 for column in wide.kept:
                     own.pop(wide.column(prefix, column), None)
                 columns.update(own)
-        return [Delete(row, columns=list(columns), timestamp=timestamp) for (row, timestamp), columns in growing.items() if columns]
+        return [
+            Delete(row, columns=list(columns), timestamp=timestamp)
+            for (row, timestamp), columns in growing.items()
+            if columns
+        ]
 
     def _columns_of(self, places: Iterable[bytes]) -> dict[bytes, Sequence[bytes]]:
         """The columns that objects have, as the table has them."""
@@ -149,7 +163,7 @@ class FoldedWrites:
             for place, row in zip(asked, found, strict=True)
         }
 
-    # --- conditions -----------------------------------------------------------------------------------------------------
+    # --- conditions ---------------------------------------------------------------------------------------------------
 
     def check_and_put(self, place: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         """See `FoldedStore.check_and_put`."""
@@ -166,9 +180,13 @@ class FoldedWrites:
         """A conditional put of an object as one of its row."""
         row, prefix = self._cut(of.put.row)
         cells = {self.wide.column(prefix, name): value for name, value in of.put.cells.items()}
-        return ConditionalPut(self.wide.column(prefix, of.column), of.expected, Put(row, cells, of.put.timestamp, of.put.ttl))
+        return ConditionalPut(
+            self.wide.column(prefix, of.column), of.expected, Put(row, cells, of.put.timestamp, of.put.ttl)
+        )
 
-    def check_and_mutate(self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    def check_and_mutate(
+        self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
         """See `FoldedStore.check_and_mutate`."""
         if not mutations:
             check_conditional_change(self.wide.name, place, column, mutations)
@@ -177,7 +195,9 @@ class FoldedWrites:
     def _change_if(self, change: ConditionalChange) -> bool:
         if not change.mutations:  # nothing to delete: it is the same whether the condition and the change are one
             return self._holds(change)
-        return self.store.check_and_mutate(self.wide.table, change.row, change.column, change.expected, change.mutations)
+        return self.store.check_and_mutate(
+            self.wide.table, change.row, change.column, change.expected, change.mutations
+        )
 
     def check_and_mutate_many(self, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
         """See `FoldedStore.check_and_mutate_many`."""
@@ -197,7 +217,9 @@ class FoldedWrites:
             check_row(self.wide.name, place)
         return self.wide.places.cut(place)
 
-    def conditional(self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> ConditionalChange:
+    def conditional(
+        self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> ConditionalChange:
         """A conditional change of an object as one of its row; it may have no mutations."""
         row, prefix = self._cut(place)
         change = self._change(mutations)

@@ -1,8 +1,9 @@
 """The gate before requests that change something: asks, in the middle of an operation, whether its writer may go on.
 
-Whoever carries out an operation of a protocol opens the gate around it. A store that sends several requests for one operation, or sends one
-again, passes the gate before each of them, since the registry may have changed in the meantime. A store whose requests are transactions
-passes it inside each transaction, where nobody can change the registry any more (`Capabilities.gated_writes`).
+Whoever carries out an operation of a protocol opens the gate around it. A store that sends several requests for one
+operation, or sends one again, passes the gate before each of them, since the registry may have changed in the meantime.
+A store whose requests are transactions passes it inside each transaction, where nobody can change the registry any more
+(`Capabilities.gated_writes`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from hbmodel.errors import HbmodelError
 from hbmodel.store.values import Row
 
 Gate = Callable[[], None]
-"""Raises `SchemaMismatch` if the binding that a protocol writes by no longer holds, or its lease is over and it cannot be renewed."""
+"""Raises `SchemaMismatch` if the binding that a protocol writes by no longer holds, or its lease is over and it
+cannot be renewed.
+"""
 
 GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
 """The gate that requests of this thread pass, or None."""
@@ -38,7 +41,8 @@ def gated(gate: Gate | None) -> Iterator[None]:
 
 
 def pass_gate(read: ReadRow | None = None) -> None:
-    """To be called before a request that changes something, unless it is the first of its operation; raises what the gate raises.
+    """To be called before a request that changes something, unless it is the first of its operation; raises what the
+    gate raises.
 
     Args:
         read: reads in the transaction that the request is, if it has begun and nobody else can write before it ends.

@@ -1,4 +1,6 @@
-"""Bytes as text: hex, and the way in which HBase's shell shows and reads them (`Bytes.toStringBinary`, `Bytes.toBytesBinary`)."""
+"""Bytes as text: hex, and the way in which HBase's shell shows and reads them (`Bytes.toStringBinary`,
+`Bytes.toBytesBinary`).
+"""
 
 from __future__ import annotations
 

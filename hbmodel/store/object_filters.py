@@ -36,8 +36,8 @@ def keys_only(filter: Filter | None) -> bool:
 def object_filter(filter: Filter | None, reversed: bool) -> ObjectFilter | None:
     """What a filter does to logical rows; None where it does nothing to them.
 
-    A filter that asks only whether a row passes is asked so; any other is evaluated cell by cell, as HBase does it in a scan of the
-    same direction.
+    A filter that asks only whether a row passes is asked so; any other is evaluated cell by cell, as HBase does it in a
+    scan of the same direction.
     """
     if filter is None or filter == KeyOnly():  # the values are left out already
         return None

@@ -28,11 +28,12 @@ class Call:
 
     Attributes:
         table: its name.
-        operation: `get`, `get_each`, `versions`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_put_each`,
-            `check_and_mutate`, `check_and_mutate_many` or `increment`.
+        operation: `get`, `get_each`, `versions`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`,
+            `check_and_put_each`, `check_and_mutate`, `check_and_mutate_many` or `increment`.
         rows: how many rows a read received or a write sent.
         bytes: total size of row keys, column names and values that a read received or a write sent.
-        duration: seconds until the store answered, including waits before retries. A scan's first batch includes its start.
+        duration: seconds until the store answered, including waits before retries. A scan's first batch includes its
+            start.
         retries: how often the store retried.
         error: the exception of the call, or None. Its details may name the row key.
     """
@@ -65,7 +66,9 @@ class _Stopwatch:
     def __enter__(self) -> None:
         self._started = time.perf_counter()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._spent += time.perf_counter() - self._started
 
     def read(self) -> tuple[float, int]:
@@ -147,7 +150,13 @@ class ObservedStore(WrappingStore):
             self._tell(watch, table, "versions", error=error)
             raise
         cells = [(column, cell) for column, versions in zip(columns, found, strict=True) for cell in versions]
-        self._tell(watch, table, "versions", int(bool(cells)), len(row) + sum(len(column) + len(cell.value) for column, cell in cells))
+        self._tell(
+            watch,
+            table,
+            "versions",
+            int(bool(cells)),
+            len(row) + sum(len(column) + len(cell.value) for column, cell in cells),
+        )
         return found
 
     def _found(self, table: str, operation: str, read: Callable[[Store], Sequence[Row | None]]) -> Sequence[Row | None]:
@@ -177,12 +186,20 @@ class ObservedStore(WrappingStore):
         self._sent(table, "put", puts, lambda store: store.put(table, puts))
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """See `PipelinedStore`; the call is reported when it ends. If the store cannot begin a put, the put is made at the end."""
+        """See `PipelinedStore`; the call is reported when it ends. If the store cannot begin a put, the put is made
+        at the end.
+        """
         return _ObservedPut(self, table, puts)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
         """See `Store.delete`."""
-        self._sent(table, "delete", deletes, lambda store: store.delete(table, deletes), rows=len({delete.row for delete in deletes}))
+        self._sent(
+            table,
+            "delete",
+            deletes,
+            lambda store: store.delete(table, deletes),
+            rows=len({delete.row for delete in deletes}),
+        )
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """See `Store.mutate_row`."""
@@ -192,7 +209,12 @@ class ObservedStore(WrappingStore):
         """See `Store.check_and_put`."""
         check = len(column) + len(expected or b"")
         return self._sent(
-            table, "check_and_put", [put], lambda store: store.check_and_put(table, row, column, expected, put), rows=1, more=check
+            table,
+            "check_and_put",
+            [put],
+            lambda store: store.check_and_put(table, row, column, expected, put),
+            rows=1,
+            more=check,
         )
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
@@ -205,7 +227,9 @@ class ObservedStore(WrappingStore):
             more=sum(len(each.column) + len(each.expected or b"") for each in puts),
         )
 
-    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
         """See `Store.check_and_mutate`."""
         return self._sent(
             table,
@@ -230,7 +254,9 @@ class ObservedStore(WrappingStore):
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
         """See `Store.increment`."""
         size = len(row) + len(column) + 8
-        return self._sent(table, "increment", [], lambda store: store.increment(table, row, column, amount), rows=1, more=size)
+        return self._sent(
+            table, "increment", [], lambda store: store.increment(table, row, column, amount), rows=1, more=size
+        )
 
     def _sent(
         self,
@@ -254,7 +280,16 @@ class ObservedStore(WrappingStore):
         self._tell(watch, table, operation, count, size)
         return answer
 
-    def _tell(self, watch: _Stopwatch, table: str, operation: str, rows: int = 0, size: int = 0, *, error: Exception | None = None) -> None:
+    def _tell(
+        self,
+        watch: _Stopwatch,
+        table: str,
+        operation: str,
+        rows: int = 0,
+        size: int = 0,
+        *,
+        error: Exception | None = None,
+    ) -> None:
         duration, retries = watch.read()
         call = Call(table, operation, rows, size, duration, retries, error)
         try:

@@ -9,7 +9,9 @@ from hbmodel.store.port import Store
 def open_store(url: str) -> Store:
     """The store that a URL names, see `hb.connect`."""
     if not isinstance(url, str):
-        raise StoreURLError("A store URL is text, such as 'embedded:dev.db' or 'hbase://localhost:9090'.", found=type(url).__name__)
+        raise StoreURLError(
+            "A store URL is text, such as 'embedded:dev.db' or 'hbase://localhost:9090'.", found=type(url).__name__
+        )
     scheme, colon, rest = url.partition(":")
     if scheme == "memory" and colon:
         if rest:
@@ -21,9 +23,13 @@ def open_store(url: str) -> Store:
         if not rest:
             raise StoreURLError("An embedded store needs the path of its file: 'embedded:dev.db'.")
         if rest.startswith("//") and not rest.startswith("///"):
-            raise StoreURLError("The path of an embedded store follows the colon: 'embedded:dev.db', or 'embedded:/srv/dev.db'.")
+            raise StoreURLError(
+                "The path of an embedded store follows the colon: 'embedded:dev.db', or 'embedded:/srv/dev.db'."
+            )
         if "?" in rest:
-            raise StoreURLError("An embedded store takes no options: 'embedded:' and the path of its file, without '?'.")
+            raise StoreURLError(
+                "An embedded store takes no options: 'embedded:' and the path of its file, without '?'."
+            )
         from hbmodel.store.embedded import EmbeddedStore
 
         return EmbeddedStore(rest)
@@ -36,7 +42,8 @@ def open_store(url: str) -> Store:
 
         return Thrift2Store.from_url(url)
     raise StoreURLError(
-        "A store URL begins with 'embedded:', 'memory:', 'hbase://' or 'hbase+thrift2://'; for a local file, put 'embedded:' before its "
+        "A store URL begins with 'embedded:', 'memory:', 'hbase://' or 'hbase+thrift2://'; for a local file, put "
+        "'embedded:' before its "
         "path.",
         scheme=scheme if colon else None,
     )

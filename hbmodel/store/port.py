@@ -1,4 +1,6 @@
-"""The port to storage: the `Store` protocol that every adapter implements, and protocols for optional features of some stores."""
+"""The port to storage: the `Store` protocol that every adapter implements, and protocols for optional features of
+some stores.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,15 @@ class Capabilities:
         alter: column families of live tables added and changed.
         namespaces: namespaces created and deleted.
         one_call_scans: up to a batch of rows read in a single call, without opening a scanner first.
-        final_refusals: a refused conditional change was certainly not applied. Without this, the gateway may have repeated the
-            change, and the refusal may be caused by the effect of its first attempt.
+        final_refusals: a refused conditional change was certainly not applied. Without this, the gateway may have
+            repeated the change, and the refusal may be caused by the effect of its first attempt.
         one_call_gets: different columns of each row read in one call.
-        gated_writes: every write is a transaction that passes the gate of its writer inside (see `hbmodel.store.gate`). So nothing is
-            written by what the registry said before, and no change of an index waits for writers. A store that wraps another one and
-            gives its tables other names, or its rows other keys, must not pass this on.
-        versions_apart: in families that keep several versions, a put at the server's time never replaces a version of the same
-            millisecond that an earlier call has put. Without this, callers wait a tick of the clock between two puts of a cell.
+        gated_writes: every write is a transaction that passes the gate of its writer inside (see `hbmodel.store.gate`).
+            So nothing is written by what the registry said before, and no change of an index waits for writers. A store
+            that wraps another one and gives its tables other names, or its rows other keys, must not pass this on.
+        versions_apart: in families that keep several versions, a put at the server's time never replaces a version of
+            the same millisecond that an earlier call has put. Without this, callers wait a tick of the clock between
+            two puts of a cell.
     """
 
     check_and_mutate: bool
@@ -67,11 +70,14 @@ class Reads(Protocol):
     """Reads rows."""
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
-        """Reads rows in one call. The result is in the order of `rows`, with None for a row that has none of the columns."""
+        """Reads rows in one call. The result is in the order of `rows`, with None for a row that has none of the
+        columns.
+        """
         ...
 
     def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
-        """Reads the requested part of each row. The result has the order and length of `gets`, with None where there is nothing.
+        """Reads the requested part of each row. The result has the order and length of `gets`, with None where there is
+        nothing.
 
         The same row may be requested several times. Each `Get` reads a consistent state of its row.
         """
@@ -103,23 +109,27 @@ class Writes(Protocol):
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         """Puts one cell if `column` holds exactly `expected`; None or empty expects an absent or empty cell.
 
-        `put` holds exactly one cell of the same row. `put.timestamp` must be None: the server uses the larger of its clock and
-        the checked cell's timestamp. Returns whether it was applied. The store never retries it.
+        `put` holds exactly one cell of the same row. `put.timestamp` must be None: the server uses the larger of its
+        clock and the checked cell's timestamp. Returns whether it was applied. The store never retries it.
         """
         ...
 
-    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
-        """Applies mutations of one row atomically if `column` holds exactly `expected` (None or empty: absent or empty).
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
+        """Applies mutations of one row atomically if `column` holds exactly `expected` (None or empty: absent or
+        empty).
 
         Needs `capabilities.check_and_mutate`, else `CapabilityError`. The store never retries it.
         """
         ...
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
-        """`check_and_mutate` for many rows, each independently, in the given order; returns for each whether it was applied.
+        """`check_and_mutate` for many rows, each independently, in the given order; returns for each whether it was
+        applied.
 
-        The adapter sends requests before it waits for the answers to earlier ones. After an error any subset may be applied.
-        Needs `capabilities.check_and_mutate`, else `CapabilityError`. The store never retries it.
+        The adapter sends requests before it waits for the answers to earlier ones. After an error any subset may be
+        applied. Needs `capabilities.check_and_mutate`, else `CapabilityError`. The store never retries it.
         """
         ...
 
@@ -138,7 +148,8 @@ class Administers(Protocol):
     def families(self, table: str) -> list[Family]:
         """The column families of a table, sorted by name, with all their options.
 
-        A store without `capabilities.family_configuration` returns neither block sizes (None) nor configurations (empty).
+        A store without `capabilities.family_configuration` returns neither block sizes (None) nor configurations
+        (empty).
         """
         ...
 
@@ -147,13 +158,16 @@ class Administers(Protocol):
         ...
 
     def add_family(self, table: str, family: Family) -> None:
-        """Adds a column family to a live table; raises `FamilyExists`. Needs `capabilities.alter`, else `CapabilityError`."""
+        """Adds a column family to a live table; raises `FamilyExists`. Needs `capabilities.alter`, else
+        `CapabilityError`.
+        """
         ...
 
     def modify_family(self, table: str, family: Family) -> None:
         """Changes options of a live table's column family. Options that are None or missing in `family` are kept.
 
-        A shorter TTL or fewer versions may remove cells permanently. Needs `capabilities.alter`, else `CapabilityError`.
+        A shorter TTL or fewer versions may remove cells permanently. Needs `capabilities.alter`, else
+        `CapabilityError`.
         """
         ...
 
@@ -184,8 +198,8 @@ class Administers(Protocol):
 class Store(Reads, Writes, Administers, Protocol):
     """A map of bytes with HBase's semantics. Thread-safe. Every method may raise `StoreError` and its subclasses.
 
-    After `StoreUnavailable` nothing was done. After `UnknownOutcome` anything may have been done, so callers repeat the same
-    mutation with the same timestamp.
+    After `StoreUnavailable` nothing was done. After `UnknownOutcome` anything may have been done, so callers repeat the
+    same mutation with the same timestamp.
     """
 
     token_key: bytes | str | None
@@ -202,7 +216,9 @@ class Store(Reads, Writes, Administers, Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 @runtime_checkable
@@ -222,14 +238,17 @@ class VersionsStore(Protocol):
     """A store that can read more than the newest version of a cell."""
 
     def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
-        """The versions of some columns (`family:qualifier`) of one row, newest first, for each column in the order given.
+        """The versions of some columns (`family:qualifier`) of one row, newest first, for each column in the order
+        given.
 
         At most `most` of each, and no more than its family keeps. A column is read no earlier than those before it.
         """
         ...
 
 
-def read_versions(store: Store, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+def read_versions(
+    store: Store, table: str, row: bytes, columns: Sequence[bytes], most: int
+) -> Sequence[Sequence[Cell]]:
     """`VersionsStore.versions` of a store that has it; of any other `CapabilityError`."""
     if not isinstance(store, VersionsStore):
         raise CapabilityError("This store reads only the newest version of a cell.", table=table)
@@ -249,7 +268,9 @@ class ConditionalPutsStore(Protocol):
 
 
 def check_and_put_each(store: Store, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
-    """`ConditionalPutsStore.check_and_put_each` of a store that has it; of any other one `check_and_put` after another."""
+    """`ConditionalPutsStore.check_and_put_each` of a store that has it; of any other one `check_and_put` after
+    another.
+    """
     if isinstance(store, ConditionalPutsStore):
         return store.check_and_put_each(table, puts)
     applied: list[bool] = []
@@ -269,7 +290,9 @@ class BegunPut(Protocol):
     """A put that was sent; exactly one of its methods must be called, once, in the thread that began it."""
 
     def end(self) -> None:
-        """Waits for the answer and raises what `put` would have raised; anything that could not be sent earlier is sent now."""
+        """Waits for the answer and raises what `put` would have raised; anything that could not be sent earlier is
+        sent now.
+        """
         ...
 
     def abandon(self) -> None:
@@ -279,10 +302,14 @@ class BegunPut(Protocol):
 
 @runtime_checkable
 class PipelinedStore(Protocol):
-    """A store that can send a put and return before the answer, so that the caller can work, such as put into another table."""
+    """A store that can send a put and return before the answer, so that the caller can work, such as put into
+    another table.
+    """
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """Begins a `put`; raises `InvalidRequest` and `StoreClosed` at once, and all other errors when the put is ended."""
+        """Begins a `put`; raises `InvalidRequest` and `StoreClosed` at once, and all other errors when the put is
+        ended.
+        """
         ...
 
 

@@ -16,13 +16,16 @@ MAX_ROW_BYTES = 4 * 1024 * 1024
 """Bytes that are written into one row at once, at most."""
 
 _TOO_LARGE = (
-    "Objects that share a row are written in one mutation, and these are larger than 4 MiB: write fewer, or open the session with "
+    "Objects that share a row are written in one mutation, and these are larger than 4 MiB: write fewer, or open "
+    "the session with "
     "atomic_rows=False."
 )
 
 NOT_ATOMIC = (
-    "Objects that share a row are written in one mutation. This store supports that only if all are put with the same timestamp and TTL, "
-    "or all are deleted: use an hbase+thrift2: store, commit them separately, or open the session with atomic_rows=False."
+    "Objects that share a row are written in one mutation. This store supports that only if all are put with the "
+    "same timestamp and TTL, "
+    "or all are deleted: use an hbase+thrift2: store, commit them separately, or open the session with "
+    "atomic_rows=False."
 )
 
 
@@ -38,7 +41,9 @@ def check_row_size(table: str, row: bytes, size: int) -> None:
 
 
 def combined(mutations: Iterable[Put | Delete]) -> list[Put | Delete]:
-    """The same mutations in as few values as possible: of each row the puts of one time and life in one, and the deletes of one time."""
+    """The same mutations in as few values as possible: of each row the puts of one time and life in one, and the
+    deletes of one time.
+    """
     puts: dict[tuple[bytes, int | None, int | None], dict[bytes, bytes]] = {}
     deletes: dict[tuple[bytes, int | None], tuple[dict[bytes, None], dict[bytes, None]]] = {}
     whole: list[Delete] = []
@@ -53,18 +58,23 @@ def combined(mutations: Iterable[Put | Delete]) -> list[Put | Delete]:
             whole.append(mutation)
     return [
         *whole,
-        *(Delete(row, tuple(families), tuple(columns), timestamp) for (row, timestamp), (families, columns) in deletes.items()),
+        *(
+            Delete(row, tuple(families), tuple(columns), timestamp)
+            for (row, timestamp), (families, columns) in deletes.items()
+        ),
         *(Put(row, cells, timestamp, ttl) for (row, timestamp, ttl), cells in puts.items()),
     ]
 
 
-def change_together(store: Store, table: str, changes: Sequence[ConditionalChange], *, atomic: bool = True) -> list[bool]:
+def change_together(
+    store: Store, table: str, changes: Sequence[ConditionalChange], *, atomic: bool = True
+) -> list[bool]:
     """Conditional changes, those of one row under the same condition in one call; says of each whether it was applied.
 
-    Of one row only the first condition is tried, and no more than fits into a call: other changes of the row are not applied. If all
-    changes of a row must be in one call and their conditions differ, none of them is applied, and the row is not in the call.
-    Changes without a mutation have all read the row as it was by their condition: if a row has no others, they are applied without a call,
-    also where they have read the versions of several column families.
+    Of one row only the first condition is tried, and no more than fits into a call: other changes of the row are not
+    applied. If all changes of a row must be in one call and their conditions differ, none of them is applied, and the
+    row is not in the call. Changes without a mutation have all read the row as it was by their condition: if a row has
+    no others, they are applied without a call, also where they have read the versions of several column families.
 
     Args:
         store: with the table.
@@ -101,7 +111,10 @@ def change_together(store: Store, table: str, changes: Sequence[ConditionalChang
         taken = {row: of_row for row, of_row in taken.items() if row not in differ}
     made = [
         ConditionalChange(
-            row, changes[of_row[0]].column, changes[of_row[0]].expected, combined(m for at in of_row for m in changes[at].mutations)
+            row,
+            changes[of_row[0]].column,
+            changes[of_row[0]].expected,
+            combined(m for at in of_row for m in changes[at].mutations),
         )
         for row, of_row in taken.items()
     ]
@@ -122,8 +135,8 @@ class RowChanges:
     Attributes:
         store: with the table.
         table: its name.
-        shared: the rows that are changed by one mutation each, or not at all. Of any other one the puts come before the deletes where
-            the store does not take both at once.
+        shared: the rows that are changed by one mutation each, or not at all. Of any other one the puts come before the
+            deletes where the store does not take both at once.
         wrote: whether any row may have been changed.
         in_doubt: whether changes at the server's time may have been carried out, and would be carried out again.
     """
@@ -186,7 +199,9 @@ class RowChanges:
                 continue
             mutations = combined(gathered)
             if row in self.shared:
-                check_row_size(self.table, row, sum(cell_bytes(row, m.cells.items()) for m in mutations if isinstance(m, Put)))
+                check_row_size(
+                    self.table, row, sum(cell_bytes(row, m.cells.items()) for m in mutations if isinstance(m, Put))
+                )
                 if len(mutations) > 1 and not atomic:
                     raise CapabilityError(NOT_ATOMIC, table=self.table, key=row)
             if len(mutations) > 1 and atomic:

@@ -1,7 +1,7 @@
 """Filters as HBase's region server evaluates them: which cells of a row pass.
 
-The loop over the cells follows `StoreScanner` and `RegionScannerImpl` (2.6): families are scanned one after the other, those
-that decide nothing ("not essential") after the row is found to pass. Filters see the newest version of each cell.
+The loop over the cells follows `StoreScanner` and `RegionScannerImpl` (2.6): families are scanned one after the other,
+those that decide nothing ("not essential") after the row is found to pass. Filters see the newest version of each cell.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hbmodel.store.values import Cell
 def seen_qualifiers(filter: Filter) -> KeyRange:
     """A range of qualifiers outside of which no part of the filter takes notice of a cell.
 
-    Only a column range or prefix that comes first says so: what stands before it in an And sees every cell. If a later one
-    begins above it, every cell matters: HBase shows that one the cells below the first range, too, and jumps from them over cells that
-    the filters between would see (HBASE-28622).
+    Only a column range or prefix that comes first says so: what stands before it in an And sees every cell. If a later
+    one begins above it, every cell matters: HBase shows that one the cells below the first range, too, and jumps from
+    them over cells that the filters between would see (HBASE-28622).
     """
     match filter:
         case ColumnRange(start, start_inclusive, stop, stop_inclusive):
@@ -40,7 +40,9 @@ def seen_qualifiers(filter: Filter) -> KeyRange:
 
 
 def _jump(filter: Filter) -> bytes:
-    """The qualifier to which a filter has the scanner jump from the cells below it; the first of all where it does not."""
+    """The qualifier to which a filter has the scanner jump from the cells below it; the first of all where it does
+    not.
+    """
     match filter:
         case ColumnRange(start):
             return start or b""
@@ -117,7 +119,9 @@ class RowFilter:
         return self._root.rejects(row)
 
     def kept(self, cells: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
-        """What the filter lets pass of the row's cells, given and returned in HBase's order; empty if the row is excluded."""
+        """What the filter lets pass of the row's cells, given and returned in HBase's order; empty if the row is
+        excluded.
+        """
         families: dict[bytes, list[_Entry]] = {}
         for column, cell in cells.items():
             family, _, qualifier = column.partition(b":")
@@ -142,8 +146,8 @@ class RowFilter:
 
         Args:
             family: its name.
-            part: the next part, None at the end. It is asked for no more parts than the filter wants to see; those that lie
-                wholly below the qualifier that it is given may be left out.
+            part: the next part, None at the end. It is asked for no more parts than the filter wants to see; those that
+                lie wholly below the qualifier that it is given may be left out.
         """
         kept: dict[bytes, Cell] = {}
         start = len(family) + 1

@@ -15,8 +15,8 @@ from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
 class JoinedPieces:
     """Takes one piece after the other.
 
-    The last object of a full piece waits for the next one of its row. Where a row begins again, what waits is dropped, and objects
-    that were handed out are not handed out again.
+    The last object of a full piece waits for the next one of its row. Where a row begins again, what waits is dropped,
+    and objects that were handed out are not handed out again.
 
     Args:
         wide: of the model.

@@ -1,10 +1,10 @@
 """The version of a row that objects share: a cell of each column family, or one for several families, which links name.
 
-HBase checks one cell of a row in a mutation. So objects of two families change together only if both are checked against the same
-cell. The first commit that writes objects of two families into a row puts a link in place of the version of one of them: 8 zero bytes
-and the column that has the version from then on. A link is put under the condition that the version is still the one that was read,
-so a program that read that version before cannot write any more. It is never replaced. Of two columns the later one gets the link, so
-links form no circle.
+HBase checks one cell of a row in a mutation. So objects of two families change together only if both are checked
+against the same cell. The first commit that writes objects of two families into a row puts a link in place of the
+version of one of them: 8 zero bytes and the column that has the version from then on. A link is put under the condition
+that the version is still the one that was read, so a program that read that version before cannot write any more. It is
+never replaced. Of two columns the later one gets the link, so links form no circle.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class RowVersionCell:
 
 
 def _placed(shown: bytes) -> tuple[bytes, bytes]:
-    """The column of a version, empty where it is the object's own, and the version, given the cell in which an object shows it."""
+    """The column of a version, empty where it is the object's own, and the version, given the cell in which an
+    object shows it.
+    """
     if not shown.startswith(_LINK) or len(shown) == LENGTH:
         return b"", shown
     start = LENGTH + _SIZE
@@ -61,13 +63,17 @@ def version_shown(cell: bytes | None) -> bytes | None:
 
 
 def checked_where_it_stands(change: ConditionalChange, own: bytes) -> ConditionalChange:
-    """A change whose condition is the version that an object shows, as a change of the cell that has it; it puts the next one there."""
+    """A change whose condition is the version that an object shows, as a change of the cell that has it; it puts the
+    next one there.
+    """
     if change.column != own or change.expected is None:
         return change
     column, expected = _placed(change.expected)
     if not column:
         return change
-    return ConditionalChange(change.row, column, expected or None, [_in_column(mutation, own, column) for mutation in change.mutations])
+    return ConditionalChange(
+        change.row, column, expected or None, [_in_column(mutation, own, column) for mutation in change.mutations]
+    )
 
 
 def _in_column(mutation: Put | Delete, own: bytes, column: bytes) -> Put | Delete:
@@ -77,7 +83,8 @@ def _in_column(mutation: Put | Delete, own: bytes, column: bytes) -> Put | Delet
 
 
 def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[bytes]) -> dict[bytes, RowVersionCell]:
-    """The versions that a family has in some rows, by row; rows without one are left out. Another call follows for each link.
+    """The versions that a family has in some rows, by row; rows without one are left out. Another call follows for each
+    link.
 
     Args:
         store: with the table.
@@ -101,8 +108,11 @@ def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[by
     return versions
 
 
-def read_versions_of(store: Store, table: str, columns: Mapping[bytes, Iterable[bytes]]) -> dict[bytes, list[RowVersionCell]]:
-    """The versions that several families have in each of some rows, one for each column where one stands, or would stand.
+def read_versions_of(
+    store: Store, table: str, columns: Mapping[bytes, Iterable[bytes]]
+) -> dict[bytes, list[RowVersionCell]]:
+    """The versions that several families have in each of some rows, one for each column where one stands, or would
+    stand.
 
     Args:
         store: with the table.
@@ -124,17 +134,20 @@ def _linked_to(value: bytes) -> bytes:
     return value[LENGTH:] if value.startswith(_LINK) else b""
 
 
-def link_row_versions(store: Store, table: str, rows: Mapping[bytes, Sequence[RowVersionCell]]) -> dict[bytes, RowVersionCell]:
+def link_row_versions(
+    store: Store, table: str, rows: Mapping[bytes, Sequence[RowVersionCell]]
+) -> dict[bytes, RowVersionCell]:
     """Makes the versions that stand in several columns of a row one, which stands in the first of the columns.
 
     Args:
         store: with the table.
         table: its name.
-        rows: the versions of each row, as they were read, each in another column; the value of one that is not there is empty.
+        rows: the versions of each row, as they were read, each in another column; the value of one that is not there is
+            empty.
 
     Returns:
-        The version that each row has then, by row, with a timestamp that does not count; without those rows of which a version was
-        written in between.
+        The version that each row has then, by row, with a timestamp that does not count; without those rows of which a
+        version was written in between.
     """
     leaders = {row: min(versions, key=lambda version: version.column) for row, versions in rows.items()}
     new = {row: evolve(leader, value=os.urandom(LENGTH)) for row, leader in leaders.items() if not leader.value}

@@ -10,7 +10,8 @@ from hbmodel.store.values import Family
 def create_line(table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> str:
     r"""A `create` command for HBase's shell.
 
-    Split keys are written as the shell reads them (`Bytes.toBytesBinary`): printable ASCII as it is, all else as `\xNN`.
+    Split keys are written as the shell reads them (`Bytes.toBytesBinary`): printable ASCII as it is, all else as
+    `\xNN`.
     """
     parts = [_quoted(table), *(_family(family) for family in families)]
     if split_keys:

@@ -1,4 +1,6 @@
-"""Reading slices of wide rows: the objects in a range of columns of one row or of many, page by page, in bounded memory."""
+"""Reading slices of wide rows: the objects in a range of columns of one row or of many, page by page, in bounded
+memory.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ ROWS = 100
 """Rows in a batch."""
 
 SEVERAL = 5
-"""Rows of a batch that must overflow their page, and a quarter of the batch, for the next ones to be read by larger pages."""
+"""Rows of a batch that must overflow their page, and a quarter of the batch, for the next ones to be read by larger
+pages.
+"""
 
 _STEPS = 4
 """A bisection looks right behind the last cell known every so many steps, since it may be the last."""
@@ -65,16 +69,18 @@ class SliceScan:
 
     @property
     def keys_of_rows(self) -> bool:
-        """Whether rows are found before their objects: HBase does not take several ranges of columns in a reversed scan."""
+        """Whether rows are found before their objects: HBase does not take several ranges of columns in a reversed
+        scan.
+        """
         return self.reversed and len(self.ranges) > 1 and not self.single
 
 
 class SliceReader:
     """Reads the objects of one model.
 
-    No object is put together from two reads: the last of a full page is read again from its first cell, with what follows. Where many
-    rows are read forwards and whole, they come in pieces of one read (`Scan.cells`), which are joined, and nothing is read again; unless
-    an object may have any number of columns, which are not read with it.
+    No object is put together from two reads: the last of a full page is read again from its first cell, with what
+    follows. Where many rows are read forwards and whole, they come in pieces of one read (`Scan.cells`), which are
+    joined, and nothing is read again; unless an object may have any number of columns, which are not read with it.
 
     Args:
         store: with the table.
@@ -83,7 +89,9 @@ class SliceReader:
         widths: what earlier reads have shown of rows.
     """
 
-    def __init__(self, store: Reads, wide: WideRows, pages: PageSizes = PAGE_SIZES, widths: RowWidths | None = None) -> None:
+    def __init__(
+        self, store: Reads, wide: WideRows, pages: PageSizes = PAGE_SIZES, widths: RowWidths | None = None
+    ) -> None:
         self._store = store
         self._wide = wide
         self._pages = pages
@@ -92,7 +100,9 @@ class SliceReader:
         self._unfolding = Unfolding(wide)
 
     def sized(self, scan: SliceScan) -> SliceScan:
-        """The same with its page and batch chosen, once and for all: what other reads show meanwhile is not for a scan under way."""
+        """The same with its page and batch chosen, once and for all: what other reads show meanwhile is not for a
+        scan under way.
+        """
         if scan.page is not None:
             return scan
         if not self._in_pieces(scan):
@@ -120,7 +130,9 @@ class SliceReader:
             cells=cells,
         )
 
-    def read(self, scan: SliceScan, started: Iterator[Sequence[Row]] | None = None) -> Generator[Sequence[ObjectRow], None, None]:
+    def read(
+        self, scan: SliceScan, started: Iterator[Sequence[Row]] | None = None
+    ) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects, some at a time.
 
         Args:
@@ -151,7 +163,9 @@ class SliceReader:
         return self._pages.keys if scan.single else self._pages.keys_of_many_rows
 
     def _first_size(self, scan: SliceScan) -> int:
-        """Cells in the first page of each row: of a single one more, once reads have shown how large cells are, if so many are wanted."""
+        """Cells in the first page of each row: of a single one more, once reads have shown how large cells are, if
+        so many are wanted.
+        """
         if scan.page is not None:
             return scan.page
         sizes, table = self._sizes(scan), self._wide.table
@@ -165,8 +179,8 @@ class SliceReader:
         return scan.rows.before(last) if scan.reversed else scan.rows.after(last)
 
     def _wider(self, scan: SliceScan, size: int, batch: Sequence[Row]) -> tuple[int, SliceScan] | None:
-        """Where many rows of a batch have more cells than a page: the first of them, and the scan that reads it and all that is behind
-        by larger pages."""
+        """Where many rows of a batch have more cells than a page: the first of them, and the scan that reads it and all
+        that is behind by larger pages."""
         full = [at for at, row in enumerate(batch) if len(row.columns) >= size and not self._filled(row)]
         larger = next((each for each in self._sizes(scan) if each > size), None)
         if scan.single or scan.keys_of_rows or larger is None or len(full) < max(SEVERAL, len(batch) / 4):
@@ -181,11 +195,17 @@ class SliceReader:
         return full[0], evolve(scan, rows=rows, page=page, batch_size=batch_size)
 
     def _filled(self, row: Row) -> bool:
-        """Whether most of a full page is one object that may have any number of columns: a larger page would hold more of them."""
+        """Whether most of a full page is one object that may have any number of columns: a larger page would hold
+        more of them.
+        """
         return self._wide.more and 2 * cut(self._wide, list(row.columns))[1] < len(row.columns)
 
-    def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
-        """The objects of a scan, and what is behind it: it ends with as many rows as there are objects wanted, one in each at least."""
+    def _rows(
+        self, scan: SliceScan, batches: Iterable[Sequence[Row]]
+    ) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
+        """The objects of a scan, and what is behind it: it ends with as many rows as there are objects wanted, one
+        in each at least.
+        """
         assert scan.page is not None
         if self._in_pieces(scan):
             yield from self._joined(scan.page, batches)
@@ -226,7 +246,9 @@ class SliceReader:
         if found := pieces.end():
             yield found
 
-    def _pages_of(self, scan: SliceScan, row: Row | None, of: bytes | None = None) -> Generator[Sequence[ObjectRow], None, None]:
+    def _pages_of(
+        self, scan: SliceScan, row: Row | None, of: bytes | None = None
+    ) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects of one row, of which the first page was read, unless only the row's key is given."""
         sizes = self._sizes(scan)
         key = row.row if row is not None else of
@@ -298,10 +320,12 @@ class SliceReader:
         (whole,) = self._unfolding.objects(row, list(found.columns), list(found.columns.values()))
         return whole
 
-    # --- backwards ------------------------------------------------------------------------------------------------------
+    # --- backwards ----------------------------------------------------------------------------------------------------
 
     def _backwards(self, scan: SliceScan, row: bytes) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of one wide row from the last on: page by page, by bounds that a first pass finds by keys alone."""
+        """The objects of one wide row from the last on: page by page, by bounds that a first pass finds by keys
+        alone.
+        """
         if scan.limit == 1 and (last := self.last_prefix(row, scan.ranges)) is not None:
             yield from self._reversed(scan, row, starting(scan.ranges, last))
             before = until(scan.ranges, last)
@@ -324,14 +348,18 @@ class SliceReader:
         for first, stop in zip(reversed(bounds), reversed(stops), strict=True):
             yield from self._reversed(scan, row, starting(before if stop is None else until(before, stop), first))
 
-    def _reversed(self, scan: SliceScan, row: bytes, ranges: Sequence[Interval]) -> Generator[Sequence[ObjectRow], None, None]:
+    def _reversed(
+        self, scan: SliceScan, row: bytes, ranges: Sequence[Interval]
+    ) -> Generator[Sequence[ObjectRow], None, None]:
         if ranges:
             with closing(self._pages_of(evolve(scan, ranges=ranges, reversed=False), None, row)) as pages:
                 if found := [each for page in pages for each in page]:
                     yield found[::-1]
 
     def last_prefix(self, row: bytes, ranges: Sequence[Interval]) -> bytes | None:
-        """The qualifier prefix of the last object of a row, found by bisection; None where the last cell is of no object, or none is."""
+        """The qualifier prefix of the last object of a row, found by bisection; None where the last cell is of no
+        object, or none is.
+        """
         probe = SliceScan(KeyRange.exactly(row), ranges, keys_only=True)
         most = self._pages.cells[0]
         low, high, middle = b"", ranges[-1][1], ranges[0][0]

@@ -1,4 +1,6 @@
-"""Store URLs: `scheme://host:port,host:port?option=value&...`, and the environment that fills in what they leave out."""
+"""Store URLs: `scheme://host:port,host:port?option=value&...`, and the environment that fills in what they leave
+out.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ Options = Mapping[str, Callable[[str], Any]]
 def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection[str] = ()) -> dict[str, Any]:
     """The keyword arguments that a URL stands for: `host`, where it names any, and its options.
 
-    No error quotes the URL, which may hold secrets, also in places where they do not belong; only names of options and values
-    of those that are known not to be secret.
+    No error quotes the URL, which may hold secrets, also in places where they do not belong; only names of options and
+    values of those that are known not to be secret.
 
     Args:
         url: the whole URL.
@@ -25,7 +27,8 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
         secrets: those whose values are not to be quoted.
 
     Raises:
-        StoreURLError: it is of another scheme, has parts that a gateway's address does not have, or an unknown or bad option.
+        StoreURLError: it is of another scheme, has parts that a gateway's address does not have, or an unknown or bad
+            option.
     """
     form = f"{scheme}://host:port,host:port?option=value"
     found, colon, rest = url.partition("://")
@@ -36,7 +39,9 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
     if path or "@" in hosts or "#" in rest:
         raise StoreURLError("The store URL may contain hosts, ports and options only.", expected=form)
     if any(host.count(":") > 1 and "[" not in host for host in hosts.split(",")):
-        raise StoreURLError("An IPv6 address must be written in brackets in a store URL.", expected=f"{scheme}://[::1]:port")
+        raise StoreURLError(
+            "An IPv6 address must be written in brackets in a store URL.", expected=f"{scheme}://[::1]:port"
+        )
     arguments: dict[str, Any] = {}
     if hosts.startswith(":") and hosts[1:].isdecimal():
         arguments["port"] = int(hosts[1:])
@@ -59,13 +64,18 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
         except ValueError:
             raise StoreURLError(
                 "The store URL has an option with an invalid value: give one as expected.",
-                option=name, value=text if quotable else None, expected=_expected(options[name]),
-            ) from None  # fmt: skip
+                option=name,
+                value=text if quotable else None,
+                expected=_expected(options[name]),
+            ) from None
     return arguments
 
 
-def environment_options(environment: Mapping[str, str], options: Options, secrets: Collection[str] = ()) -> dict[str, Any]:
-    """The options that an environment gives: `HBMODEL_TIMEOUT` for `timeout`, and so on. An empty variable gives nothing.
+def environment_options(
+    environment: Mapping[str, str], options: Options, secrets: Collection[str] = ()
+) -> dict[str, Any]:
+    """The options that an environment gives: `HBMODEL_TIMEOUT` for `timeout`, and so on. An empty variable gives
+    nothing.
 
     Args:
         environment: variables by name.

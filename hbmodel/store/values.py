@@ -22,12 +22,14 @@ MAX_CELL_SIZE = 10 * 1024 * 1024
 
 
 CELL_OVERHEAD = 20
-"""Bytes of a stored cell beside row, column and value: lengths (8), row length (2), family length (1), timestamp (8), type (1)."""
+"""Bytes of a stored cell beside row, column and value: lengths (8), row length (2), family length (1), timestamp
+(8), type (1).
+"""
 
 
 CLOCK_TICK = 0.002
-"""Seconds after which every server's clock, and this machine's, shows another millisecond. A delete at the server's time is
-acknowledged so much later, since it hides puts of its own millisecond."""
+"""Seconds after which every server's clock, and this machine's, shows another millisecond. A delete at the server's
+time is acknowledged so much later, since it hides puts of its own millisecond."""
 
 
 class Cell(Protocol):
@@ -54,7 +56,8 @@ class Row(Protocol):
 
     @property
     def columns(self) -> Mapping[bytes, Cell]:
-        """The requested cells that exist, by `family:qualifier`. Never empty, except for the `BegunAgain` of `Scan.cells`.
+        """The requested cells that exist, by `family:qualifier`. Never empty, except for the `BegunAgain` of
+        `Scan.cells`.
 
         The cells of one family are adjacent, in the order of their qualifiers as unsigned bytes.
         """
@@ -69,8 +72,8 @@ class Get:
         row: row key.
         columns: each `family:qualifier` or `family`; empty reads every family.
         prefix: of the qualifiers to read; empty reads all of them.
-        before: in ms; reads the newest version of each cell below this time, as if there were none of this time or later. Deletes
-            count at any time. None reads the newest.
+        before: in ms; reads the newest version of each cell below this time, as if there were none of this time or
+            later. Deletes count at any time. None reads the newest.
     """
 
     row: bytes
@@ -103,10 +106,10 @@ class Delete:
     Attributes:
         row: row key.
         families: families whose cells up to `timestamp` are deleted.
-        columns: single columns (`family:qualifier`) whose cells up to `timestamp` are deleted. With neither families nor columns,
-            the whole row is deleted.
-        timestamp: in ms, inclusive: cells up to exactly this time are hidden, also older cells that are put later (until a major
-            compaction). Newer cells stay. None means the server's time.
+        columns: single columns (`family:qualifier`) whose cells up to `timestamp` are deleted. With neither families
+            nor columns, the whole row is deleted.
+        timestamp: in ms, inclusive: cells up to exactly this time are hidden, also older cells that are put later
+            (until a major compaction). Newer cells stay. None means the server's time.
     """
 
     row: bytes
@@ -162,10 +165,11 @@ class Scan:
         filter: evaluated by the store.
         limit: stop after this many rows, or None.
         batch_size: maximum number of rows per round trip.
-        cells: maximum number of cells of a row to return at once; None for all. A row with more comes in pieces, one after the
-            other, in column order, each full except the last; `limit` and `batch_size` count pieces. The pieces are one read of
-            the row, unless the scan breaks between them: then a `BegunAgain` follows, and the row from its first cell, as far as
-            it still exists. Forward scans only, and not with filters on values, which evaluate whole rows.
+        cells: maximum number of cells of a row to return at once; None for all. A row with more comes in pieces, one
+            after the other, in column order, each full except the last; `limit` and `batch_size` count pieces. The
+            pieces are one read of the row, unless the scan breaks between them: then a `BegunAgain` follows, and the
+            row from its first cell, as far as it still exists. Forward scans only, and not with filters on values,
+            which evaluate whole rows.
         before: as in `Get`; filters see the same versions.
     """
 
@@ -181,7 +185,8 @@ class Scan:
 
 @frozen
 class BegunAgain:
-    """A row without columns among the pieces of `Scan.cells`: the earlier pieces of this row are from another read than the next ones.
+    """A row without columns among the pieces of `Scan.cells`: the earlier pieces of this row are from another read than
+    the next ones.
 
     Attributes:
         row: the row key.
@@ -206,7 +211,8 @@ class Family:
     Attributes:
         name: without the colon.
         max_versions: how many versions of a cell are kept.
-        ttl: TTL of cells, in seconds. By default, and with `FOREVER`, cells live forever; `Store.families` returns this as None.
+        ttl: TTL of cells, in seconds. By default, and with `FOREVER`, cells live forever; `Store.families` returns this
+            as None.
         compression: e.g. `"SNAPPY"`.
         bloom_filter: `"NONE"`, `"ROW"` or `"ROWCOL"`.
         block_size: of HFile blocks, in bytes.

@@ -1,4 +1,6 @@
-"""What reads have shown of wide rows: how large their cells are, and which rows are so wide that they are worth a warning."""
+"""What reads have shown of wide rows: how large their cells are, and which rows are so wide that they are worth a
+warning.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,13 @@ class RowWidths:
         if (cells > self._many_cells or size > self._many_bytes) and (table, row) not in self._known:
             self._known.add((table, row))
             logger.warning(
-                "One read returned %d cells, %d MiB, of one row of table %s: HBase cannot split a row across regions. Choose the fields "
+                "One read returned %d cells, %d MiB, of one row of table %s: HBase cannot split a row across "
+                "regions. Choose the fields "
                 "of the row key so that rows stay smaller, or give times a row_span=.",
-                cells, size >> 20, table,
-            )  # fmt: skip
+                cells,
+                size >> 20,
+                table,
+            )
 
 
 def bytes_of(names: Sequence[bytes], cells: Sequence[Any]) -> int:

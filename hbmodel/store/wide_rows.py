@@ -1,4 +1,6 @@
-"""Wide rows: how the objects of a model lie in the columns of rows, and how their cells become one logical row for each object."""
+"""Wide rows: how the objects of a model lie in the columns of rows, and how their cells become one logical row for
+each object.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,11 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell
 
 ROW_VERSION = b"\x00"
-"""The qualifier of the version of a row that objects share. No object of a versioned model has it: behind its key fields each has an alias.
+"""The qualifier of the version of a row that objects share. No object of a versioned model has it: behind its key
+fields each has an alias.
 
-It is not the empty one. The newest cell there comes before the tombstone of a family, and a range of columns begins behind both: HBase
-then seeks past the tombstone, and shows what it has deleted (asked of HBase 2.6.1; a test holds it).
+It is not the empty one. The newest cell there comes before the tombstone of a family, and a range of columns begins
+behind both: HBase then seeks past the tombstone, and shows what it has deleted (asked of HBase 2.6.1; a test holds it).
 """
 
 
@@ -78,13 +81,14 @@ class WideRows:
         table: the table.
         family: the only family of the model.
         places: where each object lies.
-        prefix_end: where the prefix of the object that a qualifier belongs to ends, kind included; None where it belongs to no object
-            of the model. No prefix begins another one, unless objects have one cell each, whose alias is empty.
-        columns: the columns of an object, `family:alias`, those of the system included; a delete of the whole object takes them even
-            where they are absent.
+        prefix_end: where the prefix of the object that a qualifier belongs to ends, kind included; None where it
+            belongs to no object of the model. No prefix begins another one, unless objects have one cell each, whose
+            alias is empty.
+        columns: the columns of an object, `family:alias`, those of the system included; a delete of the whole object
+            takes them even where they are absent.
         view: the name of the table of logical rows; by default the table's own.
-        row_version: the column under which each object shows the version of its row, which stands in `ROW_VERSION`; it is read
-            with whole objects only, or where it is asked for. None where rows have no version.
+        row_version: the column under which each object shows the version of its row, which stands in `ROW_VERSION`; it
+            is read with whole objects only, or where it is asked for. None where rows have no version.
         kept: those of the columns that a delete of a whole object leaves, unless it names them.
         more: whether an object may have any number of other columns, which are not read with it once they fill a page.
         rare: columns that few objects have, or none; a delete of the whole object takes them too.
@@ -132,10 +136,11 @@ class ObjectRow(Struct, gc=False):
 
 
 class Unfolding:
-    """Turns cells of a row into logical rows; it remembers which columns the object before had, since most have the same.
+    """Turns cells of a row into logical rows; it remembers which columns the object before had, since most have the
+    same.
 
-    The names of as many cells are compared at once, joined. Other names may join to the same bytes, if a key or an alias contains the
-    family with its colon: then each name is compared.
+    The names of as many cells are compared at once, joined. Other names may join to the same bytes, if a key or an
+    alias contains the family with its colon: then each name is compared.
 
     Args:
         wide: of the model.

@@ -11,7 +11,8 @@ from hbmodel.store.values import Family, Region
 
 
 class WrappingStore(ClosingStore):
-    """Passes on the administration of tables, and whatever else the store inside has, but for the reading and writing of rows.
+    """Passes on the administration of tables, and whatever else the store inside has, but for the reading and writing
+    of rows.
 
     Args:
         store: the store inside.

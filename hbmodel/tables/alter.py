@@ -30,7 +30,8 @@ class Alteration:
 
     Attributes:
         applied: the differences that it removed.
-        left: the differences that it leaves: live regions, indexes to be built, and live indexes that the models do not declare.
+        left: the differences that it leaves: live regions, indexes to be built, and live indexes that the models do not
+            declare.
         dropped: the tables of dropped indexes.
     """
 
@@ -39,7 +40,12 @@ class Alteration:
     dropped: Sequence[str] = ()
 
     def __str__(self) -> str:
-        return "\n".join([*(str(part) for part in (self.applied, self.left) if part), *(f"dropped {table}" for table in self.dropped)])
+        return "\n".join(
+            [
+                *(str(part) for part in (self.applied, self.left) if part),
+                *(f"dropped {table}" for table in self.dropped),
+            ]
+        )
 
 
 @frozen
@@ -64,26 +70,29 @@ def alter(
 ) -> Alteration:
     """Changes live tables to what models declare: creates tables, adds families, changes options, registers the rest.
 
-    A field or an index with another name and the same bytes is renamed in the registry; if several are possible, the model
-    decides with `renamed_from=`. A new index on existing rows is registered as absent: `build_index` builds it. Repeating the call
-    finishes what a crash interrupted. Programs with older models continue to work while it runs: everything they know is kept.
+    A field or an index with another name and the same bytes is renamed in the registry; if several are possible, the
+    model decides with `renamed_from=`. A new index on existing rows is registered as absent: `build_index` builds it.
+    Repeating the call finishes what a crash interrupted. Programs with older models continue to work while it runs:
+    everything they know is kept.
 
     Args:
         store: that holds the tables.
         models: that declare them.
         splits: for tables that are created, as for `create_tables`; for live tables differences are only reported.
         lossy: also apply changes that lose data: a shorter TTL, fewer versions.
-        drop: also drop the indexes that the models do not declare, as `drop_index` does: first queries of programs that still
-            declare them stop, then writes, then the table is dropped. The models' own writes wait only for the first of these
-            steps, one lease. The registry also forgets the members of enumerations that the models do not have.
+        drop: also drop the indexes that the models do not declare, as `drop_index` does: first queries of programs that
+            still declare them stop, then writes, then the table is dropped. The models' own writes wait only for the
+            first of these steps, one lease. The registry also forgets the members of enumerations that the models do
+            not have.
         times: shared by all programs that use the tables; only dropping waits for them.
         progress: called with an `IndexProgress` while it waits.
         registry: name of the registry table.
 
     Raises:
-        SchemaMismatch: a difference cannot be changed (key layout, salt, codecs, a live index), or would lose data; `differences`
-            gives the reasons. Nothing was changed.
-        CapabilityError: the store does not support it; nothing was changed, and `shell` has the lines for HBase's own shell.
+        SchemaMismatch: a difference cannot be changed (key layout, salt, codecs, a live index), or would lose data;
+            `differences` gives the reasons. Nothing was changed.
+        CapabilityError: the store does not support it; nothing was changed, and `shell` has the lines for HBase's own
+            shell.
     """
     check_times(times)
     check_work(progress=progress)
@@ -93,11 +102,16 @@ def alter(
     schemas = dict.fromkeys(schema_of(model) for some in models_and_ids(models) for model in some)
     changes = _family_changes(found, {schema.table for schema in schemas})
     if changes and not store.capabilities.alter:
-        lines = [shell_line(store.add_family if change.added else store.modify_family, change.table, change.family) for change in changes]
+        lines = [
+            shell_line(store.add_family if change.added else store.modify_family, change.table, change.family)
+            for change in changes
+        ]
         raise CapabilityError(
-            "This store cannot alter tables: run the lines in `hbase shell`, then repeat the call, or use an hbase+thrift2: store.",
-            tables=sorted({change.table for change in changes}), shell="\n".join(lines),
-        )  # fmt: skip
+            "This store cannot alter tables: run the lines in `hbase shell`, then repeat the call, or use an "
+            "hbase+thrift2: store.",
+            tables=sorted({change.table for change in changes}),
+            shell="\n".join(lines),
+        )
     for change in changes:
         if change.added:
             _add(store, change)
@@ -108,13 +122,21 @@ def alter(
         catalog.rename_fields(schema)
         if drop:
             catalog.keep_members(schema)
-    dropped = [table for schema in schemas for table in _drop_undeclared(store, catalog, schema, times, progress)] if drop else []
+    dropped = (
+        [table for schema in schemas for table in _drop_undeclared(store, catalog, schema, times, progress)]
+        if drop
+        else []
+    )
     create_tables(store, *models, splits=splits, registry=registry)
     left = [difference for difference in found if difference.effect == "left" and not (drop and difference.undeclared)]
-    return Alteration(Diff(tuple(difference for difference in found if difference not in left)), Diff(tuple(left)), tuple(dropped))
+    return Alteration(
+        Diff(tuple(difference for difference in found if difference not in left)), Diff(tuple(left)), tuple(dropped)
+    )
 
 
-def _drop_undeclared(store: Store, catalog: Registry, schema: TableSchema, times: IndexTimes, progress: Report | None) -> list[str]:
+def _drop_undeclared(
+    store: Store, catalog: Registry, schema: TableSchema, times: IndexTimes, progress: Report | None
+) -> list[str]:
     """Drops the indexes that a model does not declare, all at the same time; returns the tables that went.
 
     Those of which the table alone is left, since a call was killed, are among them.
@@ -138,13 +160,16 @@ def _check(found: Diff, lossy: bool) -> None:
     refused = [str(difference) for difference in found if difference.effect == "refused"]
     if refused:
         raise SchemaMismatch(
-            "The live tables cannot be altered to what the models declare: declare what is live, as `differences` lists it, or use a new "
+            "The live tables cannot be altered to what the models declare: declare what is live, as `differences` "
+            "lists it, or use a new "
             "table.",
             differences=refused,
         )
     losing = [str(difference) for difference in found if difference.effect == "lossy"]
     if losing and not lossy:
-        raise SchemaMismatch("Altering the tables would lose data: pass lossy=True if that is intended.", differences=losing)
+        raise SchemaMismatch(
+            "Altering the tables would lose data: pass lossy=True if that is intended.", differences=losing
+        )
 
 
 def _add(store: Store, change: _FamilyChange) -> None:
@@ -155,14 +180,17 @@ def _add(store: Store, change: _FamilyChange) -> None:
 
 
 def _family_changes(found: Iterable[Difference], primary_tables: set[str]) -> Sequence[_FamilyChange]:
-    """The changes of families, in an order in which index entries never end before their rows, wherever a crash comes."""
+    """The changes of families, in an order in which index entries never end before their rows, wherever a crash
+    comes.
+    """
     options: dict[tuple[str, str], list[Difference]] = {}
     changes: list[_FamilyChange] = []
     for difference in found:
         if difference.effect == "left":
             continue
         if difference.kind == "family":
-            changes.append(_FamilyChange(difference.table, difference.declared, True, 3))  # it may live longer than entries did
+            # it may live longer than entries did
+            changes.append(_FamilyChange(difference.table, difference.declared, True, 3))
         elif difference.kind == "option" and difference.family is not None:
             options.setdefault((difference.table, difference.family), []).append(difference)
     for (table, family), differences in options.items():
@@ -173,7 +201,8 @@ def _family_changes(found: Iterable[Difference], primary_tables: set[str]) -> Se
             if option == "ttl":
                 values["ttl"] = FOREVER if difference.declared is None else difference.declared
                 shorter, of_index = difference.effect == "lossy", table not in primary_tables
-                # Entries are to live at least as long as rows: longer lives begin with the index tables, shorter ones end there.
+                # Entries are to live at least as long as rows: longer lives begin with the index tables, shorter ones
+                # end there.
                 order = (2 if of_index else 1) if shorter else (1 if of_index else 2)
             elif option.startswith("configuration."):
                 values.setdefault("configuration", {})[option.removeprefix("configuration.")] = difference.declared

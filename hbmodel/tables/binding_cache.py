@@ -1,4 +1,6 @@
-"""Metadata of a store that sessions may share: the bindings of models to live tables, for a lease, and the offset of its clock."""
+"""Metadata of a store that sessions may share: the bindings of models to live tables, for a lease, and the offset of
+its clock.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from hbmodel.tables.registry_cells import cells_of
 from hbmodel.tables.writers_roll import WritersRoll
 
 UNWRITABLE = 1.0
-"""Seconds for which it is trusted, at most, that a table has an index which the model does not declare, so that writes wait no longer."""
+"""Seconds for which it is trusted, at most, that a table has an index which the model does not declare, so that
+writes wait no longer.
+"""
 
 READS = 3
 """How often a binding is read, at most, if each time takes longer than the lease. The last one is used all the same."""
@@ -57,9 +61,11 @@ class BindingCache:
         self.names = NameCache()
 
     def binding(self, schema: TableSchema, registry: Registry) -> Binding:
-        """The binding of a model, read from the registry if the cached one is too old; raises the errors of `Registry.bind`.
+        """The binding of a model, read from the registry if the cached one is too old; raises the errors of
+        `Registry.bind`.
 
-        What took longer than the lease to read is too old already, and is read once more. Inside a transaction the row is looked at.
+        What took longer than the lease to read is too old already, and is read once more. Inside a transaction the row
+        is looked at.
         """
         known = self._bindings.get(schema)
         now = self._running()
@@ -79,9 +85,13 @@ class BindingCache:
             reads += 1
 
     def roll(self, longest_call: float) -> WritersRoll:
-        """This program's lines on the writers' roll; `longest_call` is the longest of a call to the store, in seconds."""
+        """This program's lines on the writers' roll; `longest_call` is the longest of a call to the store, in
+        seconds.
+        """
         if self._roll is None:
-            self._roll = WritersRoll(round(self._lease), round(1000 * longest_call), self.offset, self._roll_times, self._running)
+            self._roll = WritersRoll(
+                round(self._lease), round(1000 * longest_call), self.offset, self._roll_times, self._running
+            )
         return self._roll
 
     def leave(self, store: Store) -> None:
@@ -90,7 +100,9 @@ class BindingCache:
             self._roll.end(store)
 
     def binding_to_write(self, schema: TableSchema, registry: Registry, roll: WritersRoll, store: Store) -> Binding:
-        """The binding of a model for writes, while this program is on the writers' roll; raises the errors of `Registry.bind`."""
+        """The binding of a model for writes, while this program is on the writers' roll; raises the errors of
+        `Registry.bind`.
+        """
         line = roll.line(store, registry.table, registry_row(schema))
         known = self._bindings.get(schema)
         if known is not None and known[0].unknown and self._running() - known[1] >= self._unwritable:

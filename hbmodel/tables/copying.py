@@ -1,4 +1,6 @@
-"""Copies the rows of a table into another layout, in ranges that programs share, and looks for those that are missing there."""
+"""Copies the rows of a table into another layout, in ranges that programs share, and looks for those that are
+missing there.
+"""
 
 from __future__ import annotations
 
@@ -177,7 +179,9 @@ class Copying:
             self._show("verifying", 0, None, found.rows)
         return found
 
-    def _compared(self, found: Compared, rows: Sequence[Row], moved: Sequence[TranslatedRow], since: int, mend: bool) -> Compared:
+    def _compared(
+        self, found: Compared, rows: Sequence[Row], moved: Sequence[TranslatedRow], since: int, mend: bool
+    ) -> Compared:
         good = [(row, row.put.row) for row in moved if row.put is not None]
         refused = [row for row in moved if row.put is None]
         target, reader = self.plan.target.reader, self.plan.mover.reader
@@ -189,26 +193,36 @@ class Copying:
             if other is None or not target.exists(other):
                 missing.append(row)
             else:
-                differing += reader.values(own[row.source]) != target.values(other) or self._lacks(own[row.source], other)
+                differing += reader.values(own[row.source]) != target.values(other) or self._lacks(
+                    own[row.source], other
+                )
         if mend and missing:
-            # A row that is absent then was deleted, by a program that was suspended until the deletes ended, or it has expired.
+            # A row that is absent then was deleted, by a program that was suspended until the deletes ended, or it has
+            # expired.
             self._carry_all([own[row.source] for row in missing], missing, since)
         samples = [*found.samples, *((row.source.hex(), str(row.error)) for row in refused)]
         return Compared(
-            found.rows + len(moved), found.missing + len(missing), found.differing + differing, found.refused + len(refused), samples[:20]
+            found.rows + len(moved),
+            found.missing + len(missing),
+            found.differing + differing,
+            found.refused + len(refused),
+            samples[:20],
         )
 
     def _lacks(self, row: Row, other: Row) -> bool:
         """Whether a cell that the models do not declare is not the same in the other table."""
         there = {column: cell.value for column, cell in other.columns.items()}
-        return any(there.get(column) != value for column, value in undeclared_cells(self._source, self._target, row).items())
+        return any(
+            there.get(column) != value for column, value in undeclared_cells(self._source, self._target, row).items()
+        )
 
     def _carry_all(self, rows: Sequence[Row], moved: Sequence[TranslatedRow], since: int) -> None:
         """Brings rows into the other table, by as many plans as that takes."""
         current = self
         while not current._carry(moved, since):
             self.still()
-            current, since = self._current(), self.clock.now()  # rows that never change are the same now, and others are read again
+            # rows that never change are the same now, and others are read again
+            current, since = self._current(), self.clock.now()
             moved = current._moved(rows)
 
     def _show(self, phase: str, done: int, total: int | None, rows: int) -> None:
@@ -224,4 +238,6 @@ def copying_row(source: TableSchema, target: TableSchema) -> bytes:
 def _counted(moved: Sequence[TranslatedRow]) -> Counts:
     refused = [row for row in moved if row.error is not None]
     entries = sum(len(row.entries) for row in moved)
-    return Counts(len(moved), entries, refused=len(refused), samples=tuple((row.source.hex(), str(row.error)) for row in refused))
+    return Counts(
+        len(moved), entries, refused=len(refused), samples=tuple((row.source.hex(), str(row.error)) for row in refused)
+    )

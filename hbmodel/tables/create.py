@@ -22,7 +22,13 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.declared import DeclaredTable, SplitsOption, check_names, plan_tables
 from hbmodel.tables.diff import UNDECLARED, Difference, compare_families, unbuilt
-from hbmodel.tables.existing_tables import as_registered, missing_namespaces, namespace_of, needs_creation, registrations
+from hbmodel.tables.existing_tables import (
+    as_registered,
+    missing_namespaces,
+    namespace_of,
+    needs_creation,
+    registrations,
+)
 from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.index_tables import check_index_table, check_index_tables
 from hbmodel.tables.registered_fields import check_layout
@@ -39,8 +45,8 @@ class TableOutcome:
     Attributes:
         table: its name.
         created: whether this call created it; otherwise it existed.
-        differences: how an existing table differs from its models; these are not changed: options of families, live indexes that
-            no model declares, and declared indexes that are not built. See `diff` for more.
+        differences: how an existing table differs from its models; these are not changed: options of families, live
+            indexes that no model declares, and declared indexes that are not built. See `diff` for more.
     """
 
     table: str
@@ -77,28 +83,31 @@ class Creation:
         return "\n".join([*told, *map(str, self.differences)])
 
 
-def create_tables(store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE) -> Creation:
+def create_tables(
+    store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE
+) -> Creation:
     """Creates what the models need and is missing: namespaces, the registry table, index tables, primary tables.
 
-    Repeating it is safe, also after a crash and while another program does the same. An index that is declared on an existing
-    table is registered as absent: it must be built before queries can use it. If the family options of an existing table differ,
-    they are not changed but reported, also to the logger `hbmodel`; `alter` changes them.
+    Repeating it is safe, also after a crash and while another program does the same. An index that is declared on an
+    existing table is registered as absent: it must be built before queries can use it. If the family options of an
+    existing table differ, they are not changed but reported, also to the logger `hbmodel`; `alter` changes them.
 
     Args:
         store: to create them in.
-        models: whose tables. Sequences and dictionaries have tables too; those of dictionaries that fields of the models use are
-            created automatically.
-        splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from model or
-            table name to a strategy (the table of an index is `<table>.<index>`). Existing tables keep their regions.
+        models: whose tables. Sequences and dictionaries have tables too; those of dictionaries that fields of the
+            models use are created automatically.
+        splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from
+            model or table name to a strategy (the table of an index is `<table>.<index>`). Existing tables keep their
+            regions.
         registry: name of the registry table.
 
     Raises:
-        SchemaMismatch: a live table has another layout than its model, a live index has lost its table or its registry entry, two
-            models share a table, a family or an index name that they must not share, or an existing table has the name of an index
-            table (`<table>.<index>`) and is none.
+        SchemaMismatch: a live table has another layout than its model, a live index has lost its table or its registry
+            entry, two models share a table, a family or an index name that they must not share, or an existing table
+            has the name of an index table (`<table>.<index>`) and is none.
         FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
-        CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has the lines
-            for HBase's own shell.
+        CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has
+            the lines for HBase's own shell.
         DeclarationError: no model was given, or a strategy for splits does not suit its table.
     """
     check_store(store)
@@ -106,7 +115,11 @@ def create_tables(store: Store, *models: Declared, splits: SplitsOption = None, 
         raise DeclarationError("Give the models whose tables are to be created: create_tables(store, Model).")
     named, ids = models_and_ids(models)
     catalog = Registry(store, registry)
-    groups = [plan_tables([schema_of(model) for model in some], at, registry) for some, at in ((ids, None), (named, splits)) if some]
+    groups = [
+        plan_tables([schema_of(model) for model in some], at, registry)
+        for some, at in ((ids, None), (named, splits))
+        if some
+    ]
     check_names([table for planned in groups for table in planned], registry)
     plans = [_Plan.of(store, planned, catalog) for planned in groups]
     found: dict[str, TableOutcome] = {}
@@ -151,7 +164,11 @@ class _Plan:
             else:
                 _check_unregistered(schema, existing, catalog)
         check_index_tables(store, catalog, planned, existing)
-        found = {table.name: _compare_live(store, table) for table in planned if table.index is None and table.name in existing}
+        found = {
+            table.name: _compare_live(store, table)
+            for table in planned
+            if table.index is None and table.name in existing
+        }
         namespaces = missing_namespaces(store, [catalog.table, *(table.name for table in new)], existing)
         _check_creatable(store, new, namespaces)
         return cls(planned, existing, entries, new, found, namespaces)
@@ -167,8 +184,8 @@ class _Plan:
         for schema in self.entries:
             present = schema.table in self.existing
             created.update(self._index_tables(store, catalog, schema))
-            # Registered as readable before the primary table exists: without it there are no rows that an index could lack, and
-            # a crash here leaves nothing that a repeated call does not finish.
+            # Registered as readable before the primary table exists: without it there are no rows that an index could
+            # lack, and a crash here leaves nothing that a repeated call does not finish.
             catalog.register(schema, ABSENT if present else READABLE)
             if present:
                 binding = catalog.bind(schema)
@@ -193,16 +210,24 @@ class _Plan:
 
 
 def _check_unregistered(schema: TableSchema, existing: Collection[str], catalog: Registry) -> None:
-    """A table that has its index tables was registered somewhere: if it were registered again, writes would not update its indexes."""
+    """A table that has its index tables was registered somewhere: if it were registered again, writes would not
+    update its indexes.
+    """
     if schema.table not in existing:
         return
-    found = next((index for index in schema.indexes.values() if index.table in existing and catalog.owner(index.table) is None), None)
+    found = next(
+        (index for index in schema.indexes.values() if index.table in existing and catalog.owner(index.table) is None),
+        None,
+    )
     if found is not None:
         raise SchemaMismatch(
-            "The table and an index table exist, but the registry does not know them: name the registry in which they are registered, or "
+            "The table and an index table exist, but the registry does not know them: name the registry in which "
+            "they are registered, or "
             "drop them.",
-            table=schema.table, index=found.name, registry=catalog.table,
-        )  # fmt: skip
+            table=schema.table,
+            index=found.name,
+            registry=catalog.table,
+        )
 
 
 def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: Sequence[str]) -> None:
@@ -219,12 +244,14 @@ def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: 
     if any(table.index is None and schema.indexes for table in beyond for schema in table.schemas):
         # With the primary table made in the shell, its indexes would be taken for new ones on rows that are there.
         message = (
-            "This store cannot create the tables as declared. Create them through a Thrift2 gateway (hbase+thrift2:). The lines for "
+            "This store cannot create the tables as declared. Create them through a Thrift2 gateway "
+            "(hbase+thrift2:). The lines for "
             "`hbase shell` alone are not enough: the indexes would then be registered as absent, with no entries."
         )
     else:
         message = (
-            "This store cannot create everything as declared: run the lines in `hbase shell`, then repeat the call, or use an "
+            "This store cannot create everything as declared: run the lines in `hbase shell`, then repeat the "
+            "call, or use an "
             "hbase+thrift2: store."
         )
     tables_beyond = [table.name for table in beyond] or None
@@ -269,7 +296,10 @@ def _compare_live(store: Store, table: DeclaredTable) -> list[Difference]:
 
 
 def _index_differences(binding: Binding) -> list[Difference]:
-    undeclared = [Difference(binding.schema.table, "index", f"index {name}", None, "live", "left", UNDECLARED) for name in binding.unknown]
+    undeclared = [
+        Difference(binding.schema.table, "index", f"index {name}", None, "live", "left", UNDECLARED)
+        for name in binding.unknown
+    ]
     live = {index.name for index in binding.written}
     return undeclared + [unbuilt(binding.schema, name) for name in binding.schema.indexes if name not in live]
 
@@ -283,6 +313,9 @@ def _check_index_tables(store: Store, binding: Binding, existing: Collection[str
     for index in missing:
         if index.table not in since:
             raise SchemaMismatch(
-                "The registry says that an index is live, but its table is gone: drop the primary table too, and load the objects again.",
-                table=binding.schema.table, index=index.name, missing=index.table,
-            )  # fmt: skip
+                "The registry says that an index is live, but its table is gone: drop the primary table too, and "
+                "load the objects again.",
+                table=binding.schema.table,
+                index=index.name,
+                missing=index.table,
+            )

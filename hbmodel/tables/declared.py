@@ -42,21 +42,23 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
 
     Args:
         schemas: of the models.
-        splits: one strategy for the primary table of each, or a mapping from model or table name to a strategy; the table of
-            an index is `<table>.<index>`.
+        splits: one strategy for the primary table of each, or a mapping from model or table name to a strategy; the
+            table of an index is `<table>.<index>`.
         registry: name of the registry table.
 
     Raises:
-        DeclarationError: a strategy is for no table of these models, does not suit its table, or two strategies for one table
-            differ.
-        SchemaMismatch: two models of one table share a family or an index name, or a model's table is an index table of another
-            one, or the registry.
+        DeclarationError: a strategy is for no table of these models, does not suit its table, or two strategies for one
+            table differ.
+        SchemaMismatch: two models of one table share a family or an index name, or a model's table is an index table of
+            another one, or the registry.
     """
     schemas = list(dict.fromkeys(schemas))
     _check_shared(schemas)
     strategies = _Strategies(schemas, splits)
     planned = [
-        DeclaredTable(index.table, index_families(schema, index), strategies.of(index.table, [schema], index), [schema], index)
+        DeclaredTable(
+            index.table, index_families(schema, index), strategies.of(index.table, [schema], index), [schema], index
+        )
         for schema in schemas
         for index in schema.indexes.values()
     ]
@@ -67,7 +69,11 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
         families: dict[bytes, Family] = {}
         for family in (family for schema in those for family in schema.families):
             families[family.name] = _with_most_versions(family, families.get(family.name))
-        planned.append(DeclaredTable(table, [families[name] for name in sorted(families)], strategies.of(table, those, None), those))
+        planned.append(
+            DeclaredTable(
+                table, [families[name] for name in sorted(families)], strategies.of(table, those, None), those
+            )
+        )
     check_names(planned, registry)
     return planned
 
@@ -85,7 +91,9 @@ def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
     for table in planned:
         if table.name in taken:
             raise SchemaMismatch(
-                "A model's table is used for something else: give it another name.", table=table.name, by=taken[table.name]
+                "A model's table is used for something else: give it another name.",
+                table=table.name,
+                by=taken[table.name],
             )
         owner = table.schemas[0]
         taken[table.name] = owner.table if table.index is None else f"index {table.index.name} of {owner.table}"
@@ -94,21 +102,28 @@ def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
 def index_families(schema: TableSchema, index: Index) -> list[Family]:
     """The families of an index table, see `entry_families`.
 
-    They have the compression of the model's, and its TTL, so that no entry outlives its row or ends before it. The rows of a table that
-    others fill have times of their server's, so that their entries might end a little before them: those stay until repair.
+    They have the compression of the model's, and its TTL, so that no entry outlives its row or ends before it. The rows
+    of a table that others fill have times of their server's, so that their entries might end a little before them:
+    those stay until repair.
     """
     names = entry_families(schema, index)
     used = [family for family in schema.families if family.name in names]
-    return [Family(family.name, ttl=None if schema.external else family.ttl, compression=family.compression) for family in used]
+    return [
+        Family(family.name, ttl=None if schema.external else family.ttl, compression=family.compression)
+        for family in used
+    ]
 
 
 def _check_shared(schemas: Sequence[TableSchema]) -> None:
-    """What two models of one table share, one would lose: a delete removes a model's families of a row, and an entry's whole row."""
+    """What two models of one table share, one would lose: a delete removes a model's families of a row, and an
+    entry's whole row.
+    """
     for at, one in enumerate(schemas):
         for other in schemas[at + 1 :]:
             if one.table != other.table:
                 continue
-            apart = one.kind and other.kind and one.kind != other.kind  # the kind says whose object a cell of the family is
+            # the kind says whose object a cell of the family is
+            apart = one.kind and other.kind and one.kind != other.kind
             if apart and set(one.family_names) & set(other.family_names) and one.versioned != other.versioned:
                 raise SchemaMismatch(ALL_VERSIONED, table=one.table, family=one.family.decode())
             families = [] if apart else sorted(set(one.family_names) & set(other.family_names))
@@ -120,7 +135,9 @@ def _check_shared(schemas: Sequence[TableSchema]) -> None:
                 )
             for index in sorted(set(one.indexes) & set(other.indexes)):
                 raise SchemaMismatch(
-                    "Another model of the table has an index of this name: choose another name.", table=one.table, index=index
+                    "Another model of the table has an index of this name: choose another name.",
+                    table=one.table,
+                    index=index,
                 )
 
 
@@ -130,9 +147,12 @@ class _Strategies:
     def __init__(self, schemas: Sequence[TableSchema], splits: SplitsOption) -> None:
         if splits is not None and not isinstance(splits, Splits | Mapping):
             raise DeclarationError(
-                "splits must be a split strategy, such as hb.ByBucket(), or a mapping to strategies.", found=repr(splits)
+                "splits must be a split strategy, such as hb.ByBucket(), or a mapping to strategies.",
+                found=repr(splits),
             )
-        known = [name for schema in schemas for name in (schema.table, *(index.table for index in schema.indexes.values()))]
+        known = [
+            name for schema in schemas for name in (schema.table, *(index.table for index in schema.indexes.values()))
+        ]
         self._by_model: dict[type[Any], Splits] = {}
         self._by_table: dict[str, Splits] = {}
         if not isinstance(splits, Mapping):
@@ -140,7 +160,9 @@ class _Strategies:
             return
         for target, strategy in splits.items():
             if not isinstance(strategy, Splits):
-                raise DeclarationError("This is not a split strategy: give one, such as hb.ByBucket().", found=repr(strategy))
+                raise DeclarationError(
+                    "This is not a split strategy: give one, such as hb.ByBucket().", found=repr(strategy)
+                )
             if isinstance(target, str) and target in known:
                 self._by_table[target] = strategy
             elif isinstance(target, type) and any(schema.model is target for schema in schemas):
@@ -148,7 +170,8 @@ class _Strategies:
             else:
                 name = target if isinstance(target, str) else getattr(target, "__name__", repr(target))
                 raise DeclarationError(
-                    "A split strategy is given for a table that none of these models has: give its model too, or leave out the strategy.",
+                    "A split strategy is given for a table that none of these models has: give its model too, or "
+                    "leave out the strategy.",
                     found=name,
                     known=sorted(set(known)),
                 )
@@ -162,5 +185,7 @@ class _Strategies:
             if strategy is not None
         }
         if len(found) > 1:
-            raise DeclarationError("Two strategies give the same table different split keys: give only one of them.", table=table)
+            raise DeclarationError(
+                "Two strategies give the same table different split keys: give only one of them.", table=table
+            )
         return [key for keys in found for key in keys]

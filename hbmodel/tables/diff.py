@@ -13,7 +13,15 @@ from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Family
 from hbmodel.tables.declared import DeclaredTable, SplitsOption, check_names, plan_tables
 from hbmodel.tables.enum_members import member_changes
-from hbmodel.tables.existing_tables import as_registered, is_live, missing_namespaces, namespace_of, needs_creation, registrations, state_of
+from hbmodel.tables.existing_tables import (
+    as_registered,
+    is_live,
+    missing_namespaces,
+    namespace_of,
+    needs_creation,
+    registrations,
+    state_of,
+)
 from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.index_tables import check_index_tables
 from hbmodel.tables.layout_text import differing
@@ -31,28 +39,37 @@ from hbmodel.tables.registration import ABSENT, READABLE, Registration
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 from hbmodel.tables.undeclared_columns import lacking_columns, registered_others, unmapped_columns
 
-Kind = Literal["namespace", "table", "family", "option", "splits", "entry", "layout", "column", "member", "index", "rename"]
+Kind = Literal[
+    "namespace", "table", "family", "option", "splits", "entry", "layout", "column", "member", "index", "rename"
+]
 
 Effect = Literal["safe", "lossy", "left", "refused"]
 
 _SIGNS: Mapping[Effect, str] = {"safe": "~", "lossy": "-", "left": "=", "refused": "!"}
 
 _NOT_BUILT = "registered as absent: its table is not created, and queries cannot use it until it is built"
-UNDECLARED = "the model does not declare this live index, so it may read but not write; hb.alter(..., drop=True) drops it"
-_UNBUILT = "queries cannot use it: it was declared on an existing table and is not built; hb.indexes.build_index() builds it"
+UNDECLARED = (
+    "the model does not declare this live index, so it may read but not write; hb.alter(..., drop=True) drops it"
+)
+_UNBUILT = (
+    "queries cannot use it: it was declared on an existing table and is not built; hb.indexes.build_index() builds it"
+)
 _SAME_BYTES = "its bytes stay the same"
 _SAME_ENTRIES = "its entries stay the same"
 _NEW_MEMBER = (
-    "programs whose enumeration lacks it cannot read rows that hold it, nor pages or scans with such rows (DecodingError): "
+    "programs whose enumeration lacks it cannot read rows that hold it, nor pages or scans with such rows "
+    "(DecodingError): "
     "deploy it to all programs before one of them writes it"
 )
 _OLD_MEMBER = (
-    "this model cannot read rows that hold it (DecodingError): keep the member until no row holds it, then hb.alter(..., drop=True) "
+    "this model cannot read rows that hold it (DecodingError): keep the member until no row holds it, then "
+    "hb.alter(..., drop=True) "
     "removes it from the registry"
 )
 _UNMAPPED = "no field maps it: reads ignore it, and deleting the object deletes it too"
 _LACKING = (
-    "the column is required, and reading a row that lacks it raises IncompleteRow: give the column a default, and fill the rows before you "
+    "the column is required, and reading a row that lacks it raises IncompleteRow: give the column a default, and "
+    "fill the rows before you "
     "make it required"
 )
 _MISREAD = "rows are stored in the live layout: a model with another layout would misread or misplace them"
@@ -64,13 +81,13 @@ class Difference:
 
     Attributes:
         table: its name.
-        kind: `namespace`, `table`, `family`, `option` (of a family), `splits`, `entry` (of the registry), `layout`, `column`,
-            `member` (of an enumeration), `index`, or `rename` (of a key field, a column or an index).
+        kind: `namespace`, `table`, `family`, `option` (of a family), `splits`, `entry` (of the registry), `layout`,
+            `column`, `member` (of an enumeration), `index`, or `rename` (of a key field, a column or an index).
         what: what differs, such as `family d ttl`.
         declared: by the model; None if it declares nothing.
         live: in the store; None if it does not exist.
-        effect: what `alter` does: `safe`, it applies it; `lossy`, only with `lossy=True`; `left`, it leaves it; `refused`, it
-            refuses to change anything.
+        effect: what `alter` does: `safe`, it applies it; `lossy`, only with `lossy=True`; `left`, it leaves it;
+            `refused`, it refuses to change anything.
         why: the reason if it is not safe, or what to know if it is.
         family: name of the family, of a `family` or an `option`.
         option: name of the option; one of the family's configuration begins with `configuration.`.
@@ -127,8 +144,8 @@ def _seconds(ttl: int | None) -> str:
 class Diff:
     """The differences between live tables and models; falsy if there are none.
 
-    Printed, it has one line for each: `+` is created, `~` is changed, `-` is changed only with `lossy=True`, `=` is left, `!`
-    makes `alter` refuse.
+    Printed, it has one line for each: `+` is created, `~` is changed, `-` is changed only with `lossy=True`, `=` is
+    left, `!` makes `alter` refuse.
     """
 
     differences: Sequence[Difference]
@@ -150,14 +167,16 @@ SAMPLE = 100
 """Rows of each table in which columns are looked for that no model has, or that the model requires."""
 
 
-def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE, sample: int = SAMPLE) -> Diff:
+def diff(
+    store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE, sample: int = SAMPLE
+) -> Diff:
     """Compares live tables with what models declare, and changes nothing.
 
-    It compares missing tables and families, the families' options (those that the model gives, and the TTL; for an `external` model
-    the TTL only if given), the registry's entry, and the indexes with their tables. Options that the store cannot read are not
-    compared: the Thrift1 gateway returns neither block sizes nor configurations. A sample of rows is searched for columns that no model
-    has, and for rows that lack a required column; not in tables of `external` models, which may hold any columns, and the latter not
-    where objects share rows.
+    It compares missing tables and families, the families' options (those that the model gives, and the TTL; for an
+    `external` model the TTL only if given), the registry's entry, and the indexes with their tables. Options that the
+    store cannot read are not compared: the Thrift1 gateway returns neither block sizes nor configurations. A sample of
+    rows is searched for columns that no model has, and for rows that lack a required column; not in tables of
+    `external` models, which may hold any columns, and the latter not where objects share rows.
 
     Args:
         store: that holds the tables.
@@ -167,7 +186,8 @@ def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry:
         sample: how many rows of each table are searched, about; 0 reads none.
 
     Raises:
-        DeclarationError: no model was given, a strategy for splits does not suit its table, or the sample is no number from 0 on.
+        DeclarationError: no model was given, a strategy for splits does not suit its table, or the sample is no number
+            from 0 on.
         SchemaMismatch: two of the models share a family or an index name.
     """
     check_store(store)
@@ -175,16 +195,25 @@ def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry:
         raise DeclarationError("Give at least one model: without any there is nothing to compare.")
     if type(sample) is not int or sample < 0:
         raise DeclarationError(
-            "sample must be a whole number of at least 0: the number of rows to search in each table.", found=repr(sample)
+            "sample must be a whole number of at least 0: the number of rows to search in each table.",
+            found=repr(sample),
         )
     named, ids = models_and_ids(models)
-    planned = [plan_tables([schema_of(model) for model in some], at, registry) for some, at in ((named, splits), (ids, None)) if some]
+    planned = [
+        plan_tables([schema_of(model) for model in some], at, registry)
+        for some, at in ((named, splits), (ids, None))
+        if some
+    ]
     check_names([table for some in planned for table in some], registry)
-    found = [difference for some in planned for difference in _differences(store, some, Registry(store, registry), sample)]
+    found = [
+        difference for some in planned for difference in _differences(store, some, Registry(store, registry), sample)
+    ]
     return Diff(tuple(difference for at, difference in enumerate(found) if difference not in found[:at]))
 
 
-def _differences(store: Store, planned: Sequence[DeclaredTable], catalog: Registry, sample: int) -> Iterator[Difference]:
+def _differences(
+    store: Store, planned: Sequence[DeclaredTable], catalog: Registry, sample: int
+) -> Iterator[Difference]:
     existing = set(store.tables())
     entries = registrations(planned, catalog, existing)
     wanted = [as_registered(table, entries) for table in planned]
@@ -234,10 +263,14 @@ def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]
             if declared != there:
                 loss = _loss(option, declared, there)
                 effect: Effect = "safe" if loss is None else "lossy"
-                yield Difference(table.name, "option", f"family {name} {option}", declared, there, effect, loss, name, option)
+                yield Difference(
+                    table.name, "option", f"family {name} {option}", declared, there, effect, loss, name, option
+                )
 
 
-def _unmapped_families(store: Store, table: DeclaredTable, catalog: Registry, existing: Collection[str]) -> Iterator[Difference]:
+def _unmapped_families(
+    store: Store, table: DeclaredTable, catalog: Registry, existing: Collection[str]
+) -> Iterator[Difference]:
     """Families of a live table that neither these models nor registered ones map: a delete leaves their cells."""
     mapped = {family.name for family in table.families}
     live = [family.name for family in store.families(table.name) if family.name not in mapped]
@@ -250,18 +283,29 @@ def _unmapped_families(store: Store, table: DeclaredTable, catalog: Registry, ex
 
 
 def _unmapped_columns(
-    store: Store, table: DeclaredTable, catalog: Registry, entries: Mapping[TableSchema, Registration | None], sample: int
+    store: Store,
+    table: DeclaredTable,
+    catalog: Registry,
+    entries: Mapping[TableSchema, Registration | None],
+    sample: int,
 ) -> Iterator[Difference]:
     """Columns that some rows hold in the models' families, and that neither they nor other registered models have."""
     others = registered_others(catalog, table.schemas)
     if others is None:
         return
     found = unmapped_columns(store, table.schemas, others, sample)
-    known = {column: spec for entry in entries.values() if entry is not None for column, spec in entry.layout["columns"].items()}
+    known = {
+        column: spec
+        for entry in entries.values()
+        if entry is not None
+        for column, spec in entry.layout["columns"].items()
+    }
     for column, rows in found.held.items():
         name = "" if column not in known else f"; the registry has it as {known[column]['name']}"
         live = f"in {rows} of {len(found.rows)} sampled rows"
-        yield Difference(table.name, "column", f"column {column}", None, live, "left", _UNMAPPED + name, column.partition(":")[0])
+        yield Difference(
+            table.name, "column", f"column {column}", None, live, "left", _UNMAPPED + name, column.partition(":")[0]
+        )
     for schema, entry in entries.items():
         if entry is not None and schema in table.schemas and schema.wide is None:
             lacking = lacking_columns(store, schema, found.rows, entry.rows)
@@ -303,15 +347,30 @@ def _compare_splits(store: Store, table: DeclaredTable) -> Iterator[Difference]:
 # --- the registry -----------------------------------------------------------------------------------------------------
 
 
-def _compare_entry(catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
+def _compare_entry(
+    catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]
+) -> Iterator[Difference]:
     if entry is None:
-        known = sorted(family.decode() for family in (catalog.families_of(schema.table) if catalog.table in existing else ()))
+        known = sorted(
+            family.decode() for family in (catalog.families_of(schema.table) if catalog.table in existing else ())
+        )
         why = f"the registry has models of this table with other families: {', '.join(known)}" if known else None
-        yield Difference(schema.table, "entry", f"registry entry of family {schema.family.decode()}", schema.layout_spec, None, why=why)
+        yield Difference(
+            schema.table,
+            "entry",
+            f"registry entry of family {schema.family.decode()}",
+            schema.layout_spec,
+            None,
+            why=why,
+        )
         return
     renames = field_renames(schema, entry.layout)
     for what, declared, live in layout_mismatches(schema, entry.layout, SAFE):
-        why = f"{_MISREAD}; if a field was renamed, say renamed_from=..." if any(r.how == "ambiguous" for r in renames) else _MISREAD
+        why = (
+            f"{_MISREAD}; if a field was renamed, say renamed_from=..."
+            if any(r.how == "ambiguous" for r in renames)
+            else _MISREAD
+        )
         yield Difference(schema.table, "layout", what, declared, live, "refused", why)
     for rename in renames:
         if rename.how in SAFE:
@@ -336,7 +395,9 @@ def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Differe
     """Indexes that have other names in the registry, and those of which it cannot be said which they are."""
     matched = match_indexes(schema, entry)
     for name, state in sorted(matched.states.items()):
-        if renamed_index(schema.indexes[name], state) is not None and (not is_live(state) or same_entries(schema.indexes[name], state)):
+        if renamed_index(schema.indexes[name], state) is not None and (
+            not is_live(state) or same_entries(schema.indexes[name], state)
+        ):
             yield Difference(schema.table, "rename", "index", name, state.name, why=_SAME_ENTRIES)
     for name in matched.ambiguous:
         known = ", ".join(sorted(state.name for state in matched.unknown))
@@ -353,9 +414,15 @@ def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]
     try:
         catalog.check_neighbours(schema)
     except SchemaMismatch as error:
-        kind, shared = next((kind, error.details[kind]) for kind in ("family", "index", "primary") if kind in error.details)
-        what, live = ("table", f"an index table of {shared}") if kind == "primary" else (f"{kind} {shared}", "another model's")
-        yield Difference(schema.table, "layout", what, shared, live, "refused", "two models share it, and one of them would lose it")
+        kind, shared = next(
+            (kind, error.details[kind]) for kind in ("family", "index", "primary") if kind in error.details
+        )
+        what, live = (
+            ("table", f"an index table of {shared}") if kind == "primary" else (f"{kind} {shared}", "another model's")
+        )
+        yield Difference(
+            schema.table, "layout", what, shared, live, "refused", "two models share it, and one of them would lose it"
+        )
 
 
 def unbuilt(schema: TableSchema, name: str) -> Difference:
@@ -363,12 +430,16 @@ def unbuilt(schema: TableSchema, name: str) -> Difference:
     return Difference(schema.table, "index", f"index {name}", READABLE, ABSENT, "left", _UNBUILT)
 
 
-def _taken_index_table(store: Store, catalog: Registry, table: DeclaredTable, existing: Collection[str]) -> Iterator[Difference]:
+def _taken_index_table(
+    store: Store, catalog: Registry, table: DeclaredTable, existing: Collection[str]
+) -> Iterator[Difference]:
     """A table in place of an index table that is to be created."""
     try:
         check_index_tables(store, catalog, [table], existing)
     except SchemaMismatch as error:
-        yield Difference(table.name, "index", f"table of index {error.index}", table.name, "another table", "refused", error.message)
+        yield Difference(
+            table.name, "index", f"table of index {error.index}", table.name, "another table", "refused", error.message
+        )
 
 
 def _compare_index(table: DeclaredTable, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
@@ -378,7 +449,11 @@ def _compare_index(table: DeclaredTable, entry: Registration | None, existing: C
         return
     what = f"index {index.name}"
     state = None if entry is None else state_of_index(schema, entry, index.name)
-    if state is None and entry is not None and index.name in {*match_indexes(schema, entry).ambiguous, *match_indexes(schema, entry).taken}:
+    if (
+        state is None
+        and entry is not None
+        and index.name in {*match_indexes(schema, entry).ambiguous, *match_indexes(schema, entry).taken}
+    ):
         return
     if state is None:
         yield Difference(schema.table, "index", what, dict(index.spec), None, why=_NOT_BUILT)

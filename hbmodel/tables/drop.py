@@ -20,18 +20,19 @@ from hbmodel.tables.sequence import IdSequence
 
 
 def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE) -> list[str]:
-    """Disables and drops the primary tables of models with all their rows, their index tables and their registry entries.
+    """Disables and drops the primary tables of models with all their rows, their index tables and their registry
+    entries.
 
-    Tables that are already gone are skipped, so it can be repeated after a crash. Namespaces and the registry table remain, and
-    so do the tables of `external` models, which belong to other programs. Programs that still use the tables get `TableNotFound`.
-    But if the tables are created again before a program's lease of the registry is over (`Session`, a minute by default), it
-    still writes by the old entry, and such writes may be lost. So stop such programs, or wait for one lease, before
-    `create_tables`.
+    Tables that are already gone are skipped, so it can be repeated after a crash. Namespaces and the registry table
+    remain, and so do the tables of `external` models, which belong to other programs. Programs that still use the
+    tables get `TableNotFound`. But if the tables are created again before a program's lease of the registry is over
+    (`Session`, a minute by default), it still writes by the old entry, and such writes may be lost. So stop such
+    programs, or wait for one lease, before `create_tables`.
 
     Args:
         store: that holds the tables.
-        models: whose tables; all models of a table are dropped together. A dictionary may be used by the rows of several models,
-            so it is dropped only if it is named; its counter remains, so that no id is given again.
+        models: whose tables; all models of a table are dropped together. A dictionary may be used by the rows of
+            several models, so it is dropped only if it is named; its counter remains, so that no id is given again.
         registry: name of the registry table.
 
     Returns:
@@ -39,16 +40,20 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
 
     Raises:
         DeclarationError: no model was given, or a sequence was, whose table is shared.
-        SchemaMismatch: another model, which is not named, uses one of the tables, or one is another model's index table; or
-            objects are being migrated from or to one of the tables.
+        SchemaMismatch: another model, which is not named, uses one of the tables, or one is another model's index
+            table; or objects are being migrated from or to one of the tables.
     """
     check_store(store)
     if not models:
         raise DeclarationError("Give the models whose tables are to be dropped.")
     named, ids = models_and_ids(models, used=False)
     if any(isinstance(each, IdSequence) for each in models):
-        raise DeclarationError("Sequences share their table: delete it with store.delete_table() once no program uses them.")
-    schemas = list(dict.fromkeys(schema_of(model) for model in (*named, *ids) if model is not sequence_model(SEQUENCES)))
+        raise DeclarationError(
+            "Sequences share their table: delete it with store.delete_table() once no program uses them."
+        )
+    schemas = list(
+        dict.fromkeys(schema_of(model) for model in (*named, *ids) if model is not sequence_model(SEQUENCES))
+    )
     catalog = Registry(store, registry)
     existing = set(store.tables())
     rows = {registry_row(schema) for schema in schemas}
@@ -61,12 +66,14 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
             for row in [] if schema.external else catalog.rows_of_table(schema.table):
                 if row not in rows:
                     family = RegistryKey.of_row(schema.table, row).family.decode()
-                    raise SchemaMismatch("Another model is stored in the table: drop both together.", table=schema.table, family=family)
+                    raise SchemaMismatch(
+                        "Another model is stored in the table: drop both together.", table=schema.table, family=family
+                    )
             _check_at_rest(schema, entry)
         index_tables.update(dict.fromkeys(_index_tables(store, catalog, schema, entry, existing)))
     # Primary tables first: without rows there is nothing that an index could lack, so a crash leaves a state in which
-    # `create_tables` too is right. In any other order there would be rows whose registered indexes are gone or not empty. The
-    # registry's entry last: it is what tells a repeated call the names of the live index tables.
+    # `create_tables` too is right. In any other order there would be rows whose registered indexes are gone or not
+    # empty. The registry's entry last: it is what tells a repeated call the names of the live index tables.
     own = dict.fromkeys(schema.table for schema in schemas if not schema.external)
     dropped = [table for table in [*own, *index_tables] if table in existing]
     for table in dropped:
@@ -80,10 +87,11 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
 def _index_tables(
     store: Store, catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]
 ) -> Iterator[str]:
-    """The index tables of a model: those that the registry has, and those of creations that were killed before they were registered.
+    """The index tables of a model: those that the registry has, and those of creations that were killed before they
+    were registered.
 
-    A table that only has the name of one, and rows, is another program's. Where neither the model nor its index table is registered, the
-    primary table tells them apart.
+    A table that only has the name of one, and rows, is another program's. Where neither the model nor its index table
+    is registered, the primary table tells them apart.
     """
     states = [] if entry is None else [state for _, state in sorted(entry.indexes.items())]
     for state in states:  # an index may live under another name than the declared one
@@ -95,7 +103,9 @@ def _index_tables(
         if schema.table not in existing:
             found = may_be_taken(store, catalog, schema, index, index.table)
         else:
-            found = entry is None and catalog.owner(index.table) is None and has_families(store, schema, index, index.table)
+            found = (
+                entry is None and catalog.owner(index.table) is None and has_families(store, schema, index, index.table)
+            )
         if found:
             yield index.table
 
@@ -106,5 +116,6 @@ def _check_at_rest(schema: TableSchema, entry: Registration | None) -> None:
         return
     if entry.cells.get(FROM) or (entry.move is not None and entry.move.phase not in {BEFORE, DONE}):
         raise SchemaMismatch(
-            "Objects are being moved between tables: cut over or roll back first, see hb.migration.migrate.", table=schema.table
+            "Objects are being moved between tables: cut over or roll back first, see hb.migration.migrate.",
+            table=schema.table,
         )

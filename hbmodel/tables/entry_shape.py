@@ -1,4 +1,6 @@
-"""The shape of what the registry holds in JSON, checked once where it is read, so that the rest of the library may rely on it."""
+"""The shape of what the registry holds in JSON, checked once where it is read, so that the rest of the library may
+rely on it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, Type
 _ENTRY = "The registry entry of the table cannot be read: another version of hbmodel may have written it."
 
 _WORK = (
-    "The registry cannot say how far the work on a table has come: another version of hbmodel may be doing it. If none does, delete the "
+    "The registry cannot say how far the work on a table has come: another version of hbmodel may be doing it. If "
+    "none does, delete the "
     "row `key` of the registry table, and the work begins again."
 )
 
@@ -51,7 +54,10 @@ def check_layout_shape(layout: Any) -> None:
     _need(all(isinstance(layout.get(name, ""), str) for name in ("row", "kind")))
     was, members = layout.get("was", {}), layout.get("members", {})
     _need(isinstance(was, dict) and all(map(_are_texts, was.values())))
-    _need(isinstance(members, dict) and all(isinstance(named, dict) and _are_texts(list(named.values())) for named in members.values()))
+    _need(
+        isinstance(members, dict)
+        and all(isinstance(named, dict) and _are_texts(list(named.values())) for named in members.values())
+    )
 
 
 def check_plan_shape(plan: Any) -> None:
@@ -63,7 +69,9 @@ def check_plan_shape(plan: Any) -> None:
 
 def check_state_shape(state: Any) -> None:
     """The same for the state of one range."""
-    _need(isinstance(state, dict) and isinstance(state.get("done", False), bool) and isinstance(state.get("at", ""), str))
+    _need(
+        isinstance(state, dict) and isinstance(state.get("done", False), bool) and isinstance(state.get("at", ""), str)
+    )
     bytes.fromhex(state.get("at", ""))
     for name, value in state.items():
         _need(name not in NUMBERS or (type(value) is int and value >= 0))

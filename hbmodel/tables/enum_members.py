@@ -1,4 +1,6 @@
-"""Members of enumerations: which of them the registry knows for each field, so that `diff` can say of one what it breaks."""
+"""Members of enumerations: which of them the registry knows for each field, so that `diff` can say of one what it
+breaks.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from typing import Any
 from attrs import frozen
 
 Members = Mapping[str, Mapping[str, str]]
-"""By the place of a field, `key 0` or the column, the names of its members by their stored bytes, in hexadecimal digits."""
+"""By the place of a field, `key 0` or the column, the names of its members by their stored bytes, in hexadecimal
+digits.
+"""
 
 
 @frozen
@@ -29,7 +33,8 @@ class MemberChange:
 def member_changes(declared: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[MemberChange]:
     """The members that only the layout of a model has, or only the registered one.
 
-    A field of which the registry has no members was registered before they were kept, or had none: of it nothing can be said.
+    A field of which the registry has no members was registered before they were kept, or had none: of it nothing can be
+    said.
     """
     known: Members = live.get("members", {})
     own: Members = declared.get("members", {})

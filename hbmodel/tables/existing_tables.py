@@ -31,7 +31,9 @@ def missing_namespaces(store: Store, tables: Iterable[str], existing: Collection
         return []
 
 
-def registrations(planned: Sequence[DeclaredTable], catalog: Registry, existing: Collection[str]) -> dict[TableSchema, Registration | None]:
+def registrations(
+    planned: Sequence[DeclaredTable], catalog: Registry, existing: Collection[str]
+) -> dict[TableSchema, Registration | None]:
     """What the registry says of each model."""
     schemas = [schema for table in planned if table.index is None for schema in table.schemas]
     return {schema: catalog.read(schema) if catalog.table in existing else None for schema in schemas}

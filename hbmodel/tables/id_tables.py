@@ -1,4 +1,6 @@
-"""What is declared in a store in addition to models: sequences, dictionaries, and those that the fields of models have."""
+"""What is declared in a store in addition to models: sequences, dictionaries, and those that the fields of models
+have.
+"""
 
 from __future__ import annotations
 

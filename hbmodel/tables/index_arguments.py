@@ -12,17 +12,23 @@ def check_speeds(**given: Any) -> None:
     """Raises `DeclarationError` for a speed that is neither None nor a positive number."""
     for name, value in given.items():
         if value is not None and not _is_positive(value):
-            raise DeclarationError("A speed must be a positive number, or None for no limit.", option=name, found=repr(value))
+            raise DeclarationError(
+                "A speed must be a positive number, or None for no limit.", option=name, found=repr(value)
+            )
 
 
 def check_choices(**given: Any) -> None:
-    """Raises `DeclarationError` for what is neither True nor False: a name, say, of the one index that is meant to be dropped."""
+    """Raises `DeclarationError` for what is neither True nor False: a name, say, of the one index that is meant to
+    be dropped.
+    """
     for name, value in given.items():
         if not isinstance(value, bool):
             raise DeclarationError("This must be True or False.", option=name, found=repr(value))
 
 
-def check_work(*, batch_size: Any = 1, sample: Any = None, claim_life: Any = 1, progress: Any = None, least: int = 1) -> None:
+def check_work(
+    *, batch_size: Any = 1, sample: Any = None, claim_life: Any = 1, progress: Any = None, least: int = 1
+) -> None:
     """Raises `DeclarationError` for an argument that cannot be used.
 
     Args:
@@ -33,12 +39,16 @@ def check_work(*, batch_size: Any = 1, sample: Any = None, claim_life: Any = 1, 
         least: the smallest sample.
     """
     if (whole_number(batch_size) or 0) < 1:
-        raise DeclarationError("A batch must be a positive number of rows.", option="batch_size", found=repr(batch_size))
+        raise DeclarationError(
+            "A batch must be a positive number of rows.", option="batch_size", found=repr(batch_size)
+        )
     rows = whole_number(sample)
     if sample is not None and (rows is None or rows < least):
         raise DeclarationError("A sample must be a positive number of rows.", option="sample", found=repr(sample))
     if not _is_positive(claim_life):
-        raise DeclarationError("The lifetime of a claim must be a positive number of seconds.", option="claim_life", found=repr(claim_life))
+        raise DeclarationError(
+            "The lifetime of a claim must be a positive number of seconds.", option="claim_life", found=repr(claim_life)
+        )
     if progress is not None and not callable(progress):
         raise DeclarationError("progress must be a function.", option="progress", found=repr(progress))
 

@@ -15,7 +15,8 @@ class IndexBuild:
     Attributes:
         table: primary table.
         index: name of the index.
-        state: current state of the index: `readable`, or `building` or `verifying` if rows were refused or share a value.
+        state: current state of the index: `readable`, or `building` or `verifying` if rows were refused or share a
+            value.
         rows: that were checked, by all builders.
         entries: that were put.
         adopted: rows from before the first index that were converted to indexed ones.
@@ -50,7 +51,10 @@ class IndexBuild:
         return {**asdict(self), "samples": samples, "duplicated": duplicated}
 
     def __str__(self) -> str:
-        lines = [f"{self.table}.{self.index}: {self.state}", f"  rows {self.rows}, entries {self.entries}, adopted {self.adopted}"]
+        lines = [
+            f"{self.table}.{self.index}: {self.state}",
+            f"  rows {self.rows}, entries {self.entries}, adopted {self.adopted}",
+        ]
         if self.missing:
             lines.append(f"  entries that were missing and are put: {self.missing}")
         if self.refused:
@@ -86,10 +90,11 @@ class IndexReport:
         freed: claims without rows that were released.
         sampled: whether only a part of the table was checked.
         seconds: duration.
-        whole: estimated seconds for the whole table; None where the sample does not tell, because the keys lie in clusters.
+        whole: estimated seconds for the whole table; None where the sample does not tell, because the keys lie in
+            clusters.
         samples: some of the problems, as (what, key in hex).
-        unverified: correct entries of a covering index that are not verified, so that queries must read their rows; older than
-            the grace time.
+        unverified: correct entries of a covering index that are not verified, so that queries must read their rows;
+            older than the grace time.
         verified: those of them that were verified.
         bare: marks of deleted entries, older than the grace time.
     """
@@ -121,7 +126,9 @@ class IndexReport:
 
     @property
     def sound(self) -> bool:
-        """Whether every row has its entries and claims; extra entries cost time and space but never give a wrong answer."""
+        """Whether every row has its entries and claims; extra entries cost time and space but never give a wrong
+        answer.
+        """
         return not self.missing and not self.refused and not self.unclaimed
 
     @property
@@ -133,21 +140,31 @@ class IndexReport:
     @property
     def as_json(self) -> Mapping[str, Any]:
         """The fields, as numbers and text only."""
-        return {**asdict(self), "samples": [list(sample) for sample in self.samples], "sound": self.sound, "drift": self.drift}
+        return {
+            **asdict(self),
+            "samples": [list(sample) for sample in self.samples],
+            "sound": self.sound,
+            "drift": self.drift,
+        }
 
     def __str__(self) -> str:
         part = " (a sample)" if self.sampled else ""
         lines = [
             f"{self.table}.{self.index}: {self.state}, {'sound' if self.sound else 'NOT sound'}",
             f"  looked at {self.rows} rows and {self.entries} entries{part} in {self.seconds:.1f} s",
-            f"  missing {self.missing}, stale {self.stale}, pending {self.pending}, expiring {self.expiring}, refused {self.refused}",
+            f"  missing {self.missing}, stale {self.stale}, pending {self.pending}, expiring {self.expiring}, "
+            f"refused {self.refused}",
         ]
         if self.unclaimed or self.unheld or self.released:
-            lines.append(f"  claims: rows without {self.unclaimed}, without rows {self.unheld}, released {self.released}")
+            lines.append(
+                f"  claims: rows without {self.unclaimed}, without rows {self.unheld}, released {self.released}"
+            )
         if self.unverified or self.bare:
             lines.append(f"  unverified {self.unverified}, bare marks {self.bare}")
         if self.put or self.deleted or self.verified:
-            lines.append(f"  put {self.put}, deleted {self.deleted}" + (f", verified {self.verified}" if self.verified else ""))
+            lines.append(
+                f"  put {self.put}, deleted {self.deleted}" + (f", verified {self.verified}" if self.verified else "")
+            )
         if self.claimed or self.freed:
             lines.append(f"  claimed {self.claimed}, freed {self.freed}")
         if self.sampled and self.whole is not None:

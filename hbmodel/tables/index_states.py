@@ -1,7 +1,8 @@
 """The way of an index through its states, step by step in the registry, and how long each step must wait.
 
-A state that must not meet the state before the last waits for the programs that still write by that one, see `other_programs`. Where every
-write looks at the registry inside its own transaction, nothing remains to wait for but the leases of readers.
+A state that must not meet the state before the last waits for the programs that still write by that one, see
+`other_programs`. Where every write looks at the registry inside its own transaction, nothing remains to wait for but
+the leases of readers.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class IndexStates:
         found = self.registry.read(self.place)
         if found is None:
             raise SchemaMismatch(
-                "The table is not registered: call hb.create_tables() first.", table=self.place.table, registry=self.registry.table
+                "The table is not registered: call hb.create_tables() first.",
+                table=self.place.table,
+                registry=self.registry.table,
             )
         return found
 
@@ -71,30 +74,38 @@ class IndexStates:
         return found.named(self.name)
 
     def _change(self, found: Registration, before: IndexState | None, /, **changes: Any) -> bool:
-        """Changes the entry of the index unless another program has changed it since it was read; returns whether it was changed."""
+        """Changes the entry of the index unless another program has changed it since it was read; returns whether it
+        was changed.
+        """
         return self.registry.change_index(self.place, self.name if before is None else before.cell, found, **changes)
 
     def as_declared(self) -> Registration:
-        """What the registry says; raises `SchemaMismatch` where rows or entries are laid out otherwise than the model declares."""
+        """What the registry says; raises `SchemaMismatch` where rows or entries are laid out otherwise than the
+        model declares.
+        """
         found = self.registered()
         check_layout(self._schema, found)
         return found
 
     def live(self) -> tuple[Registration, IndexState]:
-        """An index that writers keep; raises `IndexUnavailable` for any other, `SchemaMismatch` where it is declared otherwise."""
+        """An index that writers keep; raises `IndexUnavailable` for any other, `SchemaMismatch` where it is declared
+        otherwise.
+        """
         found = self.as_declared()
         state = self.state(found)
         if state is None or state.state == ABSENT:
             raise IndexUnavailable(
-                "The index is not built: build it with hb.indexes.build_index().", table=self.place.table, index=self.name
+                "The index is not built: build it with hb.indexes.build_index().",
+                table=self.place.table,
+                index=self.name,
             )
         return found, state
 
     def until_building(self, splits: SplitsOption = None) -> Registration:
         """Leads an absent index to the state in which it is built, or finds it in that state or a later one.
 
-        Before its first index a table's rows have no system cells. Then the way is longer: sessions first learn to set such cells, and
-        write as on an indexed table when no session is left that does not (see `RowState`).
+        Before its first index a table's rows have no system cells. Then the way is longer: sessions first learn to set
+        such cells, and write as on an indexed table when no session is left that does not (see `RowState`).
         """
         schema = self._schema
         while True:
@@ -104,7 +115,9 @@ class IndexStates:
                 return found
             if state is not None and (state.entry.get("dropping") or state.entry.get("left")):
                 raise IndexUnavailable(
-                    "The index is being dropped: let hb.indexes.drop_index() finish first.", table=self.place.table, index=self.name
+                    "The index is being dropped: let hb.indexes.drop_index() finish first.",
+                    table=self.place.table,
+                    index=self.name,
                 )
             now = self.registry.server_time()
             if found.rows == "unindexed" and schema.external:
@@ -124,7 +137,9 @@ class IndexStates:
                 self._change(found, state, state=BUILDING)
 
     def _written(self, found: Registration, cell: bytes, since: int, now: int) -> bool:
-        """Whether nothing can be written any more by what the registry said before a cell was changed; waits a moment if not."""
+        """Whether nothing can be written any more by what the registry said before a cell was changed; waits a
+        moment if not.
+        """
         return self._others.have_written(registry_row(self.place), found, cell, since, now)
 
     @property
@@ -132,7 +147,9 @@ class IndexStates:
         return OtherPrograms(self.store, self.registry, self.drain, self.wait)
 
     def _create(self, found: Registration, state: IndexState | None, splits: SplitsOption) -> None:
-        """Creates the index table under a name that no table of the index has had; its entries are kept from then on."""
+        """Creates the index table under a name that no table of the index has had; its entries are kept from then
+        on.
+        """
         schema = self._schema
         index = schema.index(self.name)
         if state is None or not state.entry.get("creating") or not same_entries(index, state):
@@ -143,13 +160,16 @@ class IndexStates:
                 name = f"{index.table}.{generation + 1}"
             spec = {"spec": index.spec, "stored": index.stored_spec, **named_anew(index, state)}
             strays = [] if state is None else state.begun
-            self._change(found, state, state=ABSENT, table=name, generation=generation, creating=True, strays=strays, **spec)
+            self._change(
+                found, state, state=ABSENT, table=name, generation=generation, creating=True, strays=strays, **spec
+            )
             return
         self._delete_tables(self._unused(evolve(state, entry={**state.entry, "creating": False}).begun))
         planned = next(t for t in plan_tables([schema], splits, self.registry.table) if t.index is index)
         made = create_declared(self.store, evolve(planned, name=state.table))
         if not made and not may_be_taken(self.store, self.registry, schema, index, state.table):
-            # Another program is building it already, and then the entry has changed, or has made a table of this name for something else.
+            # Another program is building it already, and then the entry has changed, or has made a table of this name
+            # for something else.
             self._change(found, state, creating=False)
             return
         if not self._change(found, state, state=WRITE_ONLY, creating=False, strays=[]) and made:
@@ -190,8 +210,8 @@ class IndexStates:
     def drop(self) -> list[str]:
         """Leads an index to the state absent and drops its tables; returns their names.
 
-        Queries end first, writes next, then the table goes: in any other order a session would read an index that others do not
-        keep, or write into a table that is gone.
+        Queries end first, writes next, then the table goes: in any other order a session would read an index that
+        others do not keep, or write into a table that is gone.
         """
         self._known()
         self.leave()
@@ -213,7 +233,9 @@ class IndexStates:
         state = self._known()
         existing = set(self.store.tables())
         gone = state.state == ABSENT and not state.entry.get("creating")
-        return state.state, [name for name in (state.entry.get("left", ()) if gone else self._leaving(state)) if name in existing]
+        return state.state, [
+            name for name in (state.entry.get("left", ()) if gone else self._leaving(state)) if name in existing
+        ]
 
     def _known(self) -> IndexState:
         """What the registry says of the index; raises `UnknownIndex` where it has none of this name."""
@@ -223,7 +245,9 @@ class IndexStates:
             state = self.state(found) or found.dropped(self.name)
         if state is None:
             raise UnknownIndex(
-                "The table has no such index: hb.indexes.index_status() lists them.", table=self.place.table, index=str(self.name)
+                "The table has no such index: hb.indexes.index_status() lists them.",
+                table=self.place.table,
+                index=str(self.name),
             )
         return state
 

@@ -42,8 +42,8 @@ class IndexProgress:
         rows: rows read so far.
         seconds_left: an estimate, or None; of a wait for writers, the longest that it can take.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
-        writers: those that are waited for, each with its process, its host and when it was last seen; empty where they are not known,
-            because their version is older.
+        writers: those that are waited for, each with its process, its host and when it was last seen; empty where they
+            are not known, because their version is older.
     """
 
     phase: Literal["waiting", "building", "verifying", "repairing"]
@@ -182,7 +182,9 @@ class Sweeps:
             except ClaimLost:
                 continue
 
-    def _show(self, phase: Literal["building", "verifying"], progress: ClaimProgress, first: float, began: float, rows: int) -> None:
+    def _show(
+        self, phase: Literal["building", "verifying"], progress: ClaimProgress, first: float, began: float, rows: int
+    ) -> None:
         if self.report is not None:
             done = progress.done - first
             left = (time.monotonic() - began) * (progress.ranges - progress.done) / done if done else None
@@ -250,14 +252,22 @@ class Sweeps:
         found = drive(self.store, find_missing(self.indexer, rows), self.clock)
         if found.missing and self.put_missing(found) is None:
             return None
-        counts = Counts(rows=found.live, missing=len(found.missing), refused=len(found.refused), samples=_samples(found.refused))
+        counts = Counts(
+            rows=found.live, missing=len(found.missing), refused=len(found.refused), samples=_samples(found.refused)
+        )
         return counts + self.claim(rows)
 
     def put_missing(self, found: RowFindings) -> Counts | None:
         """Puts the missing entries of the rows as they are now; None if that took too long."""
         since = self.clock.now()
-        again = self.store.get(self.indexer.schema.table, [entries.row for entries in found.missing], self.indexer.columns)
-        made = drive(self.store, index_rows(self.indexer, [row for row in again if row is not None], since, again=True), self.clock)
+        again = self.store.get(
+            self.indexer.schema.table, [entries.row for entries in found.missing], self.indexer.columns
+        )
+        made = drive(
+            self.store,
+            index_rows(self.indexer, [row for row in again if row is not None], since, again=True),
+            self.clock,
+        )
         return None if made is None else counted(made)
 
     def _state(self) -> IndexState:
@@ -267,7 +277,8 @@ class Sweeps:
         state = next((state for state in states if state.table == self.index.table), None)
         if state is None or state.state == ABSENT or state.entry.get("dropping"):
             raise IndexUnavailable(
-                "Another program dropped the index in the meantime: build it with hb.indexes.build_index() if it is still wanted.",
+                "Another program dropped the index in the meantime: build it with hb.indexes.build_index() if it "
+                "is still wanted.",
                 table=self.indexer.schema.table,
                 index=self.index.name,
             )
@@ -291,4 +302,6 @@ def _samples(refused: Sequence[RowEntries]) -> Sequence[Sequence[str]]:
 
 
 Work = Callable[[Sweeps, Sequence[Row], int], Counts | None]
-"""The work on a batch of rows, given a reading of the clock from before they were read; None means that they must be read again."""
+"""The work on a batch of rows, given a reading of the clock from before they were read; None means that they must be
+read again.
+"""

@@ -14,25 +14,33 @@ from hbmodel.tables.registered_fields import state_of_index
 from hbmodel.tables.registry import Registry, RegistryKey
 
 NOT_ITS_TABLE = (
-    "The index needs a table of this name, but another one exists: it has rows, other families, or belongs to another model. Choose "
+    "The index needs a table of this name, but another one exists: it has rows, other families, or belongs to "
+    "another model. Choose "
     "another name for the index, or drop that table."
 )
 
 
 def may_be_taken(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> bool:
-    """Whether an existing table may become one of an index: nobody has registered it, it has the families, and it is empty.
+    """Whether an existing table may become one of an index: nobody has registered it, it has the families, and it is
+    empty.
 
     A creation of the index that was killed leaves such a table.
     """
     try:
-        return catalog.owner(table, schema) is None and has_families(store, schema, index, table) and not has_rows(store, table)
+        return (
+            catalog.owner(table, schema) is None
+            and has_families(store, schema, index, table)
+            and not has_rows(store, table)
+        )
     except TableNotFound:  # another program has deleted it
         return True
 
 
 def has_families(store: Store, schema: TableSchema, index: Index, table: str) -> bool:
     """Whether a table has the column families that one of the index has."""
-    return {family.name for family in store.families(table)} == {family.name for family in index_families(schema, index)}
+    return {family.name for family in store.families(table)} == {
+        family.name for family in index_families(schema, index)
+    }
 
 
 def has_rows(store: Store, table: str) -> bool:
@@ -45,13 +53,18 @@ def check_index_table(store: Store, catalog: Registry, schema: TableSchema, inde
     """Raises `SchemaMismatch` if an existing table is not one of the index, and may not become one."""
     if may_be_taken(store, catalog, schema, index, table):
         return
-    found = catalog.read(schema)  # after the look at the rows: another program may have registered it before it wrote them
+    # after the look at the rows: another program may have registered it before it wrote them
+    found = catalog.read(schema)
     state = None if found is None else state_of_index(schema, found, index.name)
     if state is None or not is_live(state) or state.table != table:
-        raise SchemaMismatch(NOT_ITS_TABLE, table=table, index=index.name, primary=schema.table, owner=catalog.owner(table, schema))
+        raise SchemaMismatch(
+            NOT_ITS_TABLE, table=table, index=index.name, primary=schema.table, owner=catalog.owner(table, schema)
+        )
 
 
-def check_index_tables(store: Store, catalog: Registry, planned: Iterable[DeclaredTable], existing: Collection[str]) -> None:
+def check_index_tables(
+    store: Store, catalog: Registry, planned: Iterable[DeclaredTable], existing: Collection[str]
+) -> None:
     """The same for all index tables that go with new primary tables."""
     for table in planned:
         if table.index is not None and table.name in existing and table.schemas[0].table not in existing:

@@ -38,7 +38,8 @@ class IndexTimes:
     Attributes:
         lease: longest lease of any session.
         longest_call: how long a call to HBase may last (the gateway's `hbase.client.operation.timeout`).
-        grace: how old an entry must be before it may count as an orphan; more than twice the longest call plus four clock bounds.
+        grace: how old an entry must be before it may count as an orphan; more than twice the longest call plus four
+            clock bounds.
         clock_bound: the largest difference between a program's clock and the server's.
 
     Raises:
@@ -58,7 +59,9 @@ class IndexTimes:
 
     def clock(self, registry: Registry, valid: Callable[[], bool] = lambda: True) -> ServerClock:
         """A clock that follows the server's; `valid` says whether the schema in use is still current."""
-        return ServerClock.of_seconds(registry.server_time, valid, grace=self.grace, bound=self.clock_bound, longest_call=self.longest_call)
+        return ServerClock.of_seconds(
+            registry.server_time, valid, grace=self.grace, bound=self.clock_bound, longest_call=self.longest_call
+        )
 
     @property
     def drain(self) -> Drain:
@@ -67,7 +70,9 @@ class IndexTimes:
 
 
 ATTEMPTS = 5
-"""How often missing entries are put at most: again after each time that took so long that they may have come too late."""
+"""How often missing entries are put at most: again after each time that took so long that they may have come too
+late.
+"""
 
 TIMES = IndexTimes()
 
@@ -116,7 +121,15 @@ class IndexWork:
     progress: Report | None
 
     @classmethod
-    def of(cls, store: Store, model: type[Any], index: str | Index, times: IndexTimes, registry: str, progress: Report | None) -> IndexWork:
+    def of(
+        cls,
+        store: Store,
+        model: type[Any],
+        index: str | Index,
+        times: IndexTimes,
+        registry: str,
+        progress: Report | None,
+    ) -> IndexWork:
         """From the name of an index, or from the index as a model attribute."""
         check_store(store)
         check_times(times)
@@ -130,11 +143,18 @@ class IndexWork:
         if self.index.unique and not self.store.capabilities.check_and_mutate:
             raise CapabilityError(
                 "A unique index needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.",
-                table=self.schema.table, index=self.index.name,
-            )  # fmt: skip
+                table=self.schema.table,
+                index=self.index.name,
+            )
 
     def sweeps(
-        self, table: str, rows: str, throttle: Throttle, batch_size: int, claim_life: float = CLAIM_LIFE, kept_by_all: bool = True
+        self,
+        table: str,
+        rows: str,
+        throttle: Throttle,
+        batch_size: int,
+        claim_life: float = CLAIM_LIFE,
+        kept_by_all: bool = True,
     ) -> Sweeps:
         """The sweeps for the live index table."""
         live, adopting = evolve(self.index, table=table, kept_by_all=kept_by_all), rows not in {"indexed", "plain"}
@@ -146,15 +166,36 @@ class IndexWork:
         if live.unique:
             others = answering(self.schema, live, self.registry.bind(self.schema).written)
             claims = VersionedRowPlanner(self.schema, (live,), clock.bound, adopting=adopting, answering=others)
-        return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life, then, claims, look)
+        return Sweeps(
+            self.store,
+            self.registry,
+            indexer,
+            live,
+            clock,
+            throttle,
+            batch_size,
+            self.progress,
+            claim_life,
+            then,
+            claims,
+            look,
+        )
 
     def built(self, state: str, counts: Counts, missing: int) -> IndexBuild:
         """The result of a build."""
         return IndexBuild(
-            self.schema.table, self.index.name, state,
-            counts.rows, counts.entries, counts.adopted, counts.missing + missing, counts.refused, counts.samples,
-            counts.duplicates, counts.duplicated,
-        )  # fmt: skip
+            self.schema.table,
+            self.index.name,
+            state,
+            counts.rows,
+            counts.entries,
+            counts.adopted,
+            counts.missing + missing,
+            counts.refused,
+            counts.samples,
+            counts.duplicates,
+            counts.duplicated,
+        )
 
     def dry_build(self, throttle: Throttle, batch_size: int) -> IndexBuild:
         """Counts what a build would do."""
@@ -172,7 +213,12 @@ class IndexWork:
     # --- both directions ----------------------------------------------------------------------------------------------
 
     def check(
-        self, phase: Literal["verifying", "repairing"], mend: bool, sample: int | None, throttle: Throttle, batch_size: int
+        self,
+        phase: Literal["verifying", "repairing"],
+        mend: bool,
+        sample: int | None,
+        throttle: Throttle,
+        batch_size: int,
     ) -> IndexReport:
         """Checks rows and entries, all or a sample, and repairs them if requested."""
         found, state = self.states.live()
@@ -234,11 +280,15 @@ class IndexWork:
         """Claims without a row."""
         assert sweeps.claims is not None, "only unique indexes have claims"
         claims = [FoundClaim(row.row, row.columns[self.schema.claim_column]) for row in rows]
-        found = drive(self.store, check_claims(sweeps.claims, sweeps.index, claims, round(self.times.grace * 1000)), sweeps.clock)
+        found = drive(
+            self.store, check_claims(sweeps.claims, sweeps.index, claims, round(self.times.grace * 1000)), sweeps.clock
+        )
         tally.add(unheld=len(found.unheld), released=len(found.released), pending=len(found.pending))
         tally.note("unheld", (claim.key for claim in found.unheld))
         if mend and found.unheld:
-            tally.add(freed=len(drive(self.store, release_unheld(sweeps.claims, sweeps.index, found.unheld), sweeps.clock)))
+            tally.add(
+                freed=len(drive(self.store, release_unheld(sweeps.claims, sweeps.index, found.unheld), sweeps.clock))
+            )
 
     def _check_entries(self, sweeps: Sweeps, entries: Sequence[Entry], mend: bool, tally: _Tally) -> None:
         grace = round(self.times.grace * 1000)
@@ -251,7 +301,9 @@ class IndexWork:
             gone = drive(self.store, repair_entries(sweeps.indexer, sweeps.index, wrong, grace), sweeps.clock)
             tally.add(deleted=len(gone))
         if mend and found.unverified and sweeps.index.kept_by_all:
-            put = drive(self.store, reverify_entries(sweeps.indexer, sweeps.index, found.unverified, grace), sweeps.clock)
+            put = drive(
+                self.store, reverify_entries(sweeps.indexer, sweeps.index, found.unverified, grace), sweeps.clock
+            )
             tally.add(verified=len(put))
 
     def _show(self, phase: Literal["verifying", "repairing"], tally: _Tally) -> None:

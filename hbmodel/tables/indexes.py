@@ -47,12 +47,12 @@ def build_index(
 ) -> IndexBuild:
     """Builds a declared index on a table that is in use, and makes it readable.
 
-    Any number of programs may call this at the same time, on one machine or many, also through `map` of an executor. They share
-    the table's regions through the registry, and each returns when the index is built. If a call is killed, another one or the
-    next one finishes its work. Programs may write in the meantime. Their sessions maintain the index once they have noticed the
-    change of the registry. So the build first waits for the programs that may still write by what it said before, up to three times
-    on a table without any index; `progress` names them. Then every row gets its entry, and every row is checked for it, before
-    queries may use the index.
+    Any number of programs may call this at the same time, on one machine or many, also through `map` of an executor.
+    They share the table's regions through the registry, and each returns when the index is built. If a call is killed,
+    another one or the next one finishes its work. Programs may write in the meantime. Their sessions maintain the index
+    once they have noticed the change of the registry. So the build first waits for the programs that may still write by
+    what it said before, up to three times on a table without any index; `progress` names them. Then every row gets its
+    entry, and every row is checked for it, before queries may use the index.
 
     Args:
         store: that holds the tables.
@@ -69,8 +69,8 @@ def build_index(
         registry: name of the registry table.
 
     Returns:
-        What was done, by all programs together. Its `state` is `building` or `verifying` if rows were refused (the entry is too
-        long or values cannot be read) or share a value of a unique index. Fix those rows and call again.
+        What was done, by all programs together. Its `state` is `building` or `verifying` if rows were refused (the
+        entry is too long or values cannot be read) or share a value of a unique index. Fix those rows and call again.
 
     Raises:
         SchemaMismatch: the table is not registered, or has another layout.
@@ -111,7 +111,9 @@ def build_index(
             checked = sweeps.verify()
             missing = checked.missing
             if checked.unfinished:
-                found_now = {name: getattr(checked, name) for name in ("refused", "samples", "duplicates", "duplicated")}
+                found_now = {
+                    name: getattr(checked, name) for name in ("refused", "samples", "duplicates", "duplicated")
+                }
                 return work.built(VERIFYING, evolve(total, **found_now), missing)
             work.states.rows_adopted()
             work.states.change(VERIFYING, READABLE)
@@ -127,11 +129,13 @@ def drop_index(
     progress: Report | None = None,
     registry: str = REGISTRY_TABLE,
 ) -> list[str]:
-    """Drops an index, which the model need not declare any more, while programs read and write; returns the dropped tables.
+    """Drops an index, which the model need not declare any more, while programs read and write; returns the dropped
+    tables.
 
-    Queries stop using it within a lease, for which the call waits on every store (`readers`). Then writes stop maintaining it, and its
-    table is dropped once no program may still write by what the registry said before (`writers`, which `progress` names). If a call is
-    killed, the next one finishes its work. If the index is built again, it starts with an empty table of another name.
+    Queries stop using it within a lease, for which the call waits on every store (`readers`). Then writes stop
+    maintaining it, and its table is dropped once no program may still write by what the registry said before
+    (`writers`, which `progress` names). If a call is killed, the next one finishes its work. If the index is built
+    again, it starts with an empty table of another name.
 
     Args:
         store: that holds the tables.
@@ -171,8 +175,8 @@ def verify_index(
 ) -> IndexReport:
     """Checks every row against its entries and every entry against its row; changes nothing.
 
-    The result is correct while programs write: entries that seem to be missing are checked again, and only entries older than the
-    grace time count as stale.
+    The result is correct while programs write: entries that seem to be missing are checked again, and only entries
+    older than the grace time count as stale.
 
     Args:
         store: that holds the tables.
@@ -211,8 +215,8 @@ def repair_index(
 ) -> IndexReport:
     """Puts missing entries, and deletes entries that match no row and are older than the grace time.
 
-    Safe while programs write, and for any number of repairs at once. Every program that writes the table must use the same
-    `times`. Entries of rows with a TTL are left alone: they expire with their rows.
+    Safe while programs write, and for any number of repairs at once. Every program that writes the table must use the
+    same `times`. Entries of rows with a TTL are left alone: they expire with their rows.
 
     Args:
         store: that holds the tables.
@@ -261,8 +265,8 @@ def purge_rows(
 
     Raises:
         SchemaMismatch: the table has another layout.
-        CapabilityError: the build of the table's first index is still adopting its rows: until then only a marker distinguishes
-            the rest of a deleted row from a row without system cells.
+        CapabilityError: the build of the table's first index is still adopting its rows: until then only a marker
+            distinguishes the rest of a deleted row from a row without system cells.
     """
     check_store(store)
     check_times(times)
@@ -276,13 +280,19 @@ def purge_rows(
     check_layout(schema, found)
     if found.rows != "indexed":
         raise CapabilityError(
-            "Markers cannot be purged before the first index of the table is built: build it first.", table=schema.table, rows=found.rows
+            "Markers cannot be purged before the first index of the table is built: build it first.",
+            table=schema.table,
+            rows=found.rows,
         )
     clock, grace, purged = times.clock(catalog), round(times.grace * 1000), 0
     view = folded(store, schema.wide_rows)
     (batches,) = view.scan(schema.table, [Scan(columns=(schema.liveness_column,), batch_size=batch_size)])
     for rows in batches:
-        purged += len(drive(view, purge_markers(schema, rows, grace, not dry_run, checks=view.capabilities.check_and_mutate), clock))
+        purged += len(
+            drive(
+                view, purge_markers(schema, rows, grace, not dry_run, checks=view.capabilities.check_and_mutate), clock
+            )
+        )
         throttle.passed(rows)
     return purged
 

@@ -1,7 +1,7 @@
 """One line of this program on the writers' roll: takes and renews its lease, counts calls under way, and ends.
 
-What may be done when is decided by `protocol.writers_roll`; this module makes the calls to the store. One thread at a time puts or reads a
-line, and others go on writing meanwhile.
+What may be done when is decided by `protocol.writers_roll`; this module makes the calls to the store. One thread at a
+time puts or reads a line, and others go on writing meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from hbmodel.tables.registry_cells import cells_of
 from hbmodel.tables.roll_lines import FAMILY, LINE, line_key, new_id, revisions_of
 
 TRIES = 5
-"""How often a line is put at most until it is found on the roll: each time another one has to be lost, late or marked gone."""
+"""How often a line is put at most until it is found on the roll: each time another one has to be lost, late or
+marked gone.
+"""
 
 
 @frozen
@@ -30,7 +32,8 @@ class RollTimes:
     """How a program keeps its lines, in seconds.
 
     Attributes:
-        poll: how often the registry is read while calls are made, so that a change is noticed long before the lease ends.
+        poll: how often the registry is read while calls are made, so that a change is noticed long before the lease
+            ends.
         idle: after how long without calls a line is put at rest.
         renewed: the part of a lease after which it is renewed.
     """
@@ -84,7 +87,9 @@ class KeptLine:
     # --- for writers --------------------------------------------------------------------------------------------------
 
     def state(self, store: Store) -> tuple[Row | None, int]:
-        """The row of the registry by which may be written now, and when it was read; a lease is taken or renewed if there is none."""
+        """The row of the registry by which may be written now, and when it was read; a lease is taken or renewed if
+        there is none.
+        """
         with self._lock:
             self._used = self._running()
             unlisted = not self._listed and self._used - self._looked < self.member.lease
@@ -163,7 +168,8 @@ class KeptLine:
             self._kept()
             return
         raise StoreUnavailable(
-            "The program's line on the writers' roll could not be put, so nothing was written: try again.", table=self._registry
+            "The program's line on the writers' roll could not be put, so nothing was written: try again.",
+            table=self._registry,
         )
 
     def _put(self, store: Store, kind: Kind) -> bool:
@@ -198,7 +204,9 @@ class KeptLine:
         return True
 
     def _find(self, store: Store, sent: RollLine) -> bool:
-        """Whether a line is there that was refused, or whose answer was lost; only after that may the registry be read."""
+        """Whether a line is there that was refused, or whose answer was lost; only after that may the registry be
+        read.
+        """
         (own,) = store.get(self._registry, [self._key], [LINE])
         line = None if own is None else RollLine.decode(own.columns[LINE].value)
         with self._lock:
@@ -212,7 +220,9 @@ class KeptLine:
             self._take_in(row, began)
 
     def _take_in(self, row: Row | None, began: int) -> None:
-        """What the registry said in a read that began then: it ends a put of the line, or was made for other reasons."""
+        """What the registry said in a read that began then: it ends a put of the line, or was made for other
+        reasons.
+        """
         revisions = revisions_of({} if row is None else cells_of(row))
         self.member = self.member.saw(revisions) if self.member.sent is None else self.member.read(revisions)
         if self._found is None or row is None or not _same(self._found.columns, row.columns):
@@ -288,7 +298,9 @@ class KeptLine:
             self.lose_lease()
 
     def leave(self, store: Store | None) -> None:
-        """Deletes the line, through its own store or another; one that lists calls is put at rest. What cannot be reached ends itself."""
+        """Deletes the line, through its own store or another; one that lists calls is put at rest. What cannot be
+        reached ends itself.
+        """
         store = self.store if store is None else store
         if self.member.held is None or self._troubled:
             return

@@ -13,10 +13,17 @@ def differing(declared: Any, live: Any) -> tuple[str, str]:
     if _are_fields(declared) and _are_fields(live) and [f["name"] for f in declared] == [f["name"] for f in live]:
         pairs = [pair for pair in zip(declared, live, strict=True) if pair[0] != pair[1]]
         declared, live = [mine for mine, _ in pairs], [theirs for _, theirs in pairs]
-    elif isinstance(declared, dict) and isinstance(live, dict) and "codec" not in declared and declared.keys() == live.keys():
+    elif (
+        isinstance(declared, dict)
+        and isinstance(live, dict)
+        and "codec" not in declared
+        and declared.keys() == live.keys()
+    ):
         changed = [name for name in declared if declared[name] != live[name]]
         texts = [(name, *differing(declared[name], live[name])) for name in changed]
-        return ", ".join(f"{name} {mine}" for name, mine, _ in texts), ", ".join(f"{name} {theirs}" for name, _, theirs in texts)
+        return ", ".join(f"{name} {mine}" for name, mine, _ in texts), ", ".join(
+            f"{name} {theirs}" for name, _, theirs in texts
+        )
     return shown(declared), shown(live)
 
 
@@ -28,11 +35,19 @@ def shown(spec: Any) -> str:
         return "yes" if spec else "no"
     if _is_field(spec):
         or_none, descending = (" or None" if spec.get("nullable") else ""), (" descending" if spec.get("desc") else "")
-        place = " in the qualifier" if spec.get("part") == "column" else f" split by {spec['split']} us" if "split" in spec else ""
+        place = (
+            " in the qualifier"
+            if spec.get("part") == "column"
+            else f" split by {spec['split']} us"
+            if "split" in spec
+            else ""
+        )
         return f"{spec['name']} {shown(spec['codec'])}{or_none}{descending}{place}"
     if isinstance(spec, Mapping):
         kind = next((name for name in ("codec", "salt") if isinstance(spec.get(name), str)), None)
-        parts = ", ".join(f"{name} {shown(value)}" for name, value in sorted(spec.items()) if name != kind and value != [])
+        parts = ", ".join(
+            f"{name} {shown(value)}" for name, value in sorted(spec.items()) if name != kind and value != []
+        )
         return parts if kind is None else f"{spec[kind]}({parts})" if parts else str(spec[kind])
     if isinstance(spec, Sequence) and not isinstance(spec, str | bytes):
         return "(" + ", ".join(map(shown, spec)) + ")"
@@ -51,7 +66,11 @@ def jsonable(spec: Any) -> Any:
     """With the lists and dictionaries that JSON knows."""
     if isinstance(spec, Mapping):
         return {name: jsonable(value) for name, value in spec.items()}
-    return [jsonable(value) for value in spec] if isinstance(spec, Sequence) and not isinstance(spec, str | bytes) else spec
+    return (
+        [jsonable(value) for value in spec]
+        if isinstance(spec, Sequence) and not isinstance(spec, str | bytes)
+        else spec
+    )
 
 
 def canonical_json(value: Mapping[str, Any]) -> bytes:
@@ -79,7 +98,9 @@ def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> lis
         other = live.get("columns", {}).get(column)
         if other is not None:
             changed = [
-                name for name in ("kind", "key", "codec", "nullable", "null") if jsonable(spec.get(name)) != jsonable(other.get(name))
+                name
+                for name in ("kind", "key", "codec", "nullable", "null")
+                if jsonable(spec.get(name)) != jsonable(other.get(name))
             ]
             found += [(f"column {column} {name}", spec.get(name), other.get(name)) for name in changed]
     live_columns = live.get("columns", {})
@@ -89,7 +110,9 @@ def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> lis
 
 
 def _overlaps(maps: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Columns that would be among the entries of another layout's map column, each with what is said of the map and of the column."""
+    """Columns that would be among the entries of another layout's map column, each with what is said of the map and
+    of the column.
+    """
     for alias, spec in maps.items():
         if spec.get("kind") == "map" and alias not in columns:
             yield from ((name, spec, other) for name, other in columns.items() if name.startswith(alias))

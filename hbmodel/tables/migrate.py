@@ -60,10 +60,12 @@ def migrate(
     claim_life: float = CLAIM_LIFE,
     registry: str = REGISTRY_TABLE,
 ) -> Migration:
-    """The migration of objects into a model's table from the table of the model that it replaces; its methods perform the steps.
+    """The migration of objects into a model's table from the table of the model that it replaces; its methods perform
+    the steps.
 
-    Objects that never change (`immutable=True`) and versioned ones move while programs run. Other objects could change after they were
-    copied, and if the last write wins, no order of calls can prevent that. They move in a maintenance window, `offline=True`.
+    Objects that never change (`immutable=True`) and versioned ones move while programs run. Other objects could change
+    after they were copied, and if the last write wins, no order of calls can prevent that. They move in a maintenance
+    window, `offline=True`.
 
     Args:
         store: that holds the tables.
@@ -79,8 +81,8 @@ def migrate(
 
     Raises:
         DeclarationError: the model replaces none, or an argument is invalid.
-        CapabilityError: mutable objects would have to move while programs run; versioned ones do nothing else; or the store has no
-            check-and-mutate, which they need.
+        CapabilityError: mutable objects would have to move while programs run; versioned ones do nothing else; or the
+            store has no check-and-mutate, which they need.
     """
     check_store(store)
     check_times(times)
@@ -90,23 +92,39 @@ def migrate(
     schema = schema_of(model)
     if schema.replaces is None:
         raise DeclarationError(
-            "The model does not replace another: declare the new layout with @hb.model(replaces=...).", table=schema.table
+            "The model does not replace another: declare the new layout with @hb.model(replaces=...).",
+            table=schema.table,
         )
     if schema.versioned:
         if not store.capabilities.check_and_mutate:
             raise CapabilityError(
-                "Versioned objects can be moved only in a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.",
+                "Versioned objects can be moved only in a store with check-and-mutate: embedded, or HBase through "
+                "its Thrift2 gateway.",
                 table=schema.table,
             )
         if offline:
-            raise CapabilityError("Versioned objects move while programs run: leave out offline=True.", table=schema.table)
+            raise CapabilityError(
+                "Versioned objects move while programs run: leave out offline=True.", table=schema.table
+            )
     elif not schema.immutable and not offline:
         raise CapabilityError(
-            "Objects that change can be moved only while no program writes them: a change made after the copy would be lost. Declare the "
+            "Objects that change can be moved only while no program writes them: a change made after the copy "
+            "would be lost. Declare the "
             "models immutable=True, or use a maintenance window: hb.migration.migrate(..., offline=True).",
             table=schema.table,
-        )  # fmt: skip
-    return Migration(store, schema, schema.replaces, Registry(store, registry), times, throttle, batch_size, claim_life, offline, progress)
+        )
+    return Migration(
+        store,
+        schema,
+        schema.replaces,
+        Registry(store, registry),
+        times,
+        throttle,
+        batch_size,
+        claim_life,
+        offline,
+        progress,
+    )
 
 
 @frozen(eq=False, repr=False)
@@ -154,10 +172,11 @@ class Migration:
             return self._report(phase, copying.claims.progress())
 
     def start(self, splits: SplitsOption = None) -> MigrationReport:
-        """Creates the new table, makes programs use both, and copies all rows; several programs may call it and share the work.
+        """Creates the new table, makes programs use both, and copies all rows; several programs may call it and share
+        the work.
 
-        From now on, programs that know only the old model are refused. The others learn of each phase when their registry lease
-        ends, so this waits twice for the lease and the longest call.
+        From now on, programs that know only the old model are refused. The others learn of each phase when their
+        registry lease ends, so this waits twice for the lease and the longest call.
 
         Args:
             splits: where the regions of the new table begin, as for `create_tables`.
@@ -182,17 +201,23 @@ class Migration:
                     return self.status()
             elif phase in {HALTING, TURNED, RETURNING, RETURNED}:
                 raise MigrationError(
-                    "The migration is being rolled back: finish that first with roll_back().", table=self.old.table, phase=phase
+                    "The migration is being rolled back: finish that first with roll_back().",
+                    table=self.old.table,
+                    phase=phase,
                 )
             else:
                 return self.status()
 
     def verify(self) -> MigrationReport:
-        """Checks every row of each table against the other, and the new table's indexes against its rows; changes nothing."""
+        """Checks every row of each table against the other, and the new table's indexes against its rows; changes
+        nothing.
+        """
         phase = _phase(self._registered())
         if phase in {BEFORE, RETURNED}:
             raise MigrationError(
-                "No objects are being moved, so there is nothing to compare: call start() first.", table=self.old.table, phase=phase
+                "No objects are being moved, so there is nothing to compare: call start() first.",
+                table=self.old.table,
+                phase=phase,
             )
         with self._copying(phase=phase) as copying:
             forth = copying.compare(mend=False)
@@ -201,15 +226,23 @@ class Migration:
         check = partial(verify_index, self.store, self.new.model, times=self.times, registry=self.registry.table)
         found, indexes = back if phase == RETURNING else forth, [check(index) for index in sorted(self.new.indexes)]
         report = partial(
-            MigrationReport, self.old.table, self.new.table, phase, refused=found.refused, samples=found.samples, missing=found.missing,
-            indexes=indexes, checked=True,
-        )  # fmt: skip
+            MigrationReport,
+            self.old.table,
+            self.new.table,
+            phase,
+            refused=found.refused,
+            samples=found.samples,
+            missing=found.missing,
+            indexes=indexes,
+            checked=True,
+        )
         if self.new.versioned:  # each object is in one of the tables
             return report(rows=forth.rows + back.rows, only_new=back.rows)
         return report(rows=found.rows, differing=found.differing, only_new=back.missing)
 
     def cut_over(self) -> MigrationReport:
-        """Checks every row once more, and makes programs use only the new table; the old one remains until it is dropped.
+        """Checks every row once more, and makes programs use only the new table; the old one remains until it is
+        dropped.
 
         The migration cannot be rolled back after this.
 
@@ -230,7 +263,9 @@ class Migration:
                 self.registry.mark_moving(self.old, self.new, moving=False)
                 return self.status()
             else:
-                raise MigrationError("Not every row has been copied: call start() first.", table=self.old.table, phase=phase)
+                raise MigrationError(
+                    "Not every row has been copied: call start() first.", table=self.old.table, phase=phase
+                )
 
     def roll_back(self) -> MigrationReport:
         """Makes programs use only the old table again, and drops the new one; possible until the cutover.
@@ -271,9 +306,11 @@ class Migration:
                 return self._report(BEFORE)
             else:
                 raise MigrationError(
-                    "Programs use only the new table: declare a model with the old layout that replaces this one, and migrate again.",
-                    table=self.new.table, phase=phase,
-                )  # fmt: skip
+                    "Programs use only the new table: declare a model with the old layout that replaces this one, "
+                    "and migrate again.",
+                    table=self.new.table,
+                    phase=phase,
+                )
 
     # --- from phase to phase ------------------------------------------------------------------------------------------
 
@@ -281,9 +318,11 @@ class Migration:
         found = self.registry.read(self.old)
         if found is None:
             raise SchemaMismatch(
-                "The table that the model replaces is not registered: call hb.create_tables() with the model of that table first.",
-                table=self.old.table, registry=self.registry.table,
-            )  # fmt: skip
+                "The table that the model replaces is not registered: call hb.create_tables() with the model of "
+                "that table first.",
+                table=self.old.table,
+                registry=self.registry.table,
+            )
         return found
 
     def _begin(self, found: Registration, splits: SplitsOption) -> None:
@@ -291,15 +330,22 @@ class Migration:
         old, new = self.registry.bind(self.old), self.registry.bind(self.new)
         for binding in (old, new):
             binding.check_writable()
-            unbuilt = [name for name in binding.schema.indexes if name not in {index.name for index in binding.readable}]
+            unbuilt = [
+                name for name in binding.schema.indexes if name not in {index.name for index in binding.readable}
+            ]
             if unbuilt or binding.rows not in {"unindexed", "indexed"}:
-                raise SchemaMismatch("Build the indexes of the table first.", table=binding.schema.table, index=next(iter(unbuilt), None))
+                raise SchemaMismatch(
+                    "Build the indexes of the table first.", table=binding.schema.table, index=next(iter(unbuilt), None)
+                )
         (batches,) = self.store.scan(self.new.table, [Scan(limit=1, batch_size=1)])
         holds_rows = any(rows for rows in batches)
         if _phase(self._registered()) != BEFORE:
             return  # another program was faster, and its rows are there
         if holds_rows:
-            raise MigrationError("The new table holds rows: drop it, so that the migration begins with an empty one.", table=self.new.table)
+            raise MigrationError(
+                "The new table holds rows: drop it, so that the migration begins with an empty one.",
+                table=self.new.table,
+            )
         self._forget()
         self.registry.mark_moving(self.old, self.new, moving=True)
         self._change(found, CLOSED if self.offline else PREPARED)
@@ -331,7 +377,9 @@ class Migration:
         """Raises `MigrationError` where the migration was begun in the other way."""
         closed = _phase(found) == CLOSED
         if closed != self.offline:
-            way = "in a maintenance window: say offline=True" if closed else "while programs run: leave out offline=True"
+            way = (
+                "in a maintenance window: say offline=True" if closed else "while programs run: leave out offline=True"
+            )
             raise MigrationError(f"The migration was begun {way}.", table=self.old.table)
 
     def _check_copied(self) -> None:
@@ -339,8 +387,11 @@ class Migration:
         if not status.copied:
             raise MigrationError(
                 "Not every row has been copied: call start() again.",
-                table=self.old.table, ranges=status.ranges, finished=status.finished, refused=status.refused or None,
-            )  # fmt: skip
+                table=self.old.table,
+                ranges=status.ranges,
+                finished=status.finished,
+                refused=status.refused or None,
+            )
 
     def _complete(self, copying: Copying) -> None:
         """Has the other table hold every row: copies what is missing, or raises `MigrationError`."""
@@ -357,13 +408,24 @@ class Migration:
     def _copying(self, *, back: bool = False, phase: str) -> Iterator[Copying]:
         """Copies what is in one of the tables; at the end this program leaves the writers' roll."""
         plan, move = partial(self._plan, back, phase), self._registered().move
-        writes = MoveWrites(self.store, self.registry, self.old, self.new, phase, self.times.lease, self.times.longest_call)
+        writes = MoveWrites(
+            self.store, self.registry, self.old, self.new, phase, self.times.lease, self.times.longest_call
+        )
         kind = Sealing if self.new.versioned else Copying
         try:
             yield kind(
-                self.store, self.registry, plan(), plan, writes, self.times.clock(self.registry), self.throttle, self.batch_size,
-                lambda: self._still(move), self.progress, self.claim_life,
-            )  # fmt: skip
+                self.store,
+                self.registry,
+                plan(),
+                plan,
+                writes,
+                self.times.clock(self.registry),
+                self.throttle,
+                self.batch_size,
+                lambda: self._still(move),
+                self.progress,
+                self.claim_life,
+            )
         finally:
             writes.leave()
 
@@ -391,7 +453,9 @@ class Migration:
         if progress is None:
             return MigrationReport(old, new, phase)
         counts = progress.counts
-        return MigrationReport(old, new, phase, counts.rows, progress.ranges, progress.done, counts.refused, counts.samples)
+        return MigrationReport(
+            old, new, phase, counts.rows, progress.ranges, progress.done, counts.refused, counts.samples
+        )
 
 
 def _phase(found: Registration) -> str:

@@ -1,7 +1,7 @@
 """What the registry says of tables whose objects move into another one: two cells, in the rows of both tables.
 
-`m:move` in the row of the old table has the phase, see `protocol.migration`, and the new table; `m:from` in the row of the new one has
-the old table, for as long as it may not be used alone. Both are changed by check-and-put.
+`m:move` in the row of the old table has the phase, see `protocol.migration`, and the new table; `m:from` in the row of
+the new one has the old table, for as long as it may not be used alone. Both are changed by check-and-put.
 """
 
 from __future__ import annotations
@@ -38,14 +38,18 @@ class TableMove:
 
 
 def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
-    """What the registry's row of a table says, or None where nothing moves; raises `StoreError` for a phase of a later version."""
+    """What the registry's row of a table says, or None where nothing moves; raises `StoreError` for a phase of a
+    later version.
+    """
     cell = columns.get(MOVE)
     if cell is None or not cell.value:
         return None
     held = json.loads(cell.value)
     if held["phase"] not in PHASES and held["phase"] not in VERSIONED_PHASES:
         raise StoreError(
-            "The objects of the table are being moved in a phase that this version of hbmodel does not know: update hbmodel.", table=table
+            "The objects of the table are being moved in a phase that this version of hbmodel does not know: "
+            "update hbmodel.",
+            table=table,
         )
     return TableMove(held["phase"], str(held["to"]), cell.timestamp, bool(held.get("offline")))
 
@@ -58,21 +62,27 @@ def check_moves(schema: TableSchema, move: TableMove | None, cells: Mapping[byte
     """
     if cells.get(FROM) and schema.replaces is None:
         raise SchemaMismatch(
-            "Objects are being moved into this table: until that is over, its model must name the table that it replaces, "
+            "Objects are being moved into this table: until that is over, its model must name the table that it "
+            "replaces, "
             "@hb.model(replaces=...).",
-            table=schema.table, replaces=cells[FROM].decode(errors="replace"),
-        )  # fmt: skip
+            table=schema.table,
+            replaces=cells[FROM].decode(errors="replace"),
+        )
     if move is None or move.phase == BEFORE:
         return BEFORE
     if not schema.successor:
         moved = "have moved" if move.phase == DONE else "are being moved"
         raise SchemaMismatch(
-            f"The objects of this table {moved} to another one: use the model of that table, with @hb.model(replaces=...).",
-            table=schema.table, to=move.to, phase=move.phase,
-        )  # fmt: skip
+            f"The objects of this table {moved} to another one: use the model of that table, with "
+            "@hb.model(replaces=...).",
+            table=schema.table,
+            to=move.to,
+            phase=move.phase,
+        )
     if schema.successor != move.to:
         raise SchemaMismatch(
-            "The objects of this table are being moved to another table than the one that the model names: use the model of that table.",
+            "The objects of this table are being moved to another table than the one that the model names: use the "
+            "model of that table.",
             table=schema.table,
             to=move.to,
         )

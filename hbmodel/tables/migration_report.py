@@ -22,8 +22,8 @@ class MigrationProgress:
         rows: rows read so far.
         seconds_left: of the wait, or None; of a wait for writers, the longest that it can take.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
-        writers: those that are waited for, each with its process, its host and when it was last seen; empty where they are not known,
-            because their version is older.
+        writers: those that are waited for, each with its process, its host and when it was last seen; empty where they
+            are not known, because their version is older.
     """
 
     phase: Literal["waiting", "copying", "verifying"]
@@ -53,8 +53,8 @@ class MigrationReport:
         refused: rows that cannot be copied: the key is too long, or the new layout does not accept their values.
         samples: some of them, as (row key in hex, reason).
         missing: rows that a check found in the source table but not in the other one.
-        differing: rows that have other values there. For immutable rows this means that two programs put the same key with
-            different values.
+        differing: rows that have other values there. For immutable rows this means that two programs put the same key
+            with different values.
         only_new: rows that a check found only in the new table.
         indexes: results of the check of the new table's indexes.
         checked: whether these are the results of a check.
@@ -82,7 +82,12 @@ class MigrationReport:
     @property
     def sound(self) -> bool:
         """Whether a check found no problems."""
-        return not self.missing and not self.differing and not self.refused and all(report.sound for report in self.indexes)
+        return (
+            not self.missing
+            and not self.differing
+            and not self.refused
+            and all(report.sound for report in self.indexes)
+        )
 
     @property
     def as_json(self) -> Mapping[str, Any]:
@@ -105,7 +110,8 @@ class MigrationReport:
         """The results of a check, as text."""
         lines = [
             f"{self.old} -> {self.new}: {self.phase}",
-            f"  rows {self.rows}, missing {self.missing}, differing {self.differing}, only in the new table {self.only_new}",
+            f"  rows {self.rows}, missing {self.missing}, differing {self.differing}, only in the new table "
+            f"{self.only_new}",
             "  sound" if self.sound else "  not sound: see what is missing, differing or refused, and the indexes",
         ]
         if self.refused:

@@ -1,4 +1,6 @@
-"""Writes of a program that moves objects between two tables: each is made by what the registry says of them then, as a session's are."""
+"""Writes of a program that moves objects between two tables: each is made by what the registry says of them then, as
+a session's are.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,14 @@ class MoveWrites:
     """
 
     def __init__(
-        self, store: Store, registry: Registry, old: TableSchema, new: TableSchema, phase: str, lease: float, longest_call: float
+        self,
+        store: Store,
+        registry: Registry,
+        old: TableSchema,
+        new: TableSchema,
+        phase: str,
+        lease: float,
+        longest_call: float,
     ) -> None:
         self._store, self._registry, self._old, self._new, self._phase = store, registry, old, new, phase
         self._known = BindingCache(lease)
@@ -90,12 +99,17 @@ class MoveWrites:
         """Runs a protocol to its end.
 
         Returns:
-            What the protocol returns; False too if the plan no longer holds, so that what is left must be planned again.
+            What the protocol returns; False too if the plan no longer holds, so that what is left must be planned
+            again.
         """
         rows = [registry_row(self._old), registry_row(self._new)]
         gate = partial(self._check, plan)
         try:
-            with nullcontext() if self._roll is None else self._roll.calls(self._store, self._registry.table, rows) as calls:
+            with (
+                nullcontext()
+                if self._roll is None
+                else self._roll.calls(self._store, self._registry.table, rows) as calls
+            ):
                 if calls is not None:
                     calls.begin()
                 return drive(self._store, protocol, clock, gate)
@@ -108,7 +122,8 @@ class MoveWrites:
             holds = self._bind(self._old).phase == self._phase
             for planned in (plan.source, plan.target):
                 now = self._bind(planned.schema)
-                # A phase that was begun again, after a rollback, is another one: what was read before may have been deleted.
+                # A phase that was begun again, after a rollback, is another one: what was read before may have been
+                # deleted.
                 holds = holds and now.writes_like(planned) and now.phase_since == planned.phase_since
         except SchemaMismatch as error:
             raise _Outdated(error.message, **error.details) from error

@@ -24,14 +24,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 READ_AHEAD = 100
-"""Names that are read from the one asked for on: rows are in the order of ids, so those are likely to be asked for next."""
+"""Names that are read from the one asked for on: rows are in the order of ids, so those are likely to be asked for
+next.
+"""
 
 AT_ONCE = 1_000
 """Names that are looked up in one call."""
 
 
 def within_names(function: Callable[P, R]) -> Callable[P, R]:
-    """Runs a function, which takes a store first and maybe `registry`, with access to the names of the store's dictionaries."""
+    """Runs a function, which takes a store first and maybe `registry`, with access to the names of the store's
+    dictionaries.
+    """
 
     @functools.wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -45,8 +49,8 @@ def within_names(function: Callable[P, R]) -> Callable[P, R]:
 class Names:
     """The names and ids of the dictionaries in a store. Thread-safe.
 
-    A session looks them up by itself. This is for work outside of sessions, and for listing the names of a dictionary. Results
-    never change, and are cached in bounded memory.
+    A session looks them up by itself. This is for work outside of sessions, and for listing the names of a dictionary.
+    Results never change, and are cached in bounded memory.
 
     Args:
         store: that holds the dictionaries, or a session.
@@ -54,7 +58,9 @@ class Names:
         cache: to share with others.
     """
 
-    def __init__(self, store: Store | HasStore, *, registry: str = REGISTRY_TABLE, cache: NameCache | None = None) -> None:
+    def __init__(
+        self, store: Store | HasStore, *, registry: str = REGISTRY_TABLE, cache: NameCache | None = None
+    ) -> None:
         self._store = store_of(store)
         self._registry = Registry(self._store, registry)
         self._cache = NameCache() if cache is None else cache
@@ -70,7 +76,9 @@ class Names:
         if found is None:
             found = self.find(dictionary, (name,)).get(name)
         if found is None:
-            raise UnknownName("The dictionary has no id for the name, so no row has the name.", dictionary=dictionary.name)
+            raise UnknownName(
+                "The dictionary has no id for the name, so no row has the name.", dictionary=dictionary.name
+            )
         return found
 
     def find(self, dictionary: Dictionary, names: Iterable[str]) -> Mapping[str, int]:
@@ -159,7 +167,9 @@ class Names:
             unbind_names(token)
 
     def _check(self, dictionary: Dictionary) -> None:
-        """Raises `SchemaMismatch` where the dictionary's ids have another codec in the store, and `TableNotFound` where it has none."""
+        """Raises `SchemaMismatch` where the dictionary's ids have another codec in the store, and `TableNotFound`
+        where it has none.
+        """
         if dictionary in self._cache.checked:
             return
         of = tables_of(_dictionary(dictionary))

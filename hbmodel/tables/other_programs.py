@@ -1,8 +1,8 @@
 """Waits for the programs that still read and write a table by an earlier state of the registry.
 
-Readers learn of a state when the lease of what they knew is over. Writers are on the writers' roll: those that may still write by an
-earlier state are waited for, and nobody else. Where a program may write that is on no roll, because its version is older, a change waits
-for the lease and the longest call together.
+Readers learn of a state when the lease of what they knew is over. Writers are on the writers' roll: those that may
+still write by an earlier state are waited for, and nobody else. Where a program may write that is on no roll, because
+its version is older, a change waits for the lease and the longest call together.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from hbmodel.tables.registry import Registry
 from hbmodel.tables.roll_lines import RollLines, revision_of
 
 Awaited = Literal["readers", "writers"]
-"""For whom a wait is: for the leases of sessions that may still read by an earlier state, or for all that may still write by one."""
+"""For whom a wait is: for the leases of sessions that may still read by an earlier state, or for all that may still
+write by one.
+"""
 
 Waited = Callable[[float, Awaited, Sequence[str]], None]
-"""Waits some of so many seconds that are left for somebody, for these writers if they are known; returns to have the registry looked at."""
+"""Waits some of so many seconds that are left for somebody, for these writers if they are known; returns to have the
+registry looked at.
+"""
 
 
 @frozen
@@ -72,7 +76,9 @@ class OtherPrograms:
     wait: Waited
 
     def have_read(self, since: int, now: int) -> bool:
-        """Whether no session reads any more by the state before `since`; waits some of the time until then if one may."""
+        """Whether no session reads any more by the state before `since`; waits some of the time until then if one
+        may.
+        """
         return self._over(since, self.drain.read, now, "readers")
 
     def have_written(self, row: bytes, found: Registration, cell: bytes, since: int, now: int) -> bool:

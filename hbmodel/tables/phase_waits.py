@@ -17,7 +17,8 @@ READ_OTHERWISE = frozenset((PREPARED, CLOSED, CUT, TURNED, RETURNED))
 
 
 def is_over(found: Registration, row: bytes, others: OtherPrograms) -> bool:
-    """Whether no program acts any more by the phase before the one that the registry was found in; waits a moment where one may.
+    """Whether no program acts any more by the phase before the one that the registry was found in; waits a moment where
+    one may.
 
     Args:
         found: what the registry says of the table that the objects come from.

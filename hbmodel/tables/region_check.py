@@ -1,4 +1,6 @@
-"""Checks the regions of a live table against a model: which of them no key can reach, and how a sample of rows is distributed."""
+"""Checks the regions of a live table against a model: which of them no key can reach, and how a sample of rows is
+distributed.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,12 @@ class RegionUse:
 
 
 def check_regions(
-    store: Store, model: type[Any], *, index: str | Index | None = None, sample: Iterable[Any] = (), alphabet: bytes | None = None
+    store: Store,
+    model: type[Any],
+    *,
+    index: str | Index | None = None,
+    sample: Iterable[Any] = (),
+    alphabet: bytes | None = None,
 ) -> list[RegionUse]:
     """Compares the regions of a live table with the keys of a model.
 
@@ -80,7 +87,8 @@ def check_regions(
 
 
 def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, int | None]:
-    """The bytes of which the packed leading field consists, after its marker for None if it has one, and the byte that ends it.
+    """The bytes of which the packed leading field consists, after its marker for None if it has one, and the byte that
+    ends it.
 
     A value that is written with a terminator, or contains its byte, may have any byte after it.
     """
@@ -115,7 +123,9 @@ def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: byte
     """Whether a key of some bucket is in the range, according to the salt and the leading field."""
     none, some = (b"\xff", b"\xfe") if leading.desc else (b"\x00", b"\x01")
     for prefix in salt.prefixes:
-        firsts = [first_key(prefix + (some if leading.nullable else b""), keys.start, allowed, leading.codec.width, end)]
+        firsts = [
+            first_key(prefix + (some if leading.nullable else b""), keys.start, allowed, leading.codec.width, end)
+        ]
         if leading.nullable:  # the other fields follow None directly
             firsts.append(first_key(prefix + none, keys.start, ANY_BYTE, 0))
         if any(first is not None and (keys.stop is None or first < keys.stop) for first in firsts):
@@ -123,7 +133,9 @@ def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: byte
     return False
 
 
-def first_key(prefix: bytes, start: bytes, allowed: Sequence[int], width: int | None, end: int | None = None) -> bytes | None:
+def first_key(
+    prefix: bytes, start: bytes, allowed: Sequence[int], width: int | None, end: int | None = None
+) -> bytes | None:
     """The smallest string of `prefix` and allowed bytes that is not below `start`, or None.
 
     Args:

@@ -1,7 +1,7 @@
 """Which registered fields and indexes a model declares, under any name, and whether they agree.
 
-A key field is known by its place, a column by its family and qualifier, an index by its name and its entries. The registry keeps
-the names that each has had, so that programs from before and after a rename use the same tables.
+A key field is known by its place, a column by its family and qualifier, an index by its name and its entries. The
+registry keeps the names that each has had, so that programs from before and after a rename use the same tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ How = Literal["said", "seen", "ambiguous"]
 """How a rename is known: the declaration says it; it is the only one that the bytes allow; there are others."""
 
 
-ALL_VERSIONED = "Models whose objects share rows must all be versioned, or none of them: the version belongs to the row."
+ALL_VERSIONED = (
+    "Models whose objects share rows must all be versioned, or none of them: the version belongs to the row."
+)
 
 SAFE: Sequence[How] = ("said", "seen")
 """The renames that `hb.alter` makes."""
@@ -53,7 +55,8 @@ class MatchedIndexes:
         states: of declared indexes that are registered, by the declared name.
         undeclared: the others that are registered.
         ambiguous: names of declared indexes of which it cannot be said which registered one they are.
-        taken: declared indexes that are not registered, or not by that name, whose names another one has or has had, by name.
+        taken: declared indexes that are not registered, or not by that name, whose names another one has or has had, by
+            name.
     """
 
     states: Mapping[str, IndexState]
@@ -109,7 +112,8 @@ def _column_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[
             continue
         how: How = "said" if of.renamed_from in names else "seen"
         if how == "seen" and any(
-            other != place and _nameless(spec) == _nameless(columns[place]) and of.name == spec["name"] for other, spec in columns.items()
+            other != place and _nameless(spec) == _nameless(columns[place]) and of.name == spec["name"]
+            for other, spec in columns.items()
         ):
             how = "ambiguous"
         yield Rename(f"column {place}", place, names[0], of.name, how)
@@ -120,7 +124,9 @@ def _nameless(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames: Sequence[Rename]) -> Mapping[str, Any]:
-    """The declared layout under the names of the registry, for key fields that have had the declared names or are renamed so."""
+    """The declared layout under the names of the registry, for key fields that have had the declared names or are
+    renamed so.
+    """
     declared: Mapping[str, Any] = schema.layout_spec
     renamed = {rename.place for rename in renames}
     names: dict[str, str] = {}
@@ -135,7 +141,11 @@ def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames:
 
 def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> dict[str, Any]:
     """A registered layout with other names for fields, and the ones before kept."""
-    found: dict[str, Any] = {**layout, "key": [dict(spec) for spec in layout["key"]], "columns": dict(layout["columns"])}
+    found: dict[str, Any] = {
+        **layout,
+        "key": [dict(spec) for spec in layout["key"]],
+        "columns": dict(layout["columns"]),
+    }
     was = {place: list(names) for place, names in layout.get("was", {}).items()}
     names = {rename.live: rename.declared for rename in renames if rename.place.startswith("key ")}
     found["salt"] = {**layout["salt"], "by": [names.get(name, name) for name in layout["salt"]["by"]]}
@@ -148,7 +158,9 @@ def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> di
     return {**found, "was": was} if was else found
 
 
-def layout_mismatches(schema: TableSchema, layout: Mapping[str, Any], hows: Sequence[How] = ("said",)) -> list[tuple[str, Any, Any]]:
+def layout_mismatches(
+    schema: TableSchema, layout: Mapping[str, Any], hows: Sequence[How] = ("said",)
+) -> list[tuple[str, Any, Any]]:
     """What differs between the layouts of a model and of the registry, each with what is declared and what is live.
 
     Args:
@@ -158,7 +170,9 @@ def layout_mismatches(schema: TableSchema, layout: Mapping[str, Any], hows: Sequ
     """
     renames = field_renames(schema, layout)
     found = compare_layouts(as_registered_names(schema, layout, [r for r in renames if r.how in hows]), layout)
-    return found + [(r.what, r.declared, r.live) for r in renames if r.how == "ambiguous" and not r.place.startswith("key ")]
+    return found + [
+        (r.what, r.declared, r.live) for r in renames if r.how == "ambiguous" and not r.place.startswith("key ")
+    ]
 
 
 def rename_hints(renames: Sequence[Rename]) -> list[str]:
@@ -166,7 +180,10 @@ def rename_hints(renames: Sequence[Rename]) -> list[str]:
     lines: list[str] = []
     for rename in renames:
         is_key = rename.place.startswith("key ")
-        say = f'if it was called {rename.live} before, say {"hb.key" if is_key else "hb.column"}(renamed_from="{rename.live}")'
+        say = (
+            f"if it was called {rename.live} before, say "
+            f'{"hb.key" if is_key else "hb.column"}(renamed_from="{rename.live}")'
+        )
         if rename.how == "ambiguous":
             lines.append(f"{rename.what} {rename.declared}: {say}")
         elif rename.how == "seen" and is_key:
@@ -180,11 +197,17 @@ def rename_hints(renames: Sequence[Rename]) -> list[str]:
 def same_entries(index: Index, state: IndexState) -> bool:
     """Whether a registered index has the entries of a declared one."""
     stored = state.entry.get("stored")
-    return same_spec(index.spec, state.spec) if stored is None else canonical_json(stored) == canonical_json(index.stored_spec)
+    return (
+        same_spec(index.spec, state.spec)
+        if stored is None
+        else canonical_json(stored) == canonical_json(index.stored_spec)
+    )
 
 
 def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What is declared and what is registered of an index: by the names of fields, or their places where only these differ."""
+    """What is declared and what is registered of an index: by the names of fields, or their places where only these
+    differ.
+    """
     declared, live = index.spec, state.spec
     if same_spec(declared, live) and not same_entries(index, state):
         declared, live = index.stored_spec, state.entry["stored"]
@@ -195,8 +218,9 @@ def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any]
 def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
     """Finds the registered index of each declared one.
 
-    That is one with a table that has the name, or has had it; else the only one with its entries; else one without a table, by the name
-    of its cell. The last has nothing to keep, so that an index of the declared name comes before one that says `was`.
+    That is one with a table that has the name, or has had it; else the only one with its entries; else one without a
+    table, by the name of its cell. The last has nothing to keep, so that an index of the declared name comes before one
+    that says `was`.
     """
     free = dict(found.indexes)
     states: dict[str, IndexState] = {}
@@ -217,11 +241,14 @@ def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
     own = {name for name, index in schema.indexes.items() if {name, index.renamed_from} & empty}
     ambiguous: list[str] = []
     for wanting in (
-        [index for name, index in schema.indexes.items() if name not in states and (name in own) == late] for late in (False, True)
+        [index for name, index in schema.indexes.items() if name not in states and (name in own) == late]
+        for late in (False, True)
     ):
         for index in wanting:
             alike = [state for state in free.values() if state.state != ABSENT and same_entries(index, state)]
-            others = [other for other in wanting if canonical_json(other.stored_spec) == canonical_json(index.stored_spec)]
+            others = [
+                other for other in wanting if canonical_json(other.stored_spec) == canonical_json(index.stored_spec)
+            ]
             if len(alike) == len(others) == 1:
                 take([(index.name, alike[0].cell)])
             elif alike:
@@ -236,7 +263,9 @@ def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
     return MatchedIndexes(states, list(free.values()), [name for name in ambiguous if name not in states], taken)
 
 
-def _taken(schema: TableSchema, found: Registration, states: Mapping[str, IndexState]) -> Iterator[tuple[str, IndexState]]:
+def _taken(
+    schema: TableSchema, found: Registration, states: Mapping[str, IndexState]
+) -> Iterator[tuple[str, IndexState]]:
     """Declared names under which programs would mean two indexes: each with the other one."""
     names = {state.cell: {state.name, *state.was} for state in found.indexes.values() if state.tables}
     for name, state in states.items():
@@ -252,16 +281,25 @@ def _taken(schema: TableSchema, found: Registration, states: Mapping[str, IndexS
 
 
 def _likeness(index: Index, state: IndexState) -> tuple[bool, ...]:
-    return same_entries(index, state), state.state != ABSENT, state.name == index.name, index.renamed_from in {state.name, *state.was}
+    return (
+        same_entries(index, state),
+        state.state != ABSENT,
+        state.name == index.name,
+        index.renamed_from in {state.name, *state.was},
+    )
 
 
 def state_of_index(schema: TableSchema, found: Registration, name: str) -> IndexState | None:
-    """What the registry says of an index, by its name in the model or, if the model has none of that name, in the registry."""
+    """What the registry says of an index, by its name in the model or, if the model has none of that name, in the
+    registry.
+    """
     return match_indexes(schema, found).states.get(name) if name in schema.indexes else found.named(name)
 
 
 def renamed_index(index: Index, state: IndexState) -> Mapping[str, Any] | None:
-    """What changes in the registry's entry of an index that has got another name; None where it knows the name, or has no table."""
+    """What changes in the registry's entry of an index that has got another name; None where it knows the name, or
+    has no table.
+    """
     if not state.tables or index.name in {state.name, *state.was}:
         return None
     return {"name": index.name, "was": sorted({state.name, *state.was})}
@@ -300,8 +338,10 @@ def check_layout(schema: TableSchema, found: Registration) -> None:
     differences += [taken_line(name, state) for name, state in matched.taken.items()]
     if differences:
         raise SchemaMismatch(
-            "The live table has another layout than the model declares, and it cannot be changed: restore the declaration that `live` "
-            "shows, give a changed column another qualifier, or move the objects to another table with hb.migration.migrate().",
+            "The live table has another layout than the model declares, and it cannot be changed: restore the "
+            "declaration that `live` "
+            "shows, give a changed column another qualifier, or move the objects to another table with "
+            "hb.migration.migrate().",
             table=schema.table,
             differences=differences,
             renames=rename_hints(field_renames(schema, found.layout)) or None,

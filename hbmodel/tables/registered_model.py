@@ -55,14 +55,19 @@ def _model(place: RegistryKey, found: Registration) -> type[Any]:
     states = [state for state in found.indexes.values() if state.state != ABSENT]
     declared = {state.name: spec for state in states if (spec := _index(state.spec)) is not None}
     schema = _schema(place, found, declared)
-    same = {state.name for state in states if state.name in declared and same_spec(schema.indexes[state.name].spec, state.spec)}
+    same = {
+        state.name
+        for state in states
+        if state.name in declared and same_spec(schema.indexes[state.name].spec, state.spec)
+    }
     if same != set(declared):
         schema = _schema(place, found, {name: spec for name, spec in declared.items() if name in same})
     return schema.model
 
 
 def registered_index(place: RegistryKey, found: Registration, state: IndexState) -> type[Any]:
-    """A model whose objects are the entries of an index: their key fields, what they cover, and the cell that says who put them.
+    """A model whose objects are the entries of an index: their key fields, what they cover, and the cell that says who
+    put them.
 
     Args:
         place: of the indexed model in the registry.
@@ -81,13 +86,17 @@ def _index_model(place: RegistryKey, found: Registration, state: IndexState) -> 
     fields = [_key(state.table, spec) for spec in state.spec["fields"]]
     columns = {spec["name"]: (column, spec) for column, spec in found.layout["columns"].items()}
     fields += [_column(*columns[name]) for name in state.spec["covers"] if name in columns]
-    fields.append(Field(ENTRY_CELL, "column", Bytes, default=REQUIRED, family=place.family, qualifier=VERSION_QUALIFIER))
+    fields.append(
+        Field(ENTRY_CELL, "column", Bytes, default=REQUIRED, family=place.family, qualifier=VERSION_QUALIFIER)
+    )
     salt = salt_of(state.table, state.spec["salt"])
     model = type(state.table, (), {})
     options = ModelOptions(state.table, place.family.decode(), (), salt, immutable=True, external=True, exists=None)
     schema = _built(state.table, model, fields, {}, options)
     if state.spec["tail"]:
-        layout = KeyLayout(tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in schema.key_fields), tail=state.spec["tail"])
+        layout = KeyLayout(
+            tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in schema.key_fields), tail=state.spec["tail"]
+        )
         schema = evolve(schema, layout=layout)
     _mark(model, schema)
     return model
@@ -98,10 +107,16 @@ def _schema(place: RegistryKey, found: Registration, indexes: Mapping[str, Index
     columns = layout["columns"]
     fields = [_key(place.table, spec) for spec in layout["key"]]
     indexed = {part.name for index in indexes.values() for part in index.parts}
-    fields += [_column(column, spec, in_key=spec["name"] in indexed) for column, spec in columns.items() if spec["kind"] != "map"]
+    fields += [
+        _column(column, spec, in_key=spec["name"] in indexed)
+        for column, spec in columns.items()
+        if spec["kind"] != "map"
+    ]
     if versioned:
         name = _free("version", {f.name for f in fields})
-        fields.append(Field(name, "version", VersionCodec(), default=UNKNOWN, family=place.family, qualifier=VERSION_QUALIFIER))
+        fields.append(
+            Field(name, "version", VersionCodec(), default=UNKNOWN, family=place.family, qualifier=VERSION_QUALIFIER)
+        )
     salt = salt_of(place.table, layout["salt"])
     row, kind, exists = layout.get("row"), layout.get("kind"), layout.get("exists")
     verified = any(state.spec.get("verified") for state in found.indexes.values())
@@ -125,7 +140,9 @@ def _schema(place: RegistryKey, found: Registration, indexes: Mapping[str, Index
 
 
 def _index(spec: Spec) -> IndexSpec | None:
-    """A plain index as it was declared; None for one over computed fields or elements, or with a condition, which are code."""
+    """A plain index as it was declared; None for one over computed fields or elements, or with a condition, which
+    are code.
+    """
     if spec.get("kinds") or spec.get("where"):
         return None
     fields = {each["name"]: each for each in spec["fields"]}
@@ -166,7 +183,9 @@ def _key(table: str, spec: Spec) -> Field:
     codec = codec_of(spec["codec"])
     if isinstance(codec, UnknownCodec):
         raise SchemaMismatch(
-            "The codec of a key field is defined by a program: only that program can read the keys.", table=table, field=spec["name"]
+            "The codec of a key field is defined by a program: only that program can read the keys.",
+            table=table,
+            field=spec["name"],
         )
     split = spec.get("split")
     return Field(
@@ -192,17 +211,29 @@ def _column(column: str, spec: Spec, *, in_key: bool = False) -> Field:
         return Field(spec["name"], "counter", JavaLong, default=0, family=family, qualifier=qualifier)
     default = None if spec["nullable"] else ABSENT_CELL
     codec = codec_of(spec["codec"]) if in_key else _value_codec(spec["codec"])
-    return Field(spec["name"], "column", codec, spec["nullable"], default, family=family, qualifier=qualifier, null=spec["null"])
+    return Field(
+        spec["name"], "column", codec, spec["nullable"], default, family=family, qualifier=qualifier, null=spec["null"]
+    )
 
 
 def _map(column: str, spec: Spec) -> MapField:
     family, _, qualifier = column.encode("latin-1").partition(b":")
-    value = Field(spec["name"], "column", _value_codec(spec["codec"]), nullable=True, default=None, family=family, qualifier=qualifier)
+    value = Field(
+        spec["name"],
+        "column",
+        _value_codec(spec["codec"]),
+        nullable=True,
+        default=None,
+        family=family,
+        qualifier=qualifier,
+    )
     return MapField(spec["name"], codec_of(spec["key"]), value)
 
 
 def _own_choice(data: bytes) -> int:
-    raise RowKeyError("The bucket is chosen by a function of a program, which the registry does not contain: use the program's model.")
+    raise RowKeyError(
+        "The bucket is chosen by a function of a program, which the registry does not contain: use the program's model."
+    )
 
 
 def salt_of(table: str, spec: Spec) -> Salt | None:

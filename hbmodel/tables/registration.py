@@ -16,8 +16,8 @@ from hbmodel.tables.migration_phase import TableMove
 
 ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE = "absent", "write-only", "building", "verifying", "readable"
 STATES = (ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE)
-"""The life of an index; writes keep it from the second state on, reads use it in the last. One that this version does not know is
-none of the ends: writes keep it, reads do not use it."""
+"""The life of an index; writes keep it from the second state on, reads use it in the last. One that this version does
+not know is none of the ends: writes keep it, reads do not use it."""
 
 KEPT_BY_ALL = frozenset((BUILDING, VERIFYING, READABLE))
 """The states in which no session is left that does not keep the index."""
@@ -26,21 +26,24 @@ LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
 
 RowState = Literal["plain", "unindexed", "marking", "mixed", "adopting", "indexed"]
-"""How the rows of a table say that they are live, and how they are written. A state and the next one may be written by at the same time,
-by sessions whose leases ended at different times. No two others ever are, but for mixed and indexed: a small table is built before
-the last session has noticed, and by then every row has a liveness cell. Where every write looks at the registry inside its transaction,
-adopting follows marking. Reads go by one rule in all states but plain and the last, so a session may read by any of them meanwhile.
+"""How the rows of a table say that they are live, and how they are written. A state and the next one may be written by
+at the same time, by sessions whose leases ended at different times. No two others ever are, but for mixed and indexed:
+a small table is built before the last session has noticed, and by then every row has a liveness cell. Where every write
+looks at the registry inside its transaction, adopting follows marking. Reads go by one rule in all states but plain and
+the last, so a session may read by any of them meanwhile.
 
-- unindexed: a row with any cell of an object is live, unless its liveness cell says otherwise: sessions that have noticed a later state
-  may have put one. Writes make no system cells, and the server gives their time.
-- marking: likewise, but a put of a whole object sets the liveness cell, so that it will stand above a dead marker; nothing writes such a
-  marker yet.
-- mixed: writes are those of indexed rows, with times taken from the server for each, and an update is conditional on its row, or so
-  old that every delete hides it, since sessions that are still marking delete without a marker.
-- adopting: the same without these two measures. Rows without the liveness cell are live still, until a build has put it.
+- unindexed: a row with any cell of an object is live, unless its liveness cell says otherwise: sessions that have
+  noticed a later state may have put one. Writes make no system cells, and the server gives their time.
+- marking: likewise, but a put of a whole object sets the liveness cell, so that it will stand above a dead marker;
+  nothing writes such a marker yet.
+- mixed: writes are those of indexed rows, with times taken from the server for each, and an update is conditional on
+  its row, or so old that every delete hides it, since sessions that are still marking delete without a marker.
+- adopting: the same without these two measures. Rows without the liveness cell are live still, until a build has put
+  it.
 - indexed: only rows whose liveness cell says so are live.
 
-A table that other programs write is plain, and remains so: like an unindexed table, except for the entries of rows that never change.
+A table that other programs write is plain, and remains so: like an unindexed table, except for the entries of rows that
+never change.
 """
 
 AT_SERVER_TIME: Sequence[RowState] = ("plain", "unindexed", "marking")
@@ -84,13 +87,17 @@ class IndexState:
 
     @property
     def begun(self) -> Sequence[str]:
-        """Tables that may have been made for it while it was absent, also under an earlier declaration: they are empty."""
+        """Tables that may have been made for it while it was absent, also under an earlier declaration: they are
+        empty.
+        """
         creating = self.state == ABSENT and self.entry.get("creating")
         return sorted({*self.entry.get("strays", ()), *([self.table] if creating else [])})
 
     @property
     def tables(self) -> Sequence[str]:
-        """All of these. The table of an absent index that nobody has begun to build is none: another model may have its name."""
+        """All of these. The table of an absent index that nobody has begun to build is none: another model may have
+        its name.
+        """
         return sorted({*self.filled, *self.begun})
 
 
@@ -116,8 +123,8 @@ class Registration:
         cells: of the registry's row.
         rows_since: when the registry took `rows` in, in ms by its server's clock.
         move: how far its objects have moved into another table, or None.
-        listed: since when all programs that write it are on the writers' roll, in ms by the server's clock; 0 if they have always been,
-            None if nobody has noted it.
+        listed: since when all programs that write it are on the writers' roll, in ms by the server's clock; 0 if they
+            have always been, None if nobody has noted it.
     """
 
     layout: Mapping[str, Any]
@@ -131,7 +138,9 @@ class Registration:
     def named(self, name: str) -> IndexState | None:
         """The index that has a name, else the one that has had it."""
         states = self.indexes.values()
-        return next((state for state in states if state.name == name), None) or next((s for s in states if name in s.was), None)
+        return next((state for state in states if state.name == name), None) or next(
+            (s for s in states if name in s.was), None
+        )
 
     def dropped(self, name: str) -> IndexState | None:
         """An index that had a name when it was dropped."""
@@ -183,7 +192,9 @@ class Binding:
 
     @property
     def writes_system_cells(self) -> bool:
-        """Whether rows are written like indexed ones, with an explicit timestamp, and a marker in place of deleted rows."""
+        """Whether rows are written like indexed ones, with an explicit timestamp, and a marker in place of deleted
+        rows.
+        """
         return self.rows not in AT_SERVER_TIME
 
     def writes_like(self, other: Binding) -> bool:
@@ -198,18 +209,23 @@ class Binding:
     def check_writable(self) -> None:
         """Raises `IndexUnavailable` if a write would not update a live index.
 
-        Raises `SchemaMismatch` if a write would increase the version of a row without changing the verified entries from which other
-        programs read it.
+        Raises `SchemaMismatch` if a write would increase the version of a row without changing the verified entries
+        from which other programs read it.
         """
         if self.unregistered and self.schema.versioned and self.schema.covering:
             raise SchemaMismatch(
-                "The registry does not know all columns of the model, so other programs would read outdated versions from covering "
+                "The registry does not know all columns of the model, so other programs would read outdated "
+                "versions from covering "
                 "indexes: call hb.create_tables() or hb.alter().",
-                table=self.schema.table, columns=list(self.unregistered),
-            )  # fmt: skip
+                table=self.schema.table,
+                columns=list(self.unregistered),
+            )
         if self.unknown:
             raise IndexUnavailable(
-                "The table has a live index that the model does not declare: the model may read, but its writes would not update the "
-                "index. Declare the index, or drop it with hb.alter(..., drop=True), hb.indexes.drop_index() or `hbmodel index drop`.",
-                table=self.schema.table, index=self.unknown[0],
-            )  # fmt: skip
+                "The table has a live index that the model does not declare: the model may read, but its writes "
+                "would not update the "
+                "index. Declare the index, or drop it with hb.alter(..., drop=True), hb.indexes.drop_index() or "
+                "`hbmodel index drop`.",
+                table=self.schema.table,
+                index=self.unknown[0],
+            )

@@ -1,8 +1,8 @@
 """The registry table: what layout every table was created with and which of its indexes are live.
 
-Row key: `<table>` 00 `<family>`, and 00 `<kind>` of a model that has one. Family `m`: `m:layout` is the layout as canonical JSON,
-`m:rows` says which of its rows are live, `m:i.<index>` is one index's state, table and layout. Row 00 holds `m:clock`, which
-sessions put to learn the server's time.
+Row key: `<table>` 00 `<family>`, and 00 `<kind>` of a model that has one. Family `m`: `m:layout` is the layout as
+canonical JSON, `m:rows` says which of its rows are live, `m:i.<index>` is one index's state, table and layout. Row 00
+holds `m:clock`, which sessions put to learn the server's time.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class Registry:
 
     def __init__(self, store: Store, table: str = REGISTRY_TABLE) -> None:
         if not isinstance(table, str) or not table:
-            raise DeclarationError('registry must be the name of a table: registry="hbmodel".', option="registry", found=repr(table))
+            raise DeclarationError(
+                'registry must be the name of a table: registry="hbmodel".', option="registry", found=repr(table)
+            )
         self._store = store
         self.table = table
 
@@ -147,9 +149,11 @@ class Registry:
                 return self._bind_replaced(schema)
             if schema.indexes or schema.versioned:
                 raise SchemaMismatch(
-                    "A model with indexes or a version needs a table that is registered in this registry: call hb.create_tables() first.",
-                    table=schema.table, registry=self.table,
-                )  # fmt: skip
+                    "A model with indexes or a version needs a table that is registered in this registry: call "
+                    "hb.create_tables() first.",
+                    table=schema.table,
+                    registry=self.table,
+                )
             return Binding(schema, (), (), ())
         phase = check_moves(schema, found.move, found.cells)
         check_rows(schema, found)
@@ -176,9 +180,11 @@ class Registry:
         """Of an earlier layout that is not registered: its table was dropped, or has never been there."""
         if schema.table in self._store.tables():
             raise SchemaMismatch(
-                "The table that the model replaces is not registered: call hb.create_tables() with the model of that table first.",
-                table=schema.table, registry=self.table,
-            )  # fmt: skip
+                "The table that the model replaces is not registered: call hb.create_tables() with the model of "
+                "that table first.",
+                table=schema.table,
+                registry=self.table,
+            )
         return Binding(schema, (), (), (), phase=DONE)
 
     def register(self, schema: TableSchema, new_state: str) -> None:
@@ -202,7 +208,9 @@ class Registry:
                 check_layout(schema, found)
                 columns = {c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]}
                 said = [rename for rename in field_renames(schema, found.layout) if rename.how == "said"]
-                layout = renamed_layout({**layout, **found.layout, "columns": {**found.layout["columns"], **columns}}, said)
+                layout = renamed_layout(
+                    {**layout, **found.layout, "columns": {**found.layout["columns"], **columns}}, said
+                )
                 layout = with_members(schema.layout_spec, layout)
                 states = matched_states(schema, found)
             wanted: dict[bytes, bytes] = {}
@@ -211,7 +219,12 @@ class Registry:
                 cell = INDEX_PREFIX + (name if state is None else state.cell).encode()
                 renamed = None if state is None else renamed_index(index, state)
                 if state is None or state.state == ABSENT:  # without entries, so that its declaration may still change
-                    entry = {**begun(state, index, new_state), "state": new_state, "spec": index.spec, "stored": index.stored_spec}
+                    entry = {
+                        **begun(state, index, new_state),
+                        "state": new_state,
+                        "spec": index.spec,
+                        "stored": index.stored_spec,
+                    }
                     wanted[cell] = canonical_json({**entry, **(renamed or {})})
                 elif renamed is not None:
                     wanted[cell] = canonical_json({**state.entry, **renamed})
@@ -221,13 +234,20 @@ class Registry:
                 wanted[ROWS] = canonical_json({"state": first_rows(schema, new_state)})
             if found is None and new_state == READABLE:
                 wanted[LISTED] = FROM_THE_START
-            # The layout is written last: an entry without one is not an entry, so an interrupted registration starts again.
+            # The layout is written last: an entry without one is not an entry, so an interrupted registration starts
+            # again.
             wanted[LAYOUT] = canonical_json(layout)
-            if all(self._change(row, column, cells.get(column), value) for column, value in wanted.items() if cells.get(column) != value):
+            if all(
+                self._change(row, column, cells.get(column), value)
+                for column, value in wanted.items()
+                if cells.get(column) != value
+            ):
                 return
 
     def rename_fields(self, schema: TableSchema) -> None:
-        """Takes in the names that a model has for fields whose bytes allow no other; does nothing where the table is not registered."""
+        """Takes in the names that a model has for fields whose bytes allow no other; does nothing where the table is
+        not registered.
+        """
 
         def renamed(layout: Mapping[str, Any]) -> Mapping[str, Any]:
             return renamed_layout(layout, [rename for rename in field_renames(schema, layout) if rename.how in SAFE])
@@ -235,17 +255,22 @@ class Registry:
         self._change_layout(schema, renamed)
 
     def keep_members(self, schema: TableSchema) -> None:
-        """Forgets the members of enumerations that the model's fields do not have; does nothing where the table is not registered."""
+        """Forgets the members of enumerations that the model's fields do not have; does nothing where the table is
+        not registered.
+        """
         self._change_layout(schema, lambda layout: with_members_alone(schema.layout_spec, layout))
 
     def _change_layout(self, schema: TableSchema, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         while (found := self.read(schema)) is not None:
             changed = change(found.layout)
-            if changed == found.layout or self._change(registry_row(schema), LAYOUT, found.cells[LAYOUT], canonical_json(changed)):
+            if changed == found.layout or self._change(
+                registry_row(schema), LAYOUT, found.cells[LAYOUT], canonical_json(changed)
+            ):
                 return
 
     def check_neighbours(self, schema: TableSchema) -> None:
-        """Raises `SchemaMismatch` where another model of the table has one of the families, or an index table of the same name.
+        """Raises `SchemaMismatch` where another model of the table has one of the families, or an index table of the
+        same name.
 
         A delete removes the model's families of a row, and an entry's whole row: what two models share, one would lose.
         """
@@ -266,7 +291,9 @@ class Registry:
                 message = "Another model of the table has this column family: choose another family."
                 raise SchemaMismatch(message, table=schema.table, family=shared[0].decode())
             tables = {table for state in other.indexes.values() for table in state.tables}
-            declared = {state.table for state in other.indexes.values() if state.table == f"{schema.table}.{state.name}"}
+            declared = {
+                state.table for state in other.indexes.values() if state.table == f"{schema.table}.{state.name}"
+            }
             for index in schema.indexes.values():
                 if index.table in tables | declared:
                     message = "Another model of the table has an index of this name: choose another name."
@@ -280,7 +307,8 @@ class Registry:
             raise SchemaMismatch(message, table=schema.table, primary=primary)
 
     def owner(self, table: str, but: TableSchema | RegistryKey | None = None) -> str | None:
-        """The primary table with which a table was registered: itself, or that of an index whose table it is; None if there is none.
+        """The primary table with which a table was registered: itself, or that of an index whose table it is; None if
+        there is none.
 
         Args:
             table: its name.
@@ -303,26 +331,42 @@ class Registry:
         return None
 
     def change_rows(self, schema: TableSchema | RegistryKey, found: Registration, rows: RowState) -> bool:
-        """Changes how rows are live, unless another program has changed that since it was read; returns whether it was changed."""
+        """Changes how rows are live, unless another program has changed that since it was read; returns whether it
+        was changed.
+        """
         return self._change_state(schema, ROWS, found, {"state": rows})
 
-    def change_index(self, schema: TableSchema | RegistryKey, name: str, found: Registration, /, **changes: Any) -> bool:
-        """Changes the entry of an index, by the name of its cell, unless it changed since it was read; returns whether it did."""
+    def change_index(
+        self, schema: TableSchema | RegistryKey, name: str, found: Registration, /, **changes: Any
+    ) -> bool:
+        """Changes the entry of an index, by the name of its cell, unless it changed since it was read; returns
+        whether it did.
+        """
         entry = dict(found.indexes[name].entry) if name in found.indexes else {}
         return self._change_state(schema, index_cell(name), found, {**entry, **changes})
 
-    def change_move(self, old: TableSchema, new: TableSchema, found: Registration, phase: str, offline: bool = False) -> bool:
-        """Changes the phase of a table's migration, unless it has changed since it was read; returns whether it was changed."""
-        return self._change_state(old, MOVE, found, {"phase": phase, "to": new.table, **({"offline": True} if offline else {})})
+    def change_move(
+        self, old: TableSchema, new: TableSchema, found: Registration, phase: str, offline: bool = False
+    ) -> bool:
+        """Changes the phase of a table's migration, unless it has changed since it was read; returns whether it was
+        changed.
+        """
+        return self._change_state(
+            old, MOVE, found, {"phase": phase, "to": new.table, **({"offline": True} if offline else {})}
+        )
 
-    def _change_state(self, schema: TableSchema | RegistryKey, column: bytes, found: Registration, value: Mapping[str, Any]) -> bool:
+    def _change_state(
+        self, schema: TableSchema | RegistryKey, column: bytes, found: Registration, value: Mapping[str, Any]
+    ) -> bool:
         """Changes a cell by which writers act, and raises its revision."""
         held = found.cells.get(column)
         changed = canonical_json({**value, "revision": next_revision(held, wall_time())})
         return self._change(registry_row(schema), column, held, changed)
 
     def mark_listed(self, row: bytes) -> None:
-        """Notes that programs which write the table are on the writers' roll; those of an older version may still be there for a while."""
+        """Notes that programs which write the table are on the writers' roll; those of an older version may still be
+        there for a while.
+        """
         self._change(row, LISTED, None, MARKED)
 
     def mark_moving(self, old: TableSchema, new: TableSchema, *, moving: bool) -> None:
@@ -369,6 +413,7 @@ class Registry:
         (row,) = self._store.get(self.table, [CLOCK_ROW], [CLOCK])
         if row is None:
             raise StoreError(
-                "The clock cell of the registry was written but cannot be read: check the TTL of the registry table.", table=self.table
+                "The clock cell of the registry was written but cannot be read: check the TTL of the registry table.",
+                table=self.table,
             )
         return row.columns[CLOCK].timestamp

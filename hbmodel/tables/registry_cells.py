@@ -22,63 +22,95 @@ def written_columns(layout: Mapping[str, Any]) -> set[str]:
 
 
 def matched_states(schema: TableSchema, found: Registration) -> Mapping[str, IndexState]:
-    """The registered indexes by their names in the model; raises `SchemaMismatch` where it cannot be said which is which."""
+    """The registered indexes by their names in the model; raises `SchemaMismatch` where it cannot be said which is
+    which.
+    """
     matched = match_indexes(schema, found)
     if matched.ambiguous:
         raise SchemaMismatch(
-            "Several indexes have the same entries, so it is unclear which of them was renamed: say hb.index(..., renamed_from=...).",
-            table=schema.table, index=matched.ambiguous[0], known=sorted(state.name for state in matched.unknown),
-        )  # fmt: skip
+            "Several indexes have the same entries, so it is unclear which of them was renamed: say hb.index(..., "
+            "renamed_from=...).",
+            table=schema.table,
+            index=matched.ambiguous[0],
+            known=sorted(state.name for state in matched.unknown),
+        )
     return matched.states
 
 
 def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, Any]:
     """The part of an absent index's entry that is kept.
 
-    If a build has created it, the table that the build named is the one to build. With a new primary table it is the declared one.
+    If a build has created it, the table that the build named is the one to build. With a new primary table it is the
+    declared one.
     """
     entry = {} if state is None else dict(state.entry)
     if state is not None and not state.tables:
         entry = {name: value for name, value in entry.items() if name not in {"name", "was", "former"}}
-        entry |= named_anew(index, state) if new_state == READABLE else {"former": list(state.former)} if state.former else {}
+        entry |= (
+            named_anew(index, state)
+            if new_state == READABLE
+            else {"former": list(state.former)}
+            if state.former
+            else {}
+        )
     if state is not None and entry.get("creating") and not same_entries(index, state):
         entry = {**entry, "creating": False, "strays": sorted({*entry.get("strays", ()), state.table})}
     if new_state == READABLE:
-        return {**entry, "table": index.table, "creating": False} if "creating" in entry else {**entry, "table": index.table}
+        return (
+            {**entry, "table": index.table, "creating": False}
+            if "creating" in entry
+            else {**entry, "table": index.table}
+        )
     return {"table": index.table, **entry}
 
 
 def index_state(name: str, cell: Cell) -> IndexState:
     """One index's entry, by the name of its cell; what a newer version of this library has added to it is left alone.
 
-    The names that an index has had say whose tables programs mean. An index without a table gives them up: it is called as its cell.
+    The names that an index has had say whose tables programs mean. An index without a table gives them up: it is called
+    as its cell.
     """
     check_index_shape(entry := json.loads(cell.value))
     state, table, spec = str(entry["state"]), str(entry["table"]), dict(entry["spec"])
-    generation, current, was = int(entry.get("generation", 0)), str(entry.get("name", name)), tuple(map(str, entry.get("was", ())))
+    generation, current, was = (
+        int(entry.get("generation", 0)),
+        str(entry.get("name", name)),
+        tuple(map(str, entry.get("was", ()))),
+    )
     former = tuple(map(str, entry.get("former", ())))
     found = IndexState(state, table, spec, cell.timestamp, generation, current, name, was, entry, former)
-    return found if found.tables else evolve(found, name=name, was=(), former=tuple(sorted({current, *was, *former} - {name})))
+    return (
+        found
+        if found.tables
+        else evolve(found, name=name, was=(), former=tuple(sorted({current, *was, *former} - {name})))
+    )
 
 
 def shown(indexes: Mapping[str, IndexState]) -> dict[str, IndexState]:
-    """The indexes of an entry, without those that have no table and whose name an index with a table has, or has had."""
+    """The indexes of an entry, without those that have no table and whose name an index with a table has, or has
+    had.
+    """
     taken = {name for state in indexes.values() if state.tables for name in (state.name, *state.was)}
     return {cell: state for cell, state in indexes.items() if state.tables or state.name not in taken}
 
 
 def check_rows(schema: TableSchema, found: Registration) -> None:
-    """Raises `SchemaMismatch` where a model keeps indexes with system cells and the rows of its table have none, or the other way round."""
+    """Raises `SchemaMismatch` where a model keeps indexes with system cells and the rows of its table have none, or
+    the other way round.
+    """
     if schema.indexes and not schema.external and found.rows == "plain":
         message = (
-            "Other programs write the table, so its rows have no system cells: declare the model with external=True and immutable=True."
+            "Other programs write the table, so its rows have no system cells: declare the model with "
+            "external=True and immutable=True."
         )
         raise SchemaMismatch(message, table=schema.table)
     if schema.external and schema.indexes and found.rows not in {"plain", "unindexed"}:
         raise SchemaMismatch(
-            "The rows of the table have system cells, because hbmodel writes them: declare the model without external=True.",
-            table=schema.table, rows=found.rows,
-        )  # fmt: skip
+            "The rows of the table have system cells, because hbmodel writes them: declare the model without "
+            "external=True.",
+            table=schema.table,
+            rows=found.rows,
+        )
 
 
 def first_rows(schema: TableSchema, new_state: str) -> RowState:
@@ -93,7 +125,8 @@ def first_rows(schema: TableSchema, new_state: str) -> RowState:
 def row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:
     """Which rows are live, or None where this version does not know the word.
 
-    Rows without system cells are hidden only where the registry says so: an index that went beyond absent alone hides none.
+    Rows without system cells are hidden only where the registry says so: an index that went beyond absent alone hides
+    none.
     """
     kept = any(state.state != ABSENT for state in indexes.values())
     if not value:

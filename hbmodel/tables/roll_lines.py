@@ -1,7 +1,9 @@
-"""The lines of the writers' roll as the registry holds them: where each stands, and which of them a change of the state waits for.
+"""The lines of the writers' roll as the registry holds them: where each stands, and which of them a change of the state
+waits for.
 
-Row key of a line: 02 `<row of the registry>` 00 `<id>`, with an id of 16 random bytes. `m:w` holds the line as JSON, see
-`protocol.writers_roll`. `m:roll` in the row of a model says since when all programs that write its table are on the roll.
+Row key of a line: 02 `<row of the registry>` 00 `<id>`, with an id of 16 random bytes. `m:w` holds the line as JSON,
+see `protocol.writers_roll`. `m:roll` in the row of a model says since when all programs that write its table are on the
+roll.
 """
 
 from __future__ import annotations
@@ -30,11 +32,15 @@ FROM_THE_START = b'"new"'
 """Holds `m:roll` where the table was created together with its entry, so that no program can have written it before."""
 
 MARKED = b'"marked"'
-"""Holds `m:roll` where programs may have written the table by an older version; the time of the cell says until when."""
+"""Holds `m:roll` where programs may have written the table by an older version; the time of the cell says until
+when.
+"""
 
 
 def revisions_of(cells: Mapping[bytes, bytes]) -> Revisions:
-    """The revisions of the cells of a registry row that say how a table is written; 0 for one that was never changed."""
+    """The revisions of the cells of a registry row that say how a table is written; 0 for one that was never
+    changed.
+    """
     found: dict[str, int] = {}
     for column, value in cells.items():
         if value and (column in STATE_CELLS or column.startswith(INDEX_CELLS)):
@@ -50,7 +56,9 @@ def revision_of(value: bytes | None) -> int:
 
 
 def listed_since(row: Row) -> int | None:
-    """Since when programs that write a table are on the roll, in ms by the server's clock; 0 if all have always been, None if unknown."""
+    """Since when programs that write a table are on the roll, in ms by the server's clock; 0 if all have always
+    been, None if unknown.
+    """
     cell = row.columns.get(LISTED)
     if cell is None or not cell.value:
         return None
@@ -58,8 +66,8 @@ def listed_since(row: Row) -> int | None:
 
 
 def next_revision(value: bytes | None, now: int) -> int:
-    """The revision of a cell after a change: above the one that it has, and at least the time, so that a table that is created again
-    gets higher ones than it had before.
+    """The revision of a cell after a change: above the one that it has, and at least the time, so that a table that is
+    created again gets higher ones than it had before.
 
     Args:
         value: of the cell, or None.
@@ -113,7 +121,10 @@ class WaitedFor:
 
     def described(self, now: int) -> str:
         """For people; `now` is the server's time in ms."""
-        who = f"{self.writer.program or 'a program'}, process {self.writer.pid} on {self.writer.host or 'an unknown host'}"
+        who = (
+            f"{self.writer.program or 'a program'}, process {self.writer.pid} on "
+            f"{self.writer.host or 'an unknown host'}"
+        )
         what = "has calls of unknown outcome" if self.late else f"last seen {max(0, now - self.seen) / 1000:.0f} s ago"
         return f"{who}: {what}; at most {max(0, self.until - now) / 1000:.0f} s"
 
@@ -151,7 +162,8 @@ class RollLines:
             return
 
     def waits(self, row: bytes, cell: bytes, revision: int, now: int, unread: int, skew: int) -> list[WaitedFor]:
-        """The programs that may still write by a state before a change; lines that are over are marked, and later deleted.
+        """The programs that may still write by a state before a change; lines that are over are marked, and later
+        deleted.
 
         Args:
             row: of the registry.
@@ -177,7 +189,9 @@ class RollLines:
         return found
 
     def _collect(self, found: FoundLine, now: int, unread: int, skew: int) -> None:
-        """Marks a line that is over, under the condition that it is still what was read; deletes it after no put can land any more."""
+        """Marks a line that is over, under the condition that it is still what was read; deletes it after no put can
+        land any more.
+        """
         assert found.line is not None, "a line of another form is left alone"
         if found.line.kind == "gone":
             if now > found.stamp + unread + skew:

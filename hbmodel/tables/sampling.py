@@ -19,7 +19,9 @@ WIDTH = 24
 """Bytes of a key by which its place among others is found, behind those that all keys have in common."""
 
 EVEN = 100
-"""Rows are spread evenly enough to be counted by their keys if the places where they are closest have so many times as many as others."""
+"""Rows are spread evenly enough to be counted by their keys if the places where they are closest have so many times
+as many as others.
+"""
 
 
 @frozen
@@ -28,7 +30,8 @@ class Sample:
 
     Attributes:
         batches: of rows.
-        share: of the rows of the table, as an estimate; None where the distances of the rows found are too different for one.
+        share: of the rows of the table, as an estimate; None where the distances of the rows found are too different
+            for one.
     """
 
     batches: Iterable[Sequence[Row]]
@@ -50,17 +53,23 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
     first, last = _end(store, table, False), _end(store, table, True)
     if first is None or last is None:
         return Sample((), 1.0)
-    common = first[: next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))]
+    common = first[
+        : next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    ]
     low, high = _place(first, common), _place(last, common)
     places = min(PLACES, max(2, count // 10), count)
-    starts = sorted({first, *(common + random.randint(low, high).to_bytes(WIDTH).rstrip(b"\x00") for _ in range(places - 1))})
+    starts = sorted(
+        {first, *(common + random.randint(low, high).to_bytes(WIDTH).rstrip(b"\x00") for _ in range(places - 1))}
+    )
     limit = max(1, count // len(starts))
     found: list[Sequence[Row]] = []
     runs: list[_Run] = []
     after = b""
     for start in starts:
         begin, rows = max(start, after), 0
-        (batches,) = store.scan(table, [Scan(KeyRange(begin), columns=columns, filter=only, limit=limit, batch_size=limit)])
+        (batches,) = store.scan(
+            table, [Scan(KeyRange(begin), columns=columns, filter=only, limit=limit, batch_size=limit)]
+        )
         for batch in batches:
             found.append(batch)
             rows += len(batch)
@@ -89,7 +98,8 @@ class _Run:
 
 def _share(runs: Sequence[_Run], length: int) -> float | None:
     """The share of a table's rows, if the rows are spread evenly over `length` keys."""
-    # A scan that begins at random among clusters of rows begins in a gap, and the rows behind it are much closer to each other.
+    # A scan that begins at random among clusters of rows begins in a gap, and the rows behind it are much closer to
+    # each other.
     dense = [run.rows / run.length for run in runs if run.rows]
     if len(dense) < 2 or max(dense) > EVEN * min(dense):
         return None

@@ -1,4 +1,6 @@
-"""Moves the rows of versioned models from one table to another, in ranges that programs share, and looks for those that are left."""
+"""Moves the rows of versioned models from one table to another, in ranges that programs share, and looks for those
+that are left.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Sealing(Copying):
 
     def _carried(self, moved: Sequence[TranslatedRow], since: int) -> Protocol[bool]:
         way = self._way
-        return move_rows(way, [Pair(row.source, row.target) for row in moved if row.target is not None], seals=way.seals)
+        return move_rows(
+            way, [Pair(row.source, row.target) for row in moved if row.target is not None], seals=way.seals
+        )
 
     def compare(self, *, mend: bool) -> Compared:
         found = Compared()
@@ -47,15 +51,20 @@ class Sealing(Copying):
                 self._carry_all(rows, moved, since)
             samples = [*found.samples, *((row.source.hex(), str(row.error)) for row in refused)]
             found = evolve(
-                found, rows=found.rows + len(moved), missing=found.missing + len(moved) - len(refused),
-                refused=found.refused + len(refused), samples=samples[:20],
-            )  # fmt: skip
+                found,
+                rows=found.rows + len(moved),
+                missing=found.missing + len(moved) - len(refused),
+                refused=found.refused + len(refused),
+                samples=samples[:20],
+            )
             self.throttle.passed(rows)
             self._show("verifying", 0, None, found.rows)
         return found
 
     def reopen(self) -> None:
-        """Has what was closed in the table be ordinary dead rows again, once no program looks into the other table any more."""
+        """Has what was closed in the table be ordinary dead rows again, once no program looks into the other table
+        any more.
+        """
         for rows, _ in self._batches():
             current = self
             while not current.writes.carry_out(_reopened(current._way, rows), current.plan, self.clock):

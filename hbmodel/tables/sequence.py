@@ -36,9 +36,9 @@ def _block(block: Any) -> Any:
 class IdSequence:
     """Ids that start at 1 and are each given only once; `on(store)` returns them.
 
-    A program reserves ids in blocks, with one increment of a counter each. So the ids of one program increase, and ids from
-    several programs are not in chronological order. There are gaps: ids left in a program's block when it ends are never given,
-    nor is a block whose increment lost its answer. `hb.create_tables(store, sequence)` creates the table.
+    A program reserves ids in blocks, with one increment of a counter each. So the ids of one program increase, and ids
+    from several programs are not in chronological order. There are gaps: ids left in a program's block when it ends are
+    never given, nor is a block whose increment lost its answer. `hb.create_tables(store, sequence)` creates the table.
 
     Args:
         name: of the sequence, unique in its table.
@@ -70,7 +70,8 @@ class IdSequence:
 class SequenceIds:
     """The ids of a sequence, from one store. Thread-safe; also an endless iterator.
 
-    Each instance has its own block, so create one for the whole program. After a fork the child reserves its own blocks.
+    Each instance has its own block, so create one for the whole program. After a fork the child reserves its own
+    blocks.
 
     Args:
         store: that holds the counter.
@@ -93,7 +94,9 @@ class SequenceIds:
         return self.take(1)[0]
 
     def take(self, count: int) -> list[int]:
-        """The given number of ids, ascending. If the block has too few, one call reserves the rest, at least a whole block."""
+        """The given number of ids, ascending. If the block has too few, one call reserves the rest, at least a whole
+        block.
+        """
         number = whole_number(count)
         if number is None or not 0 <= number <= LARGEST_BLOCK:
             raise DeclarationError("Give a whole number of ids, at least 0.", found=repr(count))

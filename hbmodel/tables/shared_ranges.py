@@ -1,9 +1,10 @@
 """Work on a table shared by programs: key ranges that each takes from the registry, and how far each has come.
 
-One row of the registry for a piece of work: row key 01 `<table>` 00 `<family>` 00 `<index>` 00 `<work>`. `m:ranges` holds the ranges,
-`m:r<number>` the state of each: who has taken it until when, the next row to do, what was counted. Work that is done once more has an
-attempt in `m:ranges`, and separate states, `m:r<number>.<attempt>`. Every change is a check-and-put on what was read. A program that
-crashes loses its work since the last checkpoint of its range; its claim expires, and another program continues from there.
+One row of the registry for a piece of work: row key 01 `<table>` 00 `<family>` 00 `<index>` 00 `<work>`. `m:ranges`
+holds the ranges, `m:r<number>` the state of each: who has taken it until when, the next row to do, what was counted.
+Work that is done once more has an attempt in `m:ranges`, and separate states, `m:r<number>.<attempt>`. Every change is
+a check-and-put on what was read. A program that crashes loses its work since the last checkpoint of its range; its
+claim expires, and another program continues from there.
 
 Source of the technique: the range sets that online index builds of the FoundationDB Record Layer keep.
 """
@@ -114,7 +115,9 @@ class RangeClaim:
     _held: bytes
 
     def advance(self, start: bytes, counts: Counts) -> None:
-        """Notes that everything before the row `start` is done, and keeps the range for this program; raises `ClaimLost`."""
+        """Notes that everything before the row `start` is done, and keeps the range for this program; raises
+        `ClaimLost`.
+        """
         self.range = KeyRange(start, self.range.stop)
         self.counts += counts
         self._write(done=False)
@@ -136,7 +139,8 @@ class Progress:
         ranges: how many there are.
         done: how many of them are done.
         counts: of all.
-        free_at: when the next claim runs out, in ms by the server's clock, if all ranges that are left are taken; else 0.
+        free_at: when the next claim runs out, in ms by the server's clock, if all ranges that are left are taken; else
+            0.
         plan: the cell with the ranges.
     """
 
@@ -201,7 +205,9 @@ class SharedRanges:
         return Progress(len(ranges), len(states) - len(open_ones), total, min(open_ones) if taken else 0, cells[RANGES])
 
     def take(self) -> RangeClaim | None:
-        """A range that no program works on, or None; starts at a random one, so that programs seldom choose the same."""
+        """A range that no program works on, or None; starts at a random one, so that programs seldom choose the
+        same.
+        """
         cells = self._cells()
         ranges, attempt = self._planned(cells)
         now = self.now()
@@ -238,7 +244,9 @@ class SharedRanges:
             return [], 0
         with work_of(self.row, self.registry):
             check_plan_shape(plan := json.loads(cells[RANGES]))
-            spans = [(bytes.fromhex(start), None if stop is None else bytes.fromhex(stop)) for start, stop in plan["ranges"]]
+            spans = [
+                (bytes.fromhex(start), None if stop is None else bytes.fromhex(stop)) for start, stop in plan["ranges"]
+            ]
             return [KeyRange(start, stop) for start, stop in spans], plan.get("attempt", 0)
 
     def _state(self, cell: bytes | None) -> Mapping[str, Any]:

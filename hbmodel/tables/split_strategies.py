@@ -1,8 +1,10 @@
-"""Split keys of a model's tables: where regions begin when a table is created, so that load is distributed from the first row.
+"""Split keys of a model's tables: where regions begin when a table is created, so that load is distributed from the
+first row.
 
-A split key is the first row key of a region; n regions have n - 1 of them. Every strategy here gives keys in the model's own
-byte layout, so every region can be reached by some key. HBase's `Bytes.split` interpolates between two byte strings instead:
-for keys of hex digits, whose bytes are 30 to 39 and 61 to 66, some of its regions are between `9` and `a`, where no key is.
+A split key is the first row key of a region; n regions have n - 1 of them. Every strategy here gives keys in the
+model's own byte layout, so every region can be reached by some key. HBase's `Bytes.split` interpolates between two byte
+strings instead: for keys of hex digits, whose bytes are 30 to 39 and 61 to 66, some of its regions are between `9` and
+`a`, where no key is.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def _at_least_two(regions: Any) -> int:
 def _within(strategy: Any) -> Any:
     if strategy is not None and not isinstance(strategy, Uniform | Hexadecimal):
         raise DeclarationError(
-            "Buckets can be split further by hb.tables.Uniform or hb.tables.Hexadecimal: ByBucket(within=...).", found=repr(strategy)
+            "Buckets can be split further by hb.tables.Uniform or hb.tables.Hexadecimal: ByBucket(within=...).",
+            found=repr(strategy),
         )
     return strategy
 
@@ -131,7 +134,9 @@ def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = 
     if isinstance(splits, ByBucket):
         if salt.buckets == 1:
             raise DeclarationError(
-                "The table is not salted, so it has no buckets to split by: use another strategy.", table=schema.table, index=index
+                "The table is not salted, so it has no buckets to split by: use another strategy.",
+                table=schema.table,
+                index=index,
             )
         inner = [] if splits.within is None else _leading(schema, layout, splits.within)
         return _in_buckets(salt, inner)
@@ -147,7 +152,9 @@ def table_layout(schema: TableSchema, index: str | Index | None) -> tuple[KeyLay
     if index is not None:
         return schema.index(index).layout, schema.index(index).salt
     if schema.row_layout is None:
-        raise DeclarationError("All objects are in one row, which is in one region: leave out splits.", table=schema.table, row=schema.row)
+        raise DeclarationError(
+            "All objects are in one row, which is in one region: leave out splits.", table=schema.table, row=schema.row
+        )
     return schema.row_layout, schema.salt
 
 
@@ -175,7 +182,10 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
     low, high, back = _scale(schema, leading.name, leading.codec, splits)
     if high - low + 1 < splits.regions:
         raise DeclarationError(
-            "There are fewer values than regions: ask for fewer regions.", table=schema.table, field=leading.name, regions=splits.regions
+            "There are fewer values than regions: ask for fewer regions.",
+            table=schema.table,
+            field=leading.name,
+            regions=splits.regions,
         )
     values = [back(low + (high - low + 1) * n // splits.regions) for n in range(1, splits.regions)]
     if leading.desc or leading.codec.order == "descending":
@@ -189,7 +199,9 @@ def _hex_prefix(schema: TableSchema, layout: KeyLayout, n: int, splits: Hexadeci
     leading = layout.fields[0]
     if leading.codec.python_type is not str or leading.desc or leading.nullable:
         raise DeclarationError(
-            "Hexadecimal splits need a leading field of ascending text that is never None.", table=schema.table, field=leading.name
+            "Hexadecimal splits need a leading field of ascending text that is never None.",
+            table=schema.table,
+            field=leading.name,
         )
     digits = 2
     while HEX_DIGITS ** (digits - 1) < splits.regions * 4:
@@ -210,7 +222,9 @@ def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple
         low = getattr(codec, "low", 0) if low is None else low
         high = _largest(codec) if high is None else high
         if high is None:
-            raise DeclarationError("Give the largest value: Uniform(regions, low, high).", table=schema.table, field=name)
+            raise DeclarationError(
+                "Give the largest value: Uniform(regions, low, high).", table=schema.table, field=name
+            )
         return low, high, lambda number: number
     if kind is UUID:
         return 0 if low is None else low.int, 2**128 - 1 if high is None else high.int, lambda number: UUID(int=number)
@@ -223,17 +237,25 @@ def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple
             lambda number: _storable(codec, number.to_bytes(width, "big")),
         )
     if kind in {date, datetime, timedelta, float} and (low is None or high is None):
-        raise DeclarationError("Give the bounds of the values: Uniform(regions, low, high).", table=schema.table, field=name)
+        raise DeclarationError(
+            "Give the bounds of the values: Uniform(regions, low, high).", table=schema.table, field=name
+        )
     if kind is date:
         return (low - _EPOCH_DAY).days, (high - _EPOCH_DAY).days, lambda number: _EPOCH_DAY + timedelta(days=number)
     if kind is datetime:
-        return int((low - _EPOCH).total_seconds()), int((high - _EPOCH).total_seconds()), lambda number: _EPOCH + timedelta(seconds=number)
+        return (
+            int((low - _EPOCH).total_seconds()),
+            int((high - _EPOCH).total_seconds()),
+            lambda number: _EPOCH + timedelta(seconds=number),
+        )
     if kind is timedelta:
         return int(low.total_seconds()), int(high.total_seconds()), lambda number: timedelta(seconds=number)
     raise DeclarationError(
-        "Values of the leading field cannot be divided evenly; split by a sample, by hand or, for hex text, with Hexadecimal.",
-        table=schema.table, field=name,
-    )  # fmt: skip
+        "Values of the leading field cannot be divided evenly; split by a sample, by hand or, for hex text, with "
+        "Hexadecimal.",
+        table=schema.table,
+        field=name,
+    )
 
 
 def _storable(codec: Any, value: bytes) -> bytes:
@@ -255,7 +277,9 @@ def _largest(codec: Any) -> int | None:
 def _by_hand(schema: TableSchema, splits: AtKeys) -> list[bytes]:
     for key in splits.keys:
         if not isinstance(key, bytes):
-            raise EncodingError("Split keys must be row keys as bytes, for example from hb.row_key(...).", table=schema.table)
+            raise EncodingError(
+                "Split keys must be row keys as bytes, for example from hb.row_key(...).", table=schema.table
+            )
         check_length(key, table=schema.table)
     return sorted(set(splits.keys))
 
@@ -274,7 +298,9 @@ def sample_keys(schema: TableSchema, objects: Iterable[Any], index: str | Index 
     made: list[bytes] = []
     for obj in objects:
         if not isinstance(obj, schema.model):
-            raise DeclarationError("A sample must contain objects of the model.", table=schema.table, found=type(obj).__name__)
+            raise DeclarationError(
+                "A sample must contain objects of the model.", table=schema.table, found=type(obj).__name__
+            )
         row = mapper.new_row(key_of(schema, obj))
         values = {f.name: getattr(obj, f.name) for f in schema.fields}
         if index is not None:

@@ -28,7 +28,8 @@ class StoredKey:
     """A row key, and of a wide table a qualifier with it, taken apart.
 
     Attributes:
-        fields: the values of the key fields that it holds, by name; the first part of a split field as the beginning of its bucket.
+        fields: the values of the key fields that it holds, by name; the first part of a split field as the beginning of
+            its bucket.
         bucket: of the salt, or None where there is none.
         primary_bucket: that an index entry ends with, or None.
         rest: bytes that are not a whole field: of a region's bound, or the alias after the key fields of a qualifier.
@@ -58,7 +59,9 @@ class TableFromRegistry:
         return schema_of(self.model)
 
     @classmethod
-    def find(cls, catalog: Registry, table: str, family: str | None = None, kind: str | None = None) -> TableFromRegistry:
+    def find(
+        cls, catalog: Registry, table: str, family: str | None = None, kind: str | None = None
+    ) -> TableFromRegistry:
         """The table of that name, a primary or an index table.
 
         Args:
@@ -72,23 +75,29 @@ class TableFromRegistry:
             QueryError: it holds several models, and it is not said which; `known` names them.
             SchemaMismatch: it cannot be read by what the registry says.
         """
-        found: list[tuple[RegistryKey, Registration, IndexState | None]] = [(*each, None) for each in _registered(catalog, table)]
+        found: list[tuple[RegistryKey, Registration, IndexState | None]] = [
+            (*each, None) for each in _registered(catalog, table)
+        ]
         found = found or list(_indexes(catalog, table))
         if not found:
             raise TableNotFound(UNKNOWN_TABLE, table=table, registry=catalog.table)
         wanted = [
-            each for each in found
+            each
+            for each in found
             if family in (None, each[0].family.decode()) and kind in (None, each[0].kind.decode("latin-1"))
-        ]  # fmt: skip
+        ]
         if len(wanted) != 1:
-            known = [each[0].family.decode() + (f" {each[0].kind.decode('latin-1')}" if each[0].kind else "") for each in found]
+            known = [
+                each[0].family.decode() + (f" {each[0].kind.decode('latin-1')}" if each[0].kind else "")
+                for each in found
+            ]
             raise QueryError("The table has several models: name one by family and kind.", table=table, known=known)
         place, registration, state = wanted[0]
         if state is None:
             return cls(registered_model(place, registration))
         return cls(registered_index(place, registration, state), state.name)
 
-    # --- keys -----------------------------------------------------------------------------------------------------------
+    # --- keys ---------------------------------------------------------------------------------------------------------
 
     def decode(self, row: bytes, qualifier: bytes | None = None) -> StoredKey:
         """The fields of a row key, and with a qualifier those of the object in a wide row.
@@ -101,7 +110,8 @@ class TableFromRegistry:
         if qualifier is not None:
             if schema.wide is None:
                 raise CapabilityError(
-                    "The table has a row for each object, so its qualifiers contain no key fields: leave out the qualifier.",
+                    "The table has a row for each object, so its qualifiers contain no key fields: leave out the "
+                    "qualifier.",
                     table=schema.table,
                 )
             return self._decode_cell(row, qualifier)
@@ -132,7 +142,9 @@ class TableFromRegistry:
             return None
         bucket = salt.bucket_at(row)
         if parts is not None and bucket_known(salt.salt) and salt.bucket_of(parts) != bucket:
-            raise DecodingError("The key begins with another bucket than its fields have.", found=bucket, expected=salt.bucket_of(parts))
+            raise DecodingError(
+                "The key begins with another bucket than its fields have.", found=bucket, expected=salt.bucket_of(parts)
+            )
         return bucket
 
     def _shown(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -174,12 +186,14 @@ class TableFromRegistry:
 
         Raises:
             IncompleteKey: names the missing fields.
-            CapabilityError: the entries of an index on a randomly salted table end with a bucket that their fields do not say.
+            CapabilityError: the entries of an index on a randomly salted table end with a bucket that their fields do
+                not say.
         """
         schema = self.schema
         if schema.layout.tail:
             raise CapabilityError(
-                "The entries end with a random bucket, so their keys cannot be computed from the fields: scan the index table.",
+                "The entries end with a random bucket, so their keys cannot be computed from the fields: scan the "
+                "index table.",
                 table=schema.table,
             )
         if schema.wide is None:
@@ -192,7 +206,9 @@ class TableFromRegistry:
         least = layout.names[: layout.rows]
         if not whole and (set(key) != set(least) or layout.halves is not None):
             missing = [name for name in layout.names if name not in key]
-            raise IncompleteKey("Give every key field, or only those of the row key.", table=schema.table, missing=missing)
+            raise IncompleteKey(
+                "Give every key field, or only those of the row key.", table=schema.table, missing=missing
+            )
         try:
             parts = layout.pack_leading(given)
         except EncodingError as error:

@@ -1,4 +1,6 @@
-"""Columns that live rows hold and no field of their models has, and required ones that they lack, as far as a sample shows them."""
+"""Columns that live rows hold and no field of their models has, and required ones that they lack, as far as a sample
+shows them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ CELLS = 1000
 """Cells that are looked at in each sampled row, at most: a row of a wide model may have millions."""
 
 Unmapped = Callable[[bytes], bytes | None]
-"""From the column of a cell to the column that a model would have to declare for it; None where it declares it, or keeps it itself."""
+"""From the column of a cell to the column that a model would have to declare for it; None where it declares it, or
+keeps it itself.
+"""
 
 
 @frozen
@@ -36,8 +40,11 @@ class LiveColumns:
     held: Mapping[str, int]
 
 
-def unmapped_columns(store: Store, schemas: Sequence[TableSchema], others: Sequence[TableSchema], count: int) -> LiveColumns:
-    """The columns that sampled rows of a table hold and no model has. Empty cells do not count: an object may have blanked them.
+def unmapped_columns(
+    store: Store, schemas: Sequence[TableSchema], others: Sequence[TableSchema], count: int
+) -> LiveColumns:
+    """The columns that sampled rows of a table hold and no model has. Empty cells do not count: an object may have
+    blanked them.
 
     Args:
         store: that holds the table.
@@ -94,16 +101,22 @@ def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], st
     read = sorted(column for column in {*required, *marks} if column is not None and column.partition(b":")[0] in live)
     if not required or not read or not rows:
         return LackingColumns(0, {})
-    objects = [row.columns for row in store.get(schema.table, rows, read) if row is not None and known.reader.exists(row)]
+    objects = [
+        row.columns for row in store.get(schema.table, rows, read) if row is not None and known.reader.exists(row)
+    ]
     lacking = {
-        column.decode("latin-1"): sum(column not in cells or (of.empty_is_missing and not cells[column].value) for cells in objects)
+        column.decode("latin-1"): sum(
+            column not in cells or (of.empty_is_missing and not cells[column].value) for cells in objects
+        )
         for column, of in sorted(required.items())
     }
     return LackingColumns(len(objects), {column: count for column, count in lacking.items() if count})
 
 
 def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list[TableSchema] | None:
-    """The models of a table that the registry knows besides these; None where one of them can be read by its own program only."""
+    """The models of a table that the registry knows besides these; None where one of them can be read by its own
+    program only.
+    """
     own = {(schema.family, schema.kind) for schema in schemas}
     found: list[TableSchema] = []
     for place in catalog.keys_of_table(schemas[0].table):

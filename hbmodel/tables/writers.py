@@ -22,14 +22,15 @@ class TableWriter:
         table: that it writes.
         family: default column family of the model that it writes with.
         kind: of the model, or empty.
-        state: `writing` while it may write, `resting` if it has not for a while, `ended` if it must have ended without a word (it was
-            killed, or cannot reach HBase) and none of its calls can take effect any more, `unknown` if a newer version wrote its line.
+        state: `writing` while it may write, `resting` if it has not for a while, `ended` if it must have ended without
+            a word (it was killed, or cannot reach HBase) and none of its calls can take effect any more, `unknown` if a
+            newer version wrote its line.
         host: name of its machine.
         pid: number of its process.
         program: name of its program.
         seen: when it last put its line, by the server's clock.
-        until: the last time at which a call that it has sent, or may send without another word, can take effect; None if there is no
-            such call.
+        until: the last time at which a call that it has sent, or may send without another word, can take effect; None
+            if there is no such call.
     """
 
     table: str
@@ -45,7 +46,11 @@ class TableWriter:
     @property
     def as_json(self) -> Mapping[str, Any]:
         """The same in values of JSON."""
-        return {**asdict(self), "seen": self.seen.isoformat(), "until": None if self.until is None else self.until.isoformat()}
+        return {
+            **asdict(self),
+            "seen": self.seen.isoformat(),
+            "until": None if self.until is None else self.until.isoformat(),
+        }
 
     def __str__(self) -> str:
         """One line."""
@@ -54,7 +59,9 @@ class TableWriter:
         return f"{self.table}: {who}: {self.state}, seen {self.seen:%Y-%m-%d %H:%M:%S} UTC{until}"
 
 
-def table_writers(store: Store, table: str, *, times: IndexTimes = TIMES, registry: str = REGISTRY_TABLE) -> list[TableWriter]:
+def table_writers(
+    store: Store, table: str, *, times: IndexTimes = TIMES, registry: str = REGISTRY_TABLE
+) -> list[TableWriter]:
     """The programs on the writers' roll of a table: those that a change of its indexes waits for, and those that rest.
 
     Empty for a store that checks the registry inside each of its writes: there is no roll.
@@ -83,7 +90,15 @@ def _writer(place: RegistryKey, found: FoundLine, now: int, skew: int) -> TableW
     state: Literal["writing", "resting", "ended"] = "resting" if line.kind == "rest" else "ended" if over else "writing"
     of = line.writer
     return TableWriter(
-        place.table, family, kind, state, of.host, of.pid, of.program, seen, None if until is None or over else _moment(until)
+        place.table,
+        family,
+        kind,
+        state,
+        of.host,
+        of.pid,
+        of.program,
+        seen,
+        None if until is None or over else _moment(until),
     )
 
 

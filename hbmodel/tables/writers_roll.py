@@ -1,7 +1,9 @@
-"""The writers' roll as this program keeps it: its lines for all tables that it writes through one store, and the thread that renews them.
+"""The writers' roll as this program keeps it: its lines for all tables that it writes through one store, and the thread
+that renews them.
 
-A program is on the roll before it writes. While it does, a thread renews its lines, reads the registry every few seconds, and puts a line
-at rest soon after the last call; the thread ends with the last line. When the program ends, its lines are deleted.
+A program is on the roll before it writes. While it does, a thread renews its lines, reads the registry every few
+seconds, and puts a line at rest soon after the last call; the thread ends with the last line. When the program ends,
+its lines are deleted.
 """
 
 from __future__ import annotations
@@ -58,7 +60,13 @@ class WritersRoll:
         times: RollTimes = ROLL_TIMES,
         running: Callable[[], int] = running_time,
     ) -> None:
-        self._lease, self._longest_call, self._offset, self._times, self._running = lease, longest_call, offset, times, running
+        self._lease, self._longest_call, self._offset, self._times, self._running = (
+            lease,
+            longest_call,
+            offset,
+            times,
+            running,
+        )
         self._at_exit: weakref.finalize[..., WritersRoll] | None = None
         self._begin()
 
@@ -77,9 +85,23 @@ class WritersRoll:
         line = self._lines.get((registry, row))
         if line is not None:
             return line
-        member, bare = Member(new_id(), self._lease, self._longest_call, this_program()), getattr(store, "unobserved", store)
+        member, bare = (
+            Member(new_id(), self._lease, self._longest_call, this_program()),
+            getattr(store, "unobserved", store),
+        )
         with self._changed:
-            made = KeptLine(bare, registry, row, member, self._offset, self._times, self._running, self._lock, self._changed, self._keep)
+            made = KeptLine(
+                bare,
+                registry,
+                row,
+                member,
+                self._offset,
+                self._times,
+                self._running,
+                self._lock,
+                self._changed,
+                self._keep,
+            )
             return self._lines.setdefault((registry, row), made)
 
     def calls(self, store: Store, registry: str, rows: Iterable[bytes]) -> Calls:
@@ -92,7 +114,9 @@ class WritersRoll:
         """Begins to keep lines, unless that is being done."""
         with self._changed:
             if self._keeper is None and not self._ended:
-                self._keeper = threading.Thread(target=self._keeping, args=(self._changed,), name="hbmodel-writers-roll", daemon=True)
+                self._keeper = threading.Thread(
+                    target=self._keeping, args=(self._changed,), name="hbmodel-writers-roll", daemon=True
+                )
                 self._keeper.start()
                 self._end_with_the_program(True)
             self._changed.notify_all()
@@ -155,7 +179,8 @@ class WritersRoll:
 
 
 class Calls:
-    """Calls under way that write by the state of some rows of the registry, as a context manager. They begin when that is asked for.
+    """Calls under way that write by the state of some rows of the registry, as a context manager. They begin when that
+    is asked for.
 
     Args:
         roll: of this program.
@@ -180,7 +205,9 @@ class Calls:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._waiting.clear()
         if self._pid == os.getpid():  # else it is a forked child's copy
             for line, revisions in self._begun:
@@ -188,6 +215,8 @@ class Calls:
 
 
 def _end_at_exit(roll: weakref.ref[WritersRoll]) -> None:
-    """At the end of the program a roll is still there, and ended; when it is freed before, there is nothing to refer to any more."""
+    """At the end of the program a roll is still there, and ended; when it is freed before, there is nothing to refer
+    to any more.
+    """
     if (of := roll()) is not None:
         of.end()

@@ -1,4 +1,6 @@
-"""What the fixtures of the pytest plugin do; the plugin, `pytest_hbmodel`, imports this when a test asks for one of them."""
+"""What the fixtures of the pytest plugin do; the plugin, `pytest_hbmodel`, imports this when a test asks for one of
+them.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def external_hbase(named: str) -> ExternalHBase:
     """
     gateways = [gateway.strip() for gateway in named.split(",")]
     if len(gateways) != 2 or not any(gateways) or not all(_is_address(gateway) for gateway in gateways if gateway):
-        raise LocalHBaseError("HBMODEL_TEST_HBASE must be HOST:PORT,HOST:PORT (Thrift1, Thrift2); one side may be empty.", found=named)
+        raise LocalHBaseError(
+            "HBMODEL_TEST_HBASE must be HOST:PORT,HOST:PORT (Thrift1, Thrift2); one side may be empty.", found=named
+        )
     return ExternalHBase(*gateways)
 
 
@@ -77,10 +81,12 @@ def _is_address(text: str) -> bool:
 
 @contextmanager
 def running_hbase(shared: Mapping[str, Any]) -> Iterator[LocalHBase | ExternalHBase]:
-    """The HBase of a test session; tests that need it are skipped if it cannot be started, unless the environment requires it.
+    """The HBase of a test session; tests that need it are skipped if it cannot be started, unless the environment
+    requires it.
 
     Args:
-        shared: what the parent of a worker of pytest-xdist has sent: `directory`, its `owner`, and whether it is `temporary`.
+        shared: what the parent of a worker of pytest-xdist has sent: `directory`, its `owner`, and whether it is
+            `temporary`.
     """
     with ExitStack() as stack:
         try:
@@ -104,7 +110,9 @@ def _hbase(shared: Mapping[str, Any]) -> Iterator[Any]:
 
 @contextmanager
 def store_without_tables(url: str, request: pytest.FixtureRequest) -> Iterator[Store]:
-    """A store of one test, at a URL of the fixture `hbmodel_url`; the tables that the test has created are dropped at the end."""
+    """A store of one test, at a URL of the fixture `hbmodel_url`; the tables that the test has created are dropped
+    at the end.
+    """
     if url == "local:":
         url = request.getfixturevalue("hbmodel_hbase").thrift2_url
     if url.startswith("embedded:"):
@@ -123,7 +131,9 @@ def store_without_tables(url: str, request: pytest.FixtureRequest) -> Iterator[S
 
 
 def own_tables(url: str, prefix: str) -> str:
-    """A gateway's URL with a prefix for table names, appended to the prefix in the URL or in the environment, if there is one."""
+    """A gateway's URL with a prefix for table names, appended to the prefix in the URL or in the environment, if
+    there is one.
+    """
     address, _, query = url.partition("?")
     options = [option for option in query.split("&") if option]
     name = "table_prefix="

@@ -1,7 +1,7 @@
 """`make bench`: prints a line for each comparison with code written by hand on a real HBase, then JSON.
 
-It starts an HBase of its own, or takes the gateways in HBMODEL_BENCH_URL and HBMODEL_BENCH_THRIFT2_URL. `--only get page` runs the
-comparisons whose names hold one of these texts, in seconds where an HBase runs already.
+It starts an HBase of its own, or takes the gateways in HBMODEL_BENCH_URL and HBMODEL_BENCH_THRIFT2_URL. `--only get
+page` runs the comparisons whose names hold one of these texts, in seconds where an HBase runs already.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ def main() -> None:
     from hbmodel.localhbase import LocalHBase
 
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
-    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="run the comparisons whose names hold one of these")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], metavar="TEXT", help="run the comparisons whose names hold one of these"
+    )
     parser.add_argument("--rows", type=int, default=100_000, help="rows of the tables that are read")
     parser.add_argument("--warm-up", type=float, default=8.0, metavar="SECONDS", help="of each comparison, unmeasured")
     chosen = parser.parse_args()
@@ -28,7 +30,9 @@ def main() -> None:
     running: Any = LocalHBase() if None in urls else nullcontext()
     with running as hbase:
         first, second = urls if hbase is None else (hbase.url, hbase.thrift2_url)
-        results = run_all(first, second, chosen.rows, lambda name: any(text in name for text in chosen.only), chosen.warm_up)
+        results = run_all(
+            first, second, chosen.rows, lambda name: any(text in name for text in chosen.only), chosen.warm_up
+        )
     json.dump([result.as_json() for result in results], sys.stdout, indent=2)
     print()
 

@@ -1,8 +1,8 @@
 """The comparisons: each does the same work through hbmodel and by hand on happybase, and keeps the medians.
 
-Machines are noisy, so only ratios within one run mean anything. `theirs` is what a careful user of happybase writes: the row
-keys and values are packed with `struct`, pages and multi-gets take one batch, and reads stop at happybase's dictionaries, while
-hbmodel's make typed objects.
+Machines are noisy, so only ratios within one run mean anything. `theirs` is what a careful user of happybase writes:
+the row keys and values are packed with `struct`, pages and multi-gets take one batch, and reads stop at happybase's
+dictionaries, while hbmodel's make typed objects.
 """
 
 from __future__ import annotations
@@ -65,7 +65,14 @@ MODELS = (Reading, Event, Covered, Spread, Comment, *LATEST_OBJECTS, *WIDE_MODEL
 def readings(rows: int) -> Iterator[Reading]:
     for n in range(rows):
         yield Reading(
-            sensor=n % 100, at=START + timedelta(seconds=n), place=f"hall {n % 7}", value=n / 8, low=-n, high=n, note=None, count=n * 3
+            sensor=n % 100,
+            at=START + timedelta(seconds=n),
+            place=f"hall {n % 7}",
+            value=n / 8,
+            low=-n,
+            high=n,
+            note=None,
+            count=n * 3,
         )
 
 
@@ -86,14 +93,20 @@ OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
 
 
 def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool], warm_up: float) -> list[Result]:
-    """Every comparison whose name is chosen, against the two gateways of one HBase; the tables are dropped afterwards."""
+    """Every comparison whose name is chosen, against the two gateways of one HBase; the tables are dropped
+    afterwards.
+    """
     where, second_where = urlsplit(url), urlsplit(thrift2_url)
     by_hand = happybase.Connection(where.hostname, where.port)
     with hb.connect(url) as first, hb.connect(thrift2_url) as second, hb.connect("memory:") as embedded:
         hb.create_tables(second, *MODELS)
         hb.create_tables(embedded, *WIDE_MODELS)
         try:
-            cases = [*_scans(first, second, by_hand, rows), *_pages(first, second, by_hand), *_buckets(first, second, by_hand)]
+            cases = [
+                *_scans(first, second, by_hand, rows),
+                *_pages(first, second, by_hand),
+                *_buckets(first, second, by_hand),
+            ]
             cases += [
                 *_gets(first, second, by_hand),
                 *index_cases(first, second, by_hand, second_where.hostname or "localhost", second_where.port or 9090),
@@ -150,7 +163,9 @@ def _pages(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> 
 
 
 def _keysets(first: hb.Store, second: hb.Store) -> Iterator[Case]:
-    """A page behind a row, by a keyset predicate and by the bounds that it amounts to; each call builds and plans its query."""
+    """A page behind a row, by a keyset predicate and by the bounds that it amounts to; each call builds and plans
+    its query.
+    """
     for name, store in (("thrift1", first), ("thrift2", second)):
         every = hb.Session(store).query(Event)
 
@@ -160,7 +175,9 @@ def _keysets(first: hb.Store, second: hb.Store) -> Iterator[Case]:
         def by_hand(every: hb.Query[Event] = every) -> object:
             return every.where(Event.source == 7, Event.number > 42).page(20)
 
-        yield Case(f"{name}: page by a keyset predicate / bounded by hand", by_keyset, by_hand, MANY, 1.2, IN_ROW, (Event,))
+        yield Case(
+            f"{name}: page by a keyset predicate / bounded by hand", by_keyset, by_hand, MANY, 1.2, IN_ROW, (Event,)
+        )
 
 
 def _gets(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
@@ -217,17 +234,38 @@ def _buckets(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -
 
     def in_turn(store: hb.Store) -> list[Any]:
         scans = [Scan(KeyRange(start, stop), columns=(b"d",), limit=20, batch_size=20) for start, stop in bounds]
-        answers = [[row for batches in store.scan(layout.table, [scan]) for batch in batches for row in batch] for scan in scans]
+        answers = [
+            [row for batches in store.scan(layout.table, [scan]) for batch in batches for row in batch]
+            for scan in scans
+        ]
         return list(itertools.islice(heapq.merge(*answers, key=lambda row: row.row[1:]), 20))
 
     for name, store in (("thrift1", first), ("thrift2", second)):
         page = partial(hb.Session(store).query(Spread).where(Spread.group == 7).page, 20)
-        yield Case(f"{name}: page over 16 buckets / 16 scans merged by hand", page, merged_by_hand, MANY, 0.5, IN_ROW, (Spread,))
-        yield Case(f"{name}: page over 16 buckets / our own 16 calls in turn", page, partial(in_turn, store), MANY, None, IN_ROW, (Spread,))
+        yield Case(
+            f"{name}: page over 16 buckets / 16 scans merged by hand",
+            page,
+            merged_by_hand,
+            MANY,
+            0.5,
+            IN_ROW,
+            (Spread,),
+        )
+        yield Case(
+            f"{name}: page over 16 buckets / our own 16 calls in turn",
+            page,
+            partial(in_turn, store),
+            MANY,
+            None,
+            IN_ROW,
+            (Spread,),
+        )
 
 
 def _puts(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
-    """Batches of 1000 puts into a table with two indexes, against three hand-filled batches with the same keys and cells."""
+    """Batches of 1000 puts into a table with two indexes, against three hand-filled batches with the same keys and
+    cells.
+    """
     names = [f"bench_hand_{SUFFIX}{part}" for part in ("", ".by_kind", ".by_owner")]
     for name in names:
         by_hand.create_table(name, {"d": {"max_versions": 1}})
@@ -251,10 +289,19 @@ def _puts(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> I
             version = b"\x01" + os.urandom(8)
             batches[1].put(kind + b"\x00\x01" + key, {b"d:_v": version})
             batches[2].put(owner + b"\x00\x01" + key, {b"d:_v": version})
-            cells = {b"d:k": kind, b"d:o": owner, b"d:s": struct.pack(">i", n), b"d:t": b"x" * 40, b"d:_v": version, b"d:_l": b"\x01"}
+            cells = {
+                b"d:k": kind,
+                b"d:o": owner,
+                b"d:s": struct.pack(">i", n),
+                b"d:t": b"x" * 40,
+                b"d:_v": version,
+                b"d:_l": b"\x01",
+            }
             batches[0].put(key, cells)
         for batch in (*batches[1:], batches[0]):
             batch.send()
 
     for name, store, target in (("thrift1", first, 1.25), ("thrift2", second, None)):
-        yield Case(f"{name}: 1000 puts with two indexes / three batches", partial(ours, hb.Session(store)), theirs, 15, target)
+        yield Case(
+            f"{name}: 1000 puts with two indexes / three batches", partial(ours, hb.Session(store)), theirs, 15, target
+        )

@@ -1,4 +1,6 @@
-"""How two pieces of work are compared: many calls of one, then as many of the other, in time and in the processor time of this process."""
+"""How two pieces of work are compared: many calls of one, then as many of the other, in time and in the processor
+time of this process.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ MANY = 300
 """Calls of what takes a millisecond or two."""
 
 IN_ROW = 25
-"""Calls of one side before the other has its turn. A gateway gives each connection a thread of its own, and a thread that was just
-used answers sooner: taking turns call by call would add that delay to both sides and hide the difference."""
+"""Calls of one side before the other has its turn. A gateway gives each connection a thread of its own, and a thread
+that was just used answers sooner: taking turns call by call would add that delay to both sides and hide the difference.
+"""
 
 
 @frozen
@@ -31,7 +34,8 @@ class Case:
         target: the ratio of times to stay below, or None where there is no such promise.
         in_row: calls of one side in a row.
         reads: the models whose tables must be filled.
-        warm_up: the least seconds of unmeasured runs. Where one side uses all processors, servers that still compile slow it alone.
+        warm_up: the least seconds of unmeasured runs. Where one side uses all processors, servers that still compile
+            slow it alone.
     """
 
     name: str
@@ -113,6 +117,9 @@ def compare(case: Case, warm_up: float) -> Result:
     ours, theirs = (Side(statistics.median(times[side]), statistics.median(turns[side])) for side in (0, 1))
     result = Result(case, ours, theirs)
     goal = "" if case.target is None else f"target {case.target:.2f}: {'met' if result.met else 'MISSED'}"
-    spans = f"{ours.time * 1e6:8.0f} / {theirs.time * 1e6:.0f} us, processor {ours.processor * 1e6:.0f} / {theirs.processor * 1e6:.0f} us"
+    spans = (
+        f"{ours.time * 1e6:8.0f} / {theirs.time * 1e6:.0f} us, processor {ours.processor * 1e6:.0f} / "
+        f"{theirs.processor * 1e6:.0f} us"
+    )
     print(f"{case.name:<56} {result.ratio:5.2f}   {result.processor:5.2f}   {goal:<20} {spans}", flush=True)
     return result

@@ -1,4 +1,6 @@
-"""Comparisons of index queries with happybase, and with the Thrift2 gateway's own calls, which happybase does not support."""
+"""Comparisons of index queries with happybase, and with the Thrift2 gateway's own calls, which happybase does not
+support.
+"""
 
 from __future__ import annotations
 
@@ -54,19 +56,28 @@ def events(rows: int, model: Any = Event) -> Iterator[Any]:
         yield model(source=n % 16, number=n, kind=f"kind {n % 9}", owner=f"owner {n % 99}", size=n, text="x" * 40)
 
 
-def index_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connection, host: str, port: int) -> Iterator[Case]:
+def index_cases(
+    first: hb.Store, second: hb.Store, by_hand: happybase.Connection, host: str, port: int
+) -> Iterator[Case]:
     """The first hundred rows of an owner; by hand a scan of the index table and one call for the rows.
 
-    happybase supports the Thrift1 gateway only, so the target of the index query applies to that gateway. Queries through Thrift2 are also
-    compared with the two Thrift2 calls, made with thriftpy2. Those return bytes; hbmodel also verifies and decodes the rows.
+    happybase supports the Thrift1 gateway only, so the target of the index query applies to that gateway. Queries
+    through Thrift2 are also compared with the two Thrift2 calls, made with thriftpy2. Those return bytes; hbmodel also
+    verifies and decodes the rows.
     """
     yield from _on("thrift1", first, "scan and rows", partial(_with_happybase, by_hand), (1.0, 0.6))
-    yield from _on("thrift2", second, "happybase's scan and rows on thrift1", partial(_with_happybase, by_hand), (None, 0.6))
+    yield from _on(
+        "thrift2", second, "happybase's scan and rows on thrift1", partial(_with_happybase, by_hand), (None, 0.6)
+    )
     yield from _on("thrift2", second, "getScannerResults and getMultiple", _with_thriftpy2(host, port), (None, 0.6))
 
 
 def _on(
-    gateway: str, store: hb.Store, what: str, theirs: Callable[[str], object], targets: tuple[float | None, float | None]
+    gateway: str,
+    store: hb.Store,
+    what: str,
+    theirs: Callable[[str], object],
+    targets: tuple[float | None, float | None],
 ) -> Iterator[Case]:
     for model, kind, target in zip((Event, Covered), ("index", "covering"), targets, strict=True):
         query = hb.Session(store).query(model).where(model.owner == OWNER).limit(MOST)
@@ -75,7 +86,9 @@ def _on(
 
 
 def _with_happybase(connection: happybase.Connection, name: str) -> object:
-    entries = connection.table(f"{name}.by_owner").scan(row_prefix=PREFIX, limit=MOST, batch_size=MOST, columns=[b"d:_v"])
+    entries = connection.table(f"{name}.by_owner").scan(
+        row_prefix=PREFIX, limit=MOST, batch_size=MOST, columns=[b"d:_v"]
+    )
     return connection.table(name).rows([entry[len(PREFIX) :] for entry, _ in entries])
 
 
@@ -90,7 +103,12 @@ def _with_thriftpy2(host: str, port: int) -> Callable[[str], object]:
         if client is None:  # when it is measured: a gateway closes connections that lie idle
             as_bytes = TBinaryProtocolFactory(decode_response=False)
             client = make_client(
-                service.THBaseService, host, port, proto_factory=as_bytes, trans_factory=TBufferedTransportFactory(), timeout=60_000
+                service.THBaseService,
+                host,
+                port,
+                proto_factory=as_bytes,
+                trans_factory=TBufferedTransportFactory(),
+                timeout=60_000,
             )
         scan = service.TScan(
             startRow=PREFIX,
@@ -100,10 +118,15 @@ def _with_thriftpy2(host: str, port: int) -> Callable[[str], object]:
             limit=MOST,
         )
         entries = client.getScannerResults(f"{name}.by_owner".encode(), scan, MOST)
-        return _as_rows(client.getMultiple(name.encode(), [service.TGet(row=entry.row[len(PREFIX) :]) for entry in entries]))
+        return _as_rows(
+            client.getMultiple(name.encode(), [service.TGet(row=entry.row[len(PREFIX) :]) for entry in entries])
+        )
 
     return theirs
 
 
 def _as_rows(results: Iterable[Any]) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    return [(result.row, {cell.family + b":" + cell.qualifier: cell.value for cell in result.columnValues}) for result in results]
+    return [
+        (result.row, {cell.family + b":" + cell.qualifier: cell.value for cell in result.columnValues})
+        for result in results
+    ]

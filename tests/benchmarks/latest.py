@@ -25,7 +25,9 @@ IN_ROW = 5
 """Calls of one side before the other has its turn: a program that asks for so many metrics does so again."""
 
 WARM_UP = 60
-"""Seconds until servers on two processors have compiled what these scans run; before that ours take up to twice as long."""
+"""Seconds until servers on two processors have compiled what these scans run; before that ours take up to twice as
+long.
+"""
 
 
 @hb.model(table=f"bench_metric_{SUFFIX}", family="d")
@@ -57,7 +59,9 @@ OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
 
 
 def latest_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
-    """Of 1,000 metrics, with few values each and with many: without `batch_size`, happybase has HBase read up to 1,000 rows ahead."""
+    """Of 1,000 metrics, with few values each and with many: without `batch_size`, happybase has HBase read up to
+    1,000 rows ahead.
+    """
     metrics = range(METRICS)
 
     def theirs(table: happybase.Table, **options: int) -> list[Any]:

@@ -89,16 +89,27 @@ def mapping_cases() -> Iterator[Case]:
     rows = []
     for obj in objects:
         key, cells = write_by_hand(obj)
-        rows.append(ResultRow(row=key, columns={column: ResultCell(value=value, timestamp=1) for column, value in cells.items()}))
+        rows.append(
+            ResultRow(
+                row=key, columns={column: ResultCell(value=value, timestamp=1) for column, value in cells.items()}
+            )
+        )
         assert take(schema, obj)[1:] == (key, cells)
     reader = RowDecoder.of(schema, indexed=False)
     make, values = reader.make, reader.values
     for obj, row in zip(objects, rows, strict=True):
         assert vars(make(values(row))) == attrs.asdict(read_by_hand(row)) == vars(obj)
     yield Case(
-        "row to object / by hand", lambda: [make(values(row)) for row in rows], lambda: [read_by_hand(row) for row in rows], 101, 1.3
+        "row to object / by hand",
+        lambda: [make(values(row)) for row in rows],
+        lambda: [read_by_hand(row) for row in rows],
+        101,
+        1.3,
     )
     yield Case(
-        "object to row key and cells / by hand", lambda: [take(schema, obj) for obj in objects],
-        lambda: [write_by_hand(obj) for obj in objects], 101, 1.3,
-    )  # fmt: skip
+        "object to row key and cells / by hand",
+        lambda: [take(schema, obj) for obj in objects],
+        lambda: [write_by_hand(obj) for obj in objects],
+        101,
+        1.3,
+    )

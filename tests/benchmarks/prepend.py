@@ -1,7 +1,8 @@
 """Comparisons of `Session.prepend` by several writers on one prefix with the same written by hand on happybase.
 
-By hand a writer scans the first row, claims the key before it by putting its flag under a condition, and then puts the columns. It has no
-claims that others know from rows, so a row is seen before its columns are there, and without them for ever where its writer dies.
+By hand a writer scans the first row, claims the key before it by putting its flag under a condition, and then puts the
+columns. It has no claims that others know from rows, so a row is seen before its columns are there, and without them
+for ever where its writer dies.
 """
 
 from __future__ import annotations

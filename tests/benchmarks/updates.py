@@ -1,7 +1,9 @@
-"""Comparisons of updates, deletes, and puts with and without the cell that shows that a row exists, with code by hand on happybase.
+"""Comparisons of updates, deletes, and puts with and without the cell that shows that a row exists, with code by hand
+on happybase.
 
-By hand an update of one object reads its row, to see that there is one, and puts the cells: two calls, between which another program may
-delete the row. hbmodel's put is conditional. By hand a delete is one call, which leaves cells whose timestamps are in the future.
+By hand an update of one object reads its row, to see that there is one, and puts the cells: two calls, between which
+another program may delete the row. hbmodel's put is conditional. By hand a delete is one call, which leaves cells whose
+timestamps are in the future.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ def accounts(rows: int, model: Any = Account) -> Iterator[Any]:
         yield model(number=number, **VALUES)
 
 
-UPDATED_OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {model: partial(accounts, model=model) for model in UPDATED_MODELS}
+UPDATED_OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
+    model: partial(accounts, model=model) for model in UPDATED_MODELS
+}
 
 
 def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
@@ -102,7 +106,10 @@ def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
         begin = next(numbers) % 19_000
         with table.batch() as batch:
             for number in range(PUTS_OF_A_BATCH):
-                batch.put(struct.pack(">I", begin + number), {b"d:" + name[:1].encode(): value.encode() for name, value in VALUES.items()})
+                batch.put(
+                    struct.pack(">I", begin + number),
+                    {b"d:" + name[:1].encode(): value.encode() for name, value in VALUES.items()},
+                )
 
     def put(session: hb.Session, model: Any) -> None:
         session.add(model(number=next(numbers) % 20_000, **VALUES))
@@ -135,7 +142,13 @@ def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
         session = hb.Session(store)
         target = 1.0 if gateway == "thrift1" else None
         yield Case(
-            f"{gateway}: one update / row and put", partial(one, session, Account), partial(one_by_hand, 2), MANY, None, IN_ROW, (Account,)
+            f"{gateway}: one update / row and put",
+            partial(one, session, Account),
+            partial(one_by_hand, 2),
+            MANY,
+            None,
+            IN_ROW,
+            (Account,),
         )
         yield Case(
             f"{gateway}: one update / row, put and row",
@@ -157,9 +170,13 @@ def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
             (Partly,),
         )
         yield Case(
-            f"{gateway}: one update with a flag / without", partial(one, session, Flagged), partial(one, session, Account), MANY,
-            in_row=IN_ROW, reads=(Account, Flagged),
-        )  # fmt: skip
+            f"{gateway}: one update with a flag / without",
+            partial(one, session, Flagged),
+            partial(one, session, Account),
+            MANY,
+            in_row=IN_ROW,
+            reads=(Account, Flagged),
+        )
         yield Case(
             f"{gateway}: 500 updates in a commit / rows and a batch",
             partial(many, session, Account),
@@ -169,15 +186,27 @@ def update_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
             reads=(Account,),
         )
         flagged, plain = partial(many, session, Flagged), partial(many, session, Account)
-        yield Case(f"{gateway}: 500 updates in a commit with a flag / without", flagged, plain, 15, reads=(Account, Flagged))
         yield Case(
-            f"{gateway}: 1000 puts without an index / a batch", partial(puts, session, Account), puts_by_hand, 15, 1.25 if target else None
+            f"{gateway}: 500 updates in a commit with a flag / without", flagged, plain, 15, reads=(Account, Flagged)
         )
         yield Case(
-            f"{gateway}: 1000 puts, no column required / required", partial(puts, session, Loose), partial(puts, session, Account), 15, 1.25
+            f"{gateway}: 1000 puts without an index / a batch",
+            partial(puts, session, Account),
+            puts_by_hand,
+            15,
+            1.25 if target else None,
+        )
+        yield Case(
+            f"{gateway}: 1000 puts, no column required / required",
+            partial(puts, session, Loose),
+            partial(puts, session, Account),
+            15,
+            1.25,
         )
         seen, blind = partial(put, session, Seen), partial(put, session, Account)
-        yield Case(f"{gateway}: one put that is not blind / blind", seen, blind, MANY, in_row=IN_ROW, reads=(Account, Seen))
+        yield Case(
+            f"{gateway}: one put that is not blind / blind", seen, blind, MANY, in_row=IN_ROW, reads=(Account, Seen)
+        )
         seen, blind = partial(puts, session, Seen), partial(puts, session, Account)
         yield Case(f"{gateway}: 1000 puts that are not blind / blind", seen, blind, 15, reads=(Account, Seen))
         both = partial(put_and_delete, session)

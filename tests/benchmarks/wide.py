@@ -1,4 +1,6 @@
-"""Comparisons of wide rows: with what is written by hand on happybase, and with the same objects in rows of their own."""
+"""Comparisons of wide rows: with what is written by hand on happybase, and with the same objects in rows of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def declare(table: str, *, wide: bool) -> Any:
         "high": (hb.Column[int], hb.column("h", hb.Int32)),
     }
     fields: dict[str, Any] = {name: field for name, (_, field) in names.items()}
-    made = type("Item", (), {**fields, "__annotations__": {name: kind for name, (kind, _) in names.items()}, "__module__": __name__})
+    made = type(
+        "Item",
+        (),
+        {**fields, "__annotations__": {name: kind for name, (kind, _) in names.items()}, "__module__": __name__},
+    )
     return hb.model(table=f"bench_{table}_{SUFFIX}", family="d")(made)
 
 
@@ -45,7 +51,9 @@ def items(model: Any, owners: int, each: int) -> Iterator[Any]:
     """The objects of a model."""
     for owner in range(owners):
         for number in range(each):
-            yield model(owner=owner, number=number, place=f"hall {number % 7}", value=number / 8, low=-number, high=number)
+            yield model(
+                owner=owner, number=number, place=f"hall {number % 7}", value=number / 8, low=-number, high=number
+            )
 
 
 OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
@@ -78,7 +86,9 @@ def wide_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connection,
     yield from _whole(first, second, by_hand)
     for name, store in (("embedded", embedded), ("thrift1", first), ("thrift2", second)):
         wide, tall = (hb.Session(store).query(model).allow_full_scan() for model in (Wide, Tall))
-        yield Case(f"{name}: objects of wide rows / of their own rows", wide.all, tall.all, REPEATS, 1.5, reads=(Wide, Tall))
+        yield Case(
+            f"{name}: objects of wide rows / of their own rows", wide.all, tall.all, REPEATS, 1.5, reads=(Wide, Tall)
+        )
 
 
 def _slices(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
@@ -93,7 +103,11 @@ def _slices(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) ->
         return [each for _, cells in found for each in by_number(cells)]
 
     for name, store in (("thrift1", first), ("thrift2", second)):
-        some = hb.Session(store).query(Long).where(Long.owner == 0, Long.number >= LONG_ROW // 2, Long.number < LONG_ROW // 2 + 100)
+        some = (
+            hb.Session(store)
+            .query(Long)
+            .where(Long.owner == 0, Long.number >= LONG_ROW // 2, Long.number < LONG_ROW // 2 + 100)
+        )
         yield Case(f"{name}: slice of 100 objects / ColumnRangeFilter", some.all, theirs, MANY, 1.1, IN_ROW, (Long,))
 
 
@@ -106,5 +120,10 @@ def _whole(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> 
     for name, store in (("thrift1", first), ("thrift2", second)):
         everything = hb.Session(store).query(Wide).allow_full_scan()
         yield Case(
-            f"{name}: full read of a wide table / scan decoded by hand", partial(everything.all), theirs, REPEATS, 0.9, reads=(Wide,)
+            f"{name}: full read of a wide table / scan decoded by hand",
+            partial(everything.all),
+            theirs,
+            REPEATS,
+            0.9,
+            reads=(Wide,),
         )

@@ -1,8 +1,9 @@
-"""Runs every sweep, every sample and every mutant of the model checker to the end, on two processes: `make check-protocol`.
+"""Runs every sweep, every sample and every mutant of the model checker to the end, on two processes: `make
+check-protocol`.
 
-Prints for each what it was, configurations, states and seconds; exits with 1 if any of them has found a violation, or if a mutant was
-not found. With a text as argument, those alone whose names have it. A whole run without errors records the code that it has judged, see
-`checked_code`.
+Prints for each what it was, configurations, states and seconds; exits with 1 if any of them has found a violation, or
+if a mutant was not found. With a text as argument, those alone whose names have it. A whole run without errors records
+the code that it has judged, see `checked_code`.
 """
 
 from __future__ import annotations
@@ -84,11 +85,17 @@ def main(text: str = "") -> int:
             print("WRONG", wrong[-1], flush=True)
         if not found.models:
             wrong.append(f"{task.kind} {task.name}: no configuration")
-        print(f"{task.kind:7} {task.name}: {found.models} configurations, {found.states} states, {seconds:.0f} s", flush=True)
+        print(
+            f"{task.kind:7} {task.name}: {found.models} configurations, {found.states} states, {seconds:.0f} s",
+            flush=True,
+        )
     for line in summary(totals, len(wrong)):
         print(line)
     spent = sum(seconds for _, _, seconds in totals.values())
-    print(f"{time.monotonic() - begun:.0f} seconds, {spent:.0f} of a processor; at most {most / 1024:.0f} MiB in each process")
+    print(
+        f"{time.monotonic() - begun:.0f} seconds, {spent:.0f} of a processor; at most {most / 1024:.0f} MiB in "
+        "each process"
+    )
     if wrong or not totals:
         return 1
     if not text and fingerprint() == judged:

@@ -35,7 +35,9 @@ def forget() -> None:
 
 
 def once(make: Callable[P, R]) -> Callable[P, R]:
-    """A function that makes a process: for the same arguments it gives the same process, whose points the models then share."""
+    """A function that makes a process: for the same arguments it gives the same process, whose points the models
+    then share.
+    """
     made: dict[Any, tuple[Any, R]] = {}
     _MADE.append(made)
 
@@ -59,9 +61,9 @@ def _key(of: Any) -> Any:
 class Behaviour:
     """The points of one process; what it does is a function of the answers that it has had.
 
-    A process that was started is sent on by the next answer; where that point is left by another answer too, it is started once more.
-    Histories after which a process holds the same lead to one point (`fingerprint.py`), but for where it begins: from there on it may
-    crash.
+    A process that was started is sent on by the next answer; where that point is left by another answer too, it is
+    started once more. Histories after which a process holds the same lead to one point (`fingerprint.py`), but for
+    where it begins: from there on it may crash.
 
     Attributes:
         first: where it begins.
@@ -118,7 +120,9 @@ class Behaviour:
         if found is None:
             whole = self.steps[origin]
             assert whole is not None
-            found = self._partial[(origin, kept)] = self._add(("par", tuple(whole[1][n] for n in kept)), None, self.issued[origin])
+            found = self._partial[(origin, kept)] = self._add(
+                ("par", tuple(whole[1][n] for n in kept)), None, self.issued[origin]
+            )
             self._without[found] = (origin, kept)
         return found
 

@@ -1,4 +1,6 @@
-"""Every rule of the protocols broken on purpose, by name: the checker must find each, and nothing in the shipped code in its place."""
+"""Every rule of the protocols broken on purpose, by name: the checker must find each, and nothing in the shipped
+code in its place.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ from tests.checker import protocol_migration as migration
 from tests.checker import protocol_mutants as rows
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_plain_mutants as plain_mutants
-from tests.checker import protocol_prepend, protocol_prepend_mutants, protocol_rekey, protocol_unindexed, protocol_versions
+from tests.checker import (
+    protocol_prepend,
+    protocol_prepend_mutants,
+    protocol_rekey,
+    protocol_unindexed,
+    protocol_versions,
+)
 from tests.checker import protocol_put_builds as put_builds
 from tests.checker import protocol_rekey_builds as rekey_builds
 from tests.checker import protocol_rekey_mutants as rekey_mutants
@@ -71,7 +79,9 @@ def _of(where: Callable[[Any], Iterable[Any]], rules: Any) -> Sweep:
 
 
 def _rows(rules: Rules) -> Rules:
-    """Where a mutant's repairer goes by its clock alone, the shipped one does too: the writers' own check is what is broken."""
+    """Where a mutant's repairer goes by its clock alone, the shipped one does too: the writers' own check is what is
+    broken.
+    """
     return Rules(grace="clock", checks=True) if rules.grace == "clock" else Rules()
 
 
@@ -94,23 +104,45 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken(versions.MUTANTS, _versioned),
         _broken(unique.MUTANTS, lambda rules: protocol_versions.SHIPPED),
         _broken(
-            {f"no index: {name}": mutant for name, mutant in {**bare.MUTANTS, **counted.MUTANTS, **states.MUTANTS}.items()},
+            {
+                f"no index: {name}": mutant
+                for name, mutant in {**bare.MUTANTS, **counted.MUTANTS, **states.MUTANTS}.items()
+            },
             lambda rules: protocol_unindexed.SHIPPED,
         ),
         _broken({f"one row: {name}": mutant for name, mutant in wide.MUTANTS.items()}, lambda rules: SHIPPED),
-        _broken({f"row versions: {name}": mutant for name, mutant in {**shared.MUTANTS, **shared_unique.MUTANTS}.items()}, _shared),
-        _broken({f"maps: {name}": mutant for name, mutant in mapped.MUTANTS.items()}, lambda rules: SHIPPED),
-        _broken({f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["tall"].items()}, lambda rules: VERSIONED),
-        _broken({f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["wide"].items()}, lambda rules: SHARED),
-        _broken({f"maps: {name}": mutant for name, mutant in mapped.COVERED_MUTANTS.items()}, lambda rules: VERSIONED),
-        _broken({f"unique: {name}": mutant for name, mutant in unique_versions.MUTANTS.items()}, lambda rules: VERSIONED),
         _broken(
-            {f"several kinds: {name}": mutant for name, mutant in {**joint.MUTANTS, **joint_unique.MUTANTS}.items()}, lambda rules: JOINT
+            {f"row versions: {name}": mutant for name, mutant in {**shared.MUTANTS, **shared_unique.MUTANTS}.items()},
+            _shared,
         ),
-        _broken({f"covering: {name}": mutant for name, mutant in held_mutants.MUTANTS.items()}, lambda rules: held.SHIPPED),
-        _broken({f"unique build: {name}": mutant for name, mutant in unique_build.MUTANTS.items()}, lambda rules: unique_build.SOUND),
+        _broken({f"maps: {name}": mutant for name, mutant in mapped.MUTANTS.items()}, lambda rules: SHIPPED),
+        _broken(
+            {f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["tall"].items()},
+            lambda rules: VERSIONED,
+        ),
+        _broken(
+            {f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["wide"].items()}, lambda rules: SHARED
+        ),
+        _broken({f"maps: {name}": mutant for name, mutant in mapped.COVERED_MUTANTS.items()}, lambda rules: VERSIONED),
+        _broken(
+            {f"unique: {name}": mutant for name, mutant in unique_versions.MUTANTS.items()}, lambda rules: VERSIONED
+        ),
+        _broken(
+            {f"several kinds: {name}": mutant for name, mutant in {**joint.MUTANTS, **joint_unique.MUTANTS}.items()},
+            lambda rules: JOINT,
+        ),
+        _broken(
+            {f"covering: {name}": mutant for name, mutant in held_mutants.MUTANTS.items()}, lambda rules: held.SHIPPED
+        ),
+        _broken(
+            {f"unique build: {name}": mutant for name, mutant in unique_build.MUTANTS.items()},
+            lambda rules: unique_build.SOUND,
+        ),
         _broken({f"ids: {name}": mutant for name, mutant in ids.MUTANTS.items()}, lambda rules: ids.SHIPPED),
-        _broken({f"migration: {name}": mutant for name, mutant in migration.MUTANTS.items()}, lambda rules: migration.SHIPPED),
+        _broken(
+            {f"migration: {name}": mutant for name, mutant in migration.MUTANTS.items()},
+            lambda rules: migration.SHIPPED,
+        ),
         _broken({f"sealing: {name}": mutant for name, mutant in sealing_mutants.MUTANTS.items()}, _sealing),
         _broken(
             {f"a table of others: {name}": mutant for name, mutant in plain_mutants.MUTANTS.items()},
@@ -120,11 +152,22 @@ BROKEN: Mapping[str, Broken] = dict(
             {f"prepend: {name}": mutant for name, mutant in protocol_prepend_mutants.MUTANTS.items()},
             lambda rules: protocol_prepend.SHIPPED,
         ),
-        _broken({f"rekey: {name}": mutant for name, mutant in rekey_mutants.MUTANTS.items()}, lambda rules: protocol_rekey.SHIPPED),
-        _broken({f"insert, a build: {name}": mutant for name, mutant in insert_builds.MUTANTS.items()}, lambda rules: insert_builds.SOUND),
+        _broken(
+            {f"rekey: {name}": mutant for name, mutant in rekey_mutants.MUTANTS.items()},
+            lambda rules: protocol_rekey.SHIPPED,
+        ),
+        _broken(
+            {f"insert, a build: {name}": mutant for name, mutant in insert_builds.MUTANTS.items()},
+            lambda rules: insert_builds.SOUND,
+        ),
         _broken({f"put, a build: {name}": mutant for name, mutant in put_builds.MUTANTS.items()}, put_builds.sound),
-        _broken({f"rekey: {name}": mutant for name, mutant in rekey_builds.MUTANTS.items()}, lambda rules: rekey_builds.SOUND),
-        _broken({f"writers' roll: {name}": mutant for name, mutant in roll.MUTANTS.items()}, lambda rules: roll.SHIPPED),
+        _broken(
+            {f"rekey: {name}": mutant for name, mutant in rekey_builds.MUTANTS.items()},
+            lambda rules: rekey_builds.SOUND,
+        ),
+        _broken(
+            {f"writers' roll: {name}": mutant for name, mutant in roll.MUTANTS.items()}, lambda rules: roll.SHIPPED
+        ),
     )
 )
 """Every mutant. A module with further rules adds its own here."""

@@ -1,8 +1,10 @@
-"""Rows of HBase as the model checker keeps them: of each column the newest cell and its tombstone, with the row's own tombstone.
+"""Rows of HBase as the model checker keeps them: of each column the newest cell and its tombstone, with the row's own
+tombstone.
 
-A store is a dict from (table, row) to (tombstone, columns), columns being sorted pairs of a column and (tombstone, timestamp, value).
-Per column the cell of the greatest timestamp counts and, of equal ones, the one that arrived last. A tombstone hides every cell up to
-its timestamp, those too that arrive after it. Deletes are of everything up to a timestamp, so older cells never show again.
+A store is a dict from (table, row) to (tombstone, columns), columns being sorted pairs of a column and (tombstone,
+timestamp, value). Per column the cell of the greatest timestamp counts and, of equal ones, the one that arrived last. A
+tombstone hides every cell up to its timestamp, those too that arrive after it. Deletes are of everything up to a
+timestamp, so older cells never show again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The fingerprint of the code that the model checker judges: where it is the recorded one, `make test` leaves its samples out.
+"""The fingerprint of the code that the model checker judges: where it is the recorded one, `make test` leaves its
+samples out.
 
-`make check-samples` runs the samples and the mutants, and records the fingerprint if all of them pass; so does `make check-protocol`. The
-record is committed with the change. Comments, docstrings and the layout of the code do not count.
+`make check-samples` runs the samples and the mutants, and records the fingerprint if all of them pass; so does `make
+check-protocol`. The record is committed with the change. Comments, docstrings and the layout of the code do not count.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def of_sources(sources: Mapping[str, str]) -> str:
 
 
 def _add_shape(node: object, add: Callable[[str], None]) -> None:
-    """Adds the names and values of a tree without docstrings; what a version of Python knows and others do not is empty, and left out."""
+    """Adds the names and values of a tree without docstrings; what a version of Python knows and others do not is
+    empty, and left out.
+    """
     if isinstance(node, ast.AST):
         add(f"({type(node).__name__}")
         described = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
@@ -90,7 +93,9 @@ def main(arguments: Iterable[str]) -> int:
     """Runs the samples and the mutants on two processes and records the fingerprint if all of them pass."""
     before = fingerprint()
     failed = subprocess.run(
-        [sys.executable, "-m", "pytest", "tests/checker", "-n", "2", "-m", "not slow", *arguments], cwd=ROOT, check=False
+        [sys.executable, "-m", "pytest", "tests/checker", "-n", "2", "-m", "not slow", *arguments],
+        cwd=ROOT,
+        check=False,
     ).returncode
     if not failed and fingerprint() != before:
         print("The code has changed during the run: nothing is recorded.", file=sys.stderr)

@@ -1,9 +1,11 @@
-"""What a paused generator holds on to, as a value: two that hold the same do the same from there on, whatever has led them there.
+"""What a paused generator holds on to, as a value: two that hold the same do the same from there on, whatever has led
+them there.
 
-A generator goes on by its code, the instruction where it stands, its local variables, what lies on its stack (such as the iterator of a
-loop) and the generator that it waits for. All of it is compared by value, with the objects that can be reached from there; which of
-those are one object, and can so be changed together, is part of the value. Local variables that no instruction reads again are left
-out (liveness analysis, Aho et al., *Compilers*, 9.2.5). What is not known to be comparable makes the generator unlike any other.
+A generator goes on by its code, the instruction where it stands, its local variables, what lies on its stack (such as
+the iterator of a loop) and the generator that it waits for. All of it is compared by value, with the objects that can
+be reached from there; which of those are one object, and can so be changed together, is part of the value. Local
+variables that no instruction reads again are left out (liveness analysis, Aho et al., *Compilers*, 9.2.5). What is not
+known to be comparable makes the generator unlike any other.
 """
 
 from __future__ import annotations
@@ -34,10 +36,31 @@ from hbmodel.mapping.schema import Index, TableSchema
 PLAIN = frozenset({int, str, bytes, float, type(None), type(...)})
 CONSTANT = (type, ModuleType, CodeType, enum.Enum, GetSetDescriptorType, MemberDescriptorType)
 ITERATORS = frozenset(
-    map(type, (iter(()), iter([]), iter({}), iter({}.values()), iter({}.items()), iter(range(0)), iter(b""), iter(""), iter(set())))
+    map(
+        type,
+        (
+            iter(()),
+            iter([]),
+            iter({}),
+            iter({}.values()),
+            iter({}.items()),
+            iter(range(0)),
+            iter(b""),
+            iter(""),
+            iter(set()),
+        ),
+    )
 )
 ENDS = frozenset(
-    {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"}
+    {
+        "RETURN_VALUE",
+        "RETURN_CONST",
+        "RAISE_VARARGS",
+        "RERAISE",
+        "JUMP_FORWARD",
+        "JUMP_BACKWARD",
+        "JUMP_BACKWARD_NO_INTERRUPT",
+    }
 )
 """Instructions that the next one does not follow."""
 
@@ -101,7 +124,12 @@ class _Reader:
         if _is_record(kind):
             return tuple([self.value(getattr(of, name)) for name in _slots(kind)])
         if kind is FunctionType:
-            if of.__closure__ is None and of.__defaults__ is None and of.__kwdefaults__ is None and "<locals>" not in of.__qualname__:
+            if (
+                of.__closure__ is None
+                and of.__defaults__ is None
+                and of.__kwdefaults__ is None
+                and "<locals>" not in of.__qualname__
+            ):
                 return ("same", id(of))
             return (
                 of.__code__,
@@ -151,7 +179,8 @@ class _Reader:
             raise NotComparable(kind)
         slots = [name for name in _slots(kind) if hasattr(of, name)]
         parts += [(name, self.value(getattr(of, name))) for name in slots]
-        if not isinstance(of, tuple) and hasattr(of, "__dict__"):  # a tuple's value is its items; what else it keeps was made of them
+        # a tuple's value is its items; what else it keeps was made of them
+        if not isinstance(of, tuple) and hasattr(of, "__dict__"):
             parts.append(self._pairs(of.__dict__))
         return tuple(parts)
 
@@ -167,7 +196,12 @@ class _Reader:
         code, at, local = of.gi_code, frame.f_lasti, dict(frame.f_locals)
         held = _held(of, code, local)
         value = self.value
-        return (id(code), at, *[(name, value(local[name])) for name in _read_again(code, at) if name in local], *map(value, held))
+        return (
+            id(code),
+            at,
+            *[(name, value(local[name])) for name in _read_again(code, at) if name in local],
+            *map(value, held),
+        )
 
 
 @cache
@@ -259,4 +293,8 @@ def _read_before(one: dis.Instruction, out: frozenset[str]) -> frozenset[str]:
     if "FAST" not in one.opname:
         return out
     names = one.argval if isinstance(one.argval, tuple) else (one.argval,)
-    return out.difference(names) if one.opname == "STORE_FAST" else out.union(name for name in names if isinstance(name, str))
+    return (
+        out.difference(names)
+        if one.opname == "STORE_FAST"
+        else out.union(name for name in names if isinstance(name, str))
+    )

@@ -12,7 +12,12 @@ from tests.checker.behaviour import Behaviour
 from tests.checker.cells import Step, Store
 
 STORE_BITS, MONITOR_BITS, CRASH_BITS, POINT_BITS = 26, 22, 4, 20
-STORES, MONITORS, MOST_CRASHES, POINTS = (1 << STORE_BITS) - 1, (1 << MONITOR_BITS) - 1, (1 << CRASH_BITS) - 1, (1 << POINT_BITS) - 1
+STORES, MONITORS, MOST_CRASHES, POINTS = (
+    (1 << STORE_BITS) - 1,
+    (1 << MONITOR_BITS) - 1,
+    (1 << CRASH_BITS) - 1,
+    (1 << POINT_BITS) - 1,
+)
 MONITOR_AT, CRASHES_AT = STORE_BITS, STORE_BITS + MONITOR_BITS
 SHIFTS = tuple(CRASHES_AT + CRASH_BITS + n * POINT_BITS for n in range(16))
 """Where the parts of a state stand in its number: store, monitor, crashes left, and the point of each process."""
@@ -33,7 +38,8 @@ class Moves(Struct, eq=False, gc=False):
     Attributes:
         plain: moves after which nothing is to be seen to, each with what it adds to the number of a state.
         others: the rest.
-        pure: whether nothing changes, and the process can crash after it as well as before it: the states are then the same.
+        pure: whether nothing changes, and the process can crash after it as well as before it: the states are then the
+            same.
         heeds: whether what comes of it depends on who has died.
         later: what was found of the others; None before the first.
     """
@@ -64,7 +70,9 @@ class Monitor:
 
 @define(eq=False)
 class Pool:
-    """The stores and monitors that were seen, each with a number, and what was found out; for models with the same invariants."""
+    """The stores and monitors that were seen, each with a number, and what was found out; for models with the same
+    invariants.
+    """
 
     stores: list[Store] = field(factory=list)
     moves: dict[tuple[int, Behaviour], dict[int, Moves]] = field(factory=dict)
@@ -86,9 +94,10 @@ class Pool:
     def number(self, store: Store, like: int | None = None) -> int:
         """The number of a store.
 
-        Stores are distinguished by a key of 128 bits. Each part of a store (a row and its state) has a random number, and the key is
-        the XOR of these numbers (Zobrist, *A new hashing method with application for game playing*, 1970). A step changes only a few
-        parts. The probability that two of a million stores have the same key is about 1e-27.
+        Stores are distinguished by a key of 128 bits. Each part of a store (a row and its state) has a random number,
+        and the key is the XOR of these numbers (Zobrist, *A new hashing method with application for game playing*,
+        1970). A step changes only a few parts. The probability that two of a million stores have the same key is about
+        1e-27.
 
         Args:
             store: is kept, if it is new.

@@ -1,8 +1,9 @@
-"""Puts the shipped protocol generators into the explicit-state model checker: operations become checker steps, cells become rows.
+"""Puts the shipped protocol generators into the explicit-state model checker: operations become checker steps, cells
+become rows.
 
-The checker (`search.py`) holds a small HBase (`cells.py`): per row and column the newest cell that no tombstone masks. Here
-tables, rows, columns and values are the real bytes. A cell of a primary row also says which write put it, which no generator ever
-sees: the invariants need it. Calls of several rows land in any order and, after a crash, in any subset.
+The checker (`search.py`) holds a small HBase (`cells.py`): per row and column the newest cell that no tombstone masks.
+Here tables, rows, columns and values are the real bytes. A cell of a primary row also says which write put it, which no
+generator ever sees: the invariants need it. Calls of several rows land in any order and, after a crash, in any subset.
 """
 
 from __future__ import annotations
@@ -37,16 +38,20 @@ from tests.checker import cells as mc
 BOUND = 1_000
 BEGAN, ACKNOWLEDGED, BROKEN, REPAIRED = "begun", ("acknowledged", 0), ("broken", 0), ("repaired", 0)
 EXPIRED, AGED = ("expired", 0), ("aged", 0)
-"""Keys of the checker's store that are no rows: each write that began (with its number), those acknowledged, a violation seen by a step,
-the latest time that a repairer took to be older than the grace time, whether what has a TTL of its own has expired, and the latest time
-whose cells have expired with a family's TTL."""
+"""Keys of the checker's store that are no rows: each write that began (with its number), those acknowledged, a
+violation seen by a step, the latest time that a repairer took to be older than the grace time, whether what has a TTL
+of its own has expired, and the latest time whose cells have expired with a family's TTL."""
 
 SERIAL, APPLIED = "serial", "applied"
-"""Of versioned rows: what each must hold after the writes so far, one after the other; and how often each write was applied."""
+"""Of versioned rows: what each must hold after the writes so far, one after the other; and how often each write was
+applied.
+"""
 
 NO_ROWS = frozenset((BEGAN, ACKNOWLEDGED[0], BROKEN[0], REPAIRED[0], EXPIRED[0], AGED[0], SERIAL, APPLIED))
 BENEATH = "beneath"
-"""A row whose cells may expire is kept once more without them, in the table (BENEATH, table), as long as that differs."""
+"""A row whose cells may expire is kept once more without them, in the table (BENEATH, table), as long as that
+differs.
+"""
 
 END = 1_000
 """Puts that end by then do so when time passes; those that end later live for ever."""
@@ -120,7 +125,9 @@ class Began(Struct, frozen=True, cache_hash=True, gc=False):
     def written(self, timestamp: int, columns: tuple[bytes, ...], expires: bool) -> Began:
         """The same once its put has landed."""
         revives, over = self.again or (self.revives, self.over)
-        return replace(self, timestamp=timestamp, columns=columns, revives=revives, over=over, expires=expires, again=None)
+        return replace(
+            self, timestamp=timestamp, columns=columns, revives=revives, over=over, expires=expires, again=None
+        )
 
     def completed(self, dead: frozenset[int]) -> Began:
         """The same with the writes of crashed writers, which are over too."""
@@ -133,7 +140,9 @@ class Began(Struct, frozen=True, cache_hash=True, gc=False):
 # A put of a primary row holds (value, number of the write) in its cells, one of an index just the value.
 
 
-def visible(store: Store, table: str, row: bytes, columns: Sequence[bytes] = ()) -> tuple[tuple[bytes, int, bytes], ...]:
+def visible(
+    store: Store, table: str, row: bytes, columns: Sequence[bytes] = ()
+) -> tuple[tuple[bytes, int, bytes], ...]:
     """What a get of these columns or families answers: (column, timestamp, value)."""
     return _named(mc.vis(store, table, row), tuple(columns))
 
@@ -175,7 +184,8 @@ def _write(store: Store, step: Step) -> None:
     _, table, row, changes, write = step
     record = store.get((BEGAN, write))
     if record is not None and record.kind == "insert":
-        # Only the check-and-mutate of an insert may put its row; what comes later would undo what others did to it since.
+        # Only the check-and-mutate of an insert may put its row; what comes later would undo what others did to it
+        # since.
         whose = {value[1] for _, _, value in mc.vis(store, table, row)}
         if whose != {write}:
             store[BROKEN] = f"OVER: insert {write} puts its row again, over what writes {whose} left"
@@ -195,7 +205,9 @@ def _put(store: Store, table: str, row: bytes, changes: Sequence[Step], write: i
         if not expires and (beneath, row) in store:
             _apply(store, beneath, row, change)
         if change[0] == "put" and write is not None and (BEGAN, write) in store:
-            store[(BEGAN, write)] = store[(BEGAN, write)].written(change[2], tuple(column for column, _ in change[1]), expires)
+            store[(BEGAN, write)] = store[(BEGAN, write)].written(
+                change[2], tuple(column for column, _ in change[1]), expires
+            )
     _settle(store, table, row)
 
 
@@ -256,17 +268,24 @@ def _age(store: Store, step: Step) -> None:
 
 
 def _repair(store: Store, step: Step) -> None:
-    """A repairer's delete of a whole row or of columns, with the time that it has found to be older than the grace time before, or -1."""
+    """A repairer's delete of a whole row or of columns, with the time that it has found to be older than the grace
+    time before, or -1.
+    """
     _, table, row, timestamp, aged, *columns = step
     before, excused = mc.vis(store, table, row), _too_late(store, timestamp)
     _put(store, table, row, [("columns", columns[0], timestamp) if columns else ("row", timestamp)], None)
     _old(store, ("old", aged))
-    # A counter's older increments may go, and a column that the model does not declare: a delete that crashed between its two calls,
-    # beside a full write that had read the row alive and so left these alone, has the purge end what the delete began. Entries of maps
-    # may go that were put while their object was deleted, at its time, and were not there yet when the next one was planned; and the cell
-    # that says that there were some, which a delete leaves where objects share rows.
+    # A counter's older increments may go, and a column that the model does not declare: a delete that crashed between
+    # its two calls, beside a full write that had read the row alive and so left these alone, has the purge end what the
+    # delete began. Entries of maps may go that were put while their object was deleted, at its time, and were not there
+    # yet when the next one was planned; and the cell that says that there were some, which a delete leaves where
+    # objects share rows.
     kept, beside = mc.vis(store, table, row), _beside_delete(store, row, timestamp)
-    gone = [cell for cell in before if cell not in kept and cell[0] not in {COUNTER, UNDECLARED, ENTRIES} and _writer(cell) not in excused]
+    gone = [
+        cell
+        for cell in before
+        if cell not in kept and cell[0] not in {COUNTER, UNDECLARED, ENTRIES} and _writer(cell) not in excused
+    ]
     gone = [cell for cell in gone if not cell[0].startswith(ENTRIES) or _writer(cell) not in beside]
     if gone and _is_live(_named(before, ())):
         store[BROKEN] = f"PURGED: cells of the live row {_named(before, ())}"
@@ -294,7 +313,8 @@ def _shared(store: Store, step: Step) -> None:
 def _too_late(store: Store, timestamp: int) -> frozenset[int]:
     """The writes that are not acknowledged, where a repairer has waited longer than a writer may take.
 
-    Theirs have stood still meanwhile. What they have put with this time may go, since they must begin again before they acknowledge.
+    Theirs have stood still meanwhile. What they have put with this time may go, since they must begin again before they
+    acknowledge.
     """
     if timestamp > store.get(REPAIRED, mc.NEG):
         return frozenset()
@@ -327,9 +347,13 @@ def _check(store: Store, step: Step) -> bool:
     ((_, put, timestamp, expires),) = [change for change in changes if change[0] == "put"]
     if _is_live(cells):
         store[BROKEN] = f"TWICE: insert {write} succeeds over a live row"
-    elif timestamp <= store.get(AGED, mc.NEG) or (EXPIRED in store and (expires or _one_expired(store, store[(BEGAN, write)].over))):
+    elif timestamp <= store.get(AGED, mc.NEG) or (
+        EXPIRED in store and (expires or _one_expired(store, store[(BEGAN, write)].over))
+    ):
         pass  # it came too late, or a row that expires began and ended meanwhile, to which it has lost
-    elif after.get(column) != (timestamp, dict(put).get(column, (LIVE,))[0]) or any(after.get(c, (mc.NEG,))[0] < timestamp for c, _ in put):
+    elif after.get(column) != (timestamp, dict(put).get(column, (LIVE,))[0]) or any(
+        after.get(c, (mc.NEG,))[0] < timestamp for c, _ in put
+    ):
         store[BROKEN] = f"HIDDEN: insert {write}@{timestamp} succeeds, and the row is {after}"
     return True
 
@@ -362,9 +386,19 @@ def _late(store: Store, step: Step) -> int:
 
 
 mc.OPS.update(
-    old=_old, late=_late, read=_read, begin=_begin, write=_write, repair=_repair, checked_repair=_checked_repair, check=_check,
-    inc=_increment, expire=_expire, age=_age, shared=_shared,
-)  # fmt: skip
+    old=_old,
+    late=_late,
+    read=_read,
+    begin=_begin,
+    write=_write,
+    repair=_repair,
+    checked_repair=_checked_repair,
+    check=_check,
+    inc=_increment,
+    expire=_expire,
+    age=_age,
+    shared=_shared,
+)
 
 
 # --- from operations to steps -----------------------------------------------------------------------------------------
@@ -372,7 +406,9 @@ mc.OPS.update(
 
 def found_row(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> StoredRow | None:
     """What the store port answers for these cells."""
-    return StoredRow(row, {column: StoredCell(value, timestamp) for column, timestamp, value in cells}) if cells else None
+    return (
+        StoredRow(row, {column: StoredCell(value, timestamp) for column, timestamp, value in cells}) if cells else None
+    )
 
 
 def _changes(mutations: Iterable[Put | Delete], write: int | None) -> tuple[Any, ...]:
@@ -382,7 +418,9 @@ def _changes(mutations: Iterable[Put | Delete], write: int | None) -> tuple[Any,
         if isinstance(mutation, Put):
             cells = sorted(mutation.cells.items())
             expires = mutation.ttl is not None and mutation.timestamp + mutation.ttl <= END
-            changes.append(("put", tuple((c, v if write is None else (v, write)) for c, v in cells), mutation.timestamp, expires))
+            changes.append(
+                ("put", tuple((c, v if write is None else (v, write)) for c, v in cells), mutation.timestamp, expires)
+            )
         elif mutation.columns:
             changes.append(("columns", tuple(mutation.columns), mutation.timestamp))
         else:
@@ -494,7 +532,11 @@ class Translation:
                 checked = False
                 continue
             if isinstance(operation, Acknowledge):
-                done = [n for n, outcome in zip(self.order, operation.outcomes, strict=True) if outcome.action in {"put", "deleted"}]
+                done = [
+                    n
+                    for n, outcome in zip(self.order, operation.outcomes, strict=True)
+                    if outcome.action in {"put", "deleted"}
+                ]
                 yield ("acknowledge", frozenset(done))
                 continue
             for row in self.kinds.keys() - begun:  # a write that reads nothing

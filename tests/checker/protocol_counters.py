@@ -1,7 +1,8 @@
-"""Counters of rows without an index in the model checker: increments that are ahead of the server's clock beside deletes and new rows.
+"""Counters of rows without an index in the model checker: increments that are ahead of the server's clock beside
+deletes and new rows.
 
-Increments of one millisecond raise the time of their cell above the server's clock. Whatever an acknowledged delete came after must not
-count in a later row, and every increment that began after the delete was acknowledged must count.
+Increments of one millisecond raise the time of their cell above the server's clock. Whatever an acknowledged delete
+came after must not count in a later row, and every increment that began after the delete was acknowledged must count.
 """
 
 from __future__ import annotations
@@ -53,7 +54,12 @@ class CountedModel(RowModel):
     """The checker over calls of one row whose counter is so many ms ahead of the server's clock in the beginning."""
 
     def __init__(
-        self, programs: Sequence[Sequence[str]], can: Capabilities, ahead: int, rules: Rules = SHIPPED, begin: str = "add"
+        self,
+        programs: Sequence[Sequence[str]],
+        can: Capabilities,
+        ahead: int,
+        rules: Rules = SHIPPED,
+        begin: str = "add",
     ) -> None:
         super().__init__(Counted, begin, programs, can, rules, ends=False)
         store = self._store
@@ -73,7 +79,9 @@ class CountedModel(RowModel):
         if not resets:
             least, most = least + BEFORE, most + BEFORE
         return (
-            None if least <= found <= most else f"COUNTED: {found}, not {least} to {most}, after {[(n, r) for n, (_, r) in store[HISTORY]]}"
+            None
+            if least <= found <= most
+            else f"COUNTED: {found}, not {least} to {most}, after {[(n, r) for n, (_, r) in store[HISTORY]]}"
         )
 
     def is_reset(self, number: int, result: Any) -> bool:
@@ -146,9 +154,15 @@ def _one(programs: Sequence[Sequence[str]], ahead: int, rules: Rules) -> Iterabl
 
 
 MUTANTS: Mapping[str, Mutant] = {
-    "a counter that is ahead survives": Mutant(Rules(writer=Unmasked), partial(_one, (("delete", "add"),), 2), "COUNTED"),
-    "a counter is masked where it was read": Mutant(
-        Rules(writer=NoMargin, around=_read_once), partial(_one, (("delete", "add"), ("increment", "increment")), 2), "COUNTED"
+    "a counter that is ahead survives": Mutant(
+        Rules(writer=Unmasked), partial(_one, (("delete", "add"),), 2), "COUNTED"
     ),
-    "no wait for what a delete hides": Mutant(Rules(around=_unawaited), partial(_one, (("delete", "add", "increment"),), 2), "COUNTED"),
+    "a counter is masked where it was read": Mutant(
+        Rules(writer=NoMargin, around=_read_once),
+        partial(_one, (("delete", "add"), ("increment", "increment")), 2),
+        "COUNTED",
+    ),
+    "no wait for what a delete hides": Mutant(
+        Rules(around=_unawaited), partial(_one, (("delete", "add", "increment"),), 2), "COUNTED"
+    ),
 }

@@ -1,7 +1,7 @@
 """Covering reads in the model checker: writers, queries that take the word of verified entries, repair and builds.
 
-The invariants of every model hold that a verified entry says what its row says, in every state. Queries are checked for what they
-return: a state that the row had during the query. Models are immutable (I) or versioned (V).
+The invariants of every model hold that a verified entry says what its row says, in every state. Queries are checked for
+what they return: a state that the row had during the query. Models are immutable (I) or versioned (V).
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class Post:
 
 @hb.model(table="tasks", family="d")
 class Task:
-    """Versioned, with several entries of a row: a whole index, which answers for the version too, and one of some rows."""
+    """Versioned, with several entries of a row: a whole index, which answers for the version too, and one of some
+    rows.
+    """
 
     name: hb.Key[str] = hb.key()
     tag: hb.Column[str] = hb.column("t")
@@ -134,7 +136,9 @@ PUTS = ("put", "put, put", "delete", "put, delete")
 """Programs that put the same fact, and delete it."""
 
 INSERTS = ("insert a", "insert a too", "insert b", "delete", "insert b, delete")
-"""Programs that put different facts under one key. With three of them a key that is used again within the grace time can be wrong."""
+"""Programs that put different facts under one key. With three of them a key that is used again within the grace time
+can be wrong.
+"""
 
 MORTAL = ("expiring", "expiring, delete", "put", "delete")
 
@@ -179,12 +183,18 @@ def writer(kind: str, process: int, name: str, reading: int, rules: Rules, **opt
     """A process that carries out the actions of that name."""
     schema, actions = hb.schema.schema_of(MODELS[kind]), ACTIONS[kind][name]
     if kind == "I":
-        return fact_writer(schema, process, actions, reading, Around(writer=rules.facts, around=rules.around), **options)
-    return post_writer(schema, process, actions, reading, VersionRules(planner=rules.posts, around=rules.around), **options)
+        return fact_writer(
+            schema, process, actions, reading, Around(writer=rules.facts, around=rules.around), **options
+        )
+    return post_writer(
+        schema, process, actions, reading, VersionRules(planner=rules.posts, around=rules.around), **options
+    )
 
 
 def reader(kind: str, tags: str, rules: Rules, index_name: str = "by_tag", page: int = 9) -> Callable[[], Steps]:
-    """A query for a tag, or a range of them, of all that entries hold: pages of entries, and one multi-get for the unverified ones."""
+    """A query for a tag, or a range of them, of all that entries hold: pages of entries, and one multi-get for the
+    unverified ones.
+    """
     schema = hb.schema.schema_of(MODELS[kind])
     index, keys = schema.indexes[index_name], KeyMapper(schema)
     held = fields_held(schema, index)
@@ -213,7 +223,9 @@ def reader(kind: str, tags: str, rules: Rules, index_name: str = "by_tag", page:
                     after = found[0]
                     entries.append(found_row(*found))
             homes = [keys.row_of_entry(index, entry.row)[0] for entry in entries]
-            yield from Translation(schema.table, SetClock(0), {}, ()).steps(_kept(covering.read(entries), got, homes, held))
+            yield from Translation(schema.table, SetClock(0), {}, ()).steps(
+                _kept(covering.read(entries), got, homes, held)
+            )
         yield ("end", tuple(got))
 
     return run
@@ -235,7 +247,9 @@ class _Reader(CoveringReader):
         return [self.decoder.values(entry) if self.trusts(self.decoder.schema, entry) else None for entry in entries]
 
 
-def _kept(protocol: Protocol[list[Values | None]], got: list[Any], rows: Sequence[bytes], held: frozenset[str]) -> Protocol[None]:
+def _kept(
+    protocol: Protocol[list[Values | None]], got: list[Any], rows: Sequence[bytes], held: frozenset[str]
+) -> Protocol[None]:
     for row, values in zip(rows, (yield from protocol), strict=True):
         if values is not None:
             got.append((row, _part(values.items(), held)))
@@ -246,7 +260,9 @@ def _part(values: Any, held: frozenset[str]) -> tuple[tuple[str, Any], ...]:
 
 
 def repairer(kind: str, rules: Rules, index_name: str = "by_tag", only_verify: bool = False) -> Callable[[], Steps]:
-    """Repair of an index: what stands for no row goes, what is right but not verified is put once more; then the dead row's marker."""
+    """Repair of an index: what stands for no row goes, what is right but not verified is put once more; then the
+    dead row's marker.
+    """
     schema = hb.schema.schema_of(MODELS[kind])
     index, row = schema.indexes[index_name], hb.row_key(MODELS[kind], name="k")
     indexer = rules.indexer(schema, (index,))
@@ -261,7 +277,9 @@ def repairer(kind: str, rules: Rules, index_name: str = "by_tag", only_verify: b
             if not only_verify:
                 yield from _repairing(schema, repair_entries(indexer, index, [entry], 0), rules.repair, entry.timestamp)
             if entry.unverified:
-                yield from _repairing(schema, reverify_entries(indexer, index, [entry], 0), rules.repair, entry.timestamp)
+                yield from _repairing(
+                    schema, reverify_entries(indexer, index, [entry], 0), rules.repair, entry.timestamp
+                )
         if only_verify:
             return
         cells = yield Told(("read", schema.table, row, (schema.liveness_column,)))
@@ -276,7 +294,9 @@ def repairer(kind: str, rules: Rules, index_name: str = "by_tag", only_verify: b
 
 
 class FactWatch(Watch):
-    """Of immutable rows it counts that entries are there and right: puts do not read what is there, so a slow clock may lose."""
+    """Of immutable rows it counts that entries are there and right: puts do not read what is there, so a slow clock
+    may lose.
+    """
 
     def _writes(self, store: Store, row: bytes, view: View, history: dict[int, Began]) -> Iterator[str]:
         return iter(())
@@ -295,7 +315,9 @@ class CoveringModel(ProtocolModel):
         self, kind: str, watch: Watch, store: Store, processes: Sequence[Process], crashes: int, compaction: str | None,
         *, heal: bool = False, kept: bool = True,
     ) -> None:  # fmt: skip
-        """With `heal` builds and repair must leave every entry verified in the end; where an index is not `kept`, none is ever."""
+        """With `heal` builds and repair must leave every entry verified in the end; where an index is not `kept`,
+        none is ever.
+        """
         self.kind, self.heal, self.kept = kind, heal, kept
         schema = hb.schema.schema_of(MODELS[kind])
         super().__init__(watch, store, processes, crashes, compaction, "tag")
@@ -348,7 +370,9 @@ def _alone(steps: Steps, store: Store) -> None:
         while True:
             step: Step = steps.send(answer)
             parts = step[1] if step[0] == "par" else (step,)
-            answers = [mc.apply_op(store, part, 0) for part in parts if part[0] not in {"issue", "acknowledge", "grace", "old"}]
+            answers = [
+                mc.apply_op(store, part, 0) for part in parts if part[0] not in {"issue", "acknowledge", "grace", "old"}
+            ]
             answer = answers[0] if len(answers) == 1 else None
     except StopIteration:
         return
@@ -434,7 +458,8 @@ def covering(
         watch = watches.setdefault(None if other is None else other[0], watch_of(kind, rules))
         made = CoveringModel(kind, watch, STORES[kind][store], running, crashes, compaction, heal=heal)
         label = (
-            f"{kind}, {store} row, {list(zip(chosen, readings, strict=True))}, {None if other is None else other[0]}, {first}, {options}"
+            f"{kind}, {store} row, {list(zip(chosen, readings, strict=True))}, "
+            f"{None if other is None else other[0]}, {first}, {options}"
         )
         yield label, made
 

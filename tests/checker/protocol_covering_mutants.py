@@ -1,4 +1,6 @@
-"""The rules of covering reads broken on purpose, each by changing what the shipped code does; the checker must notice every one."""
+"""The rules of covering reads broken on purpose, each by changing what the shipped code does; the checker must
+notice every one.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,17 @@ from hbmodel.protocol.operations import (
 )
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store import Put, Row
-from tests.checker.protocol_covering import INSERTS, MORTAL, PUTS, Rules, builders, covering, repairers, reverifiers, unkept
+from tests.checker.protocol_covering import (
+    INSERTS,
+    MORTAL,
+    PUTS,
+    Rules,
+    builders,
+    covering,
+    repairers,
+    reverifiers,
+    unkept,
+)
 from tests.checker.protocol_mutants import is_verification
 from tests.checker.protocol_processes import Rules as Around
 from tests.checker.protocol_sweeps import Configuration
@@ -125,7 +137,9 @@ def marks_with_the_row(protocol: Protocol[Any]) -> Protocol[Any]:
             operation = protocol.send(answer)
         except StopIteration as stop:
             return stop.value
-        if isinstance(operation, Together) and all(isinstance(p, PutRows) and all(map(is_mark, p.puts)) for p in operation.operations):
+        if isinstance(operation, Together) and all(
+            isinstance(p, PutRows) and all(map(is_mark, p.puts)) for p in operation.operations
+        ):
             marks, answer = list(operation.operations), None
         elif marks and isinstance(operation, MutateRow | PutRows):
             answer = yield Together([operation, *marks])
@@ -148,7 +162,9 @@ def row_delete_first(protocol: Protocol[Any]) -> Protocol[Any]:
             yield operation
             yield from earlier
             earlier = []
-        elif isinstance(operation, Together) and all(isinstance(p, PutRows) and all(map(is_mark, p.puts)) for p in operation.operations):
+        elif isinstance(operation, Together) and all(
+            isinstance(p, PutRows) and all(map(is_mark, p.puts)) for p in operation.operations
+        ):
             earlier = [operation]
         elif earlier and isinstance(operation, PutRows):
             earlier.append(operation)
@@ -193,7 +209,9 @@ def expiring_verified(of: Any) -> Any:
 
     class Mutated(of):  # type: ignore[misc]
         def verifications(self, entries: Any) -> Any:
-            return [(table, evolve(verification(self.schema, put), timestamp=put.timestamp + 1)) for table, put in entries]
+            return [
+                (table, evolve(verification(self.schema, put), timestamp=put.timestamp + 1)) for table, put in entries
+            ]
 
     return Mutated
 
@@ -213,7 +231,13 @@ def early(protocol: Protocol[Any]) -> Protocol[Any]:
 
 def _verify(entries: Together) -> Protocol[None]:
     """Verifies what was put."""
-    puts = [(part.table, put) for part in entries.operations if isinstance(part, PutRows) for put in part.puts if len(put.cells) > 1]
+    puts = [
+        (part.table, put)
+        for part in entries.operations
+        if isinstance(part, PutRows)
+        for put in part.puts
+        if len(put.cells) > 1
+    ]
     made = []
     for table, put in puts:
         version = next(value for column, value in put.cells.items() if column.endswith(b":_v"))
@@ -234,7 +258,9 @@ def loser_verifies(protocol: Protocol[Any]) -> Protocol[Any]:
         answer = yield operation
         if isinstance(operation, Together) and isinstance(operation.operations[0], PutRows):
             entries = operation
-        refused = (isinstance(operation, CheckAndMutateRows) and not all(answer)) or (isinstance(operation, CheckAndMutate) and not answer)
+        refused = (isinstance(operation, CheckAndMutateRows) and not all(answer)) or (
+            isinstance(operation, CheckAndMutate) and not answer
+        )
         if refused and entries is not None:
             yield from _verify(entries)
             entries = None
@@ -294,7 +320,10 @@ def same_key_kept(of: Any) -> Any:
     class Mutated(of):  # type: ignore[misc]
         def _puts(self, *args: Any, **options: Any) -> Any:
             puts = super()._puts(*args, **options)
-            return [(table, evolve(put, cells={c: v for c, v in put.cells.items() if not c.endswith(b":_s")})) for table, put in puts]
+            return [
+                (table, evolve(put, cells={c: v for c, v in put.cells.items() if not c.endswith(b":_s")}))
+                for table, put in puts
+            ]
 
     return Mutated
 
@@ -311,7 +340,10 @@ def stale_at(offset: int) -> Callable[[Any], Any]:
     def change(of: Any) -> Any:
         class Mutated(of):  # type: ignore[misc]
             def _stale(self, *args: Any) -> Any:
-                return [(table, evolve(delete, timestamp=delete.timestamp + offset)) for table, delete in super()._stale(*args)]
+                return [
+                    (table, evolve(delete, timestamp=delete.timestamp + offset))
+                    for table, delete in super()._stale(*args)
+                ]
 
         return Mutated
 
@@ -336,19 +368,26 @@ class EntriesForEver(RowIndexer):
         return [(table, evolve(put, ttl=None)) for table, put in super()._puts(*args)]
 
 
-def in_v(names: Sequence[str] | None = None, clocks: Sequence[int] = (5, 12), **options: Any) -> Callable[[Rules], Iterable[Configuration]]:
+def in_v(
+    names: Sequence[str] | None = None, clocks: Sequence[int] = (5, 12), **options: Any
+) -> Callable[[Rules], Iterable[Configuration]]:
     """Versioned rows."""
     return lambda rules: covering("V", names, clocks, rules, **options)
 
 
-def in_i(names: Sequence[str], clocks: Sequence[int] = (12,), **options: Any) -> Callable[[Rules], Iterable[Configuration]]:
+def in_i(
+    names: Sequence[str], clocks: Sequence[int] = (12,), **options: Any
+) -> Callable[[Rules], Iterable[Configuration]]:
     """Immutable rows."""
     return lambda rules: covering("I", names, clocks, rules, **options)
 
 
 def both(name: str, rules: Rules, versioned: Any, immutable: Any, violation: str = "VERIFIED") -> dict[str, Mutant]:
     """One mutant in each kind of model."""
-    return {f"{name}, versioned": Mutant(rules, versioned, violation), f"{name}, immutable": Mutant(rules, immutable, violation)}
+    return {
+        f"{name}, versioned": Mutant(rules, versioned, violation),
+        f"{name}, immutable": Mutant(rules, immutable, violation),
+    }
 
 
 MOVES = ("put b", "delete")
@@ -364,20 +403,39 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     **both("entries put verified", planning(verified_at_once), in_v(("put b", "extra")), in_i(INSERTS, **ABSENT)),
     **both("verified before the row", Rules(around=early), in_v(("put b", "extra")), in_i(INSERTS, **ABSENT)),
-    **both("verified above the time of the entry", planning(verified_above), in_v(("put b", "extra")), in_i(PUTS, (11, 12))),
+    **both(
+        "verified above the time of the entry", planning(verified_above), in_v(("put b", "extra")), in_i(PUTS, (11, 12))
+    ),
     **both("a loser verifies", Rules(around=loser_verifies), in_v(("put b", "extra")), in_i(INSERTS, **ABSENT)),
     **both(
-        "verified though the write took too long", Rules(around=late_verified),
-        in_v(("put b", "delete", "extra"), **SLOW), in_i(INSERTS, **ABSENT, **SLOW),
+        "verified though the write took too long",
+        Rules(around=late_verified),
+        in_v(("put b", "delete", "extra"), **SLOW),
+        in_i(INSERTS, **ABSENT, **SLOW),
     ),
-    **both("the nonce is not compared", Rules(trusts=without_nonce), in_v(clocks=(12,)), in_i(INSERTS, stores=("live", "absent"))),
+    **both(
+        "the nonce is not compared",
+        Rules(trusts=without_nonce),
+        in_v(clocks=(12,)),
+        in_i(INSERTS, stores=("live", "absent")),
+    ),
     "a put to the same key leaves the status, and the nonce is not compared": Mutant(
         Rules(trusts=without_nonce, posts=same_key_kept(VersionedRowPlanner)), in_v(("put a", "extra"))
     ),
     "rows are put without the check": Mutant(Rules(around=unconditional), in_v(("put b", "extra")), "SERIAL"),
-    **both("a covered None is left out", planning(nulls_left_out), in_v(("no extra",)), in_i(("insert a", "delete")), "COVER"),
-    "marks of immutable rows at the time of the marker": Mutant(Rules(facts=marks_at_time(IndexedRowPlanner)), in_i(PUTS, (11, 12))),
-    "old entries of immutable rows are deleted at t": Mutant(Rules(facts=stale_at(1)(IndexedRowPlanner)), in_i(PUTS, (11, 12)), "MISSING"),
+    **both(
+        "a covered None is left out",
+        planning(nulls_left_out),
+        in_v(("no extra",)),
+        in_i(("insert a", "delete")),
+        "COVER",
+    ),
+    "marks of immutable rows at the time of the marker": Mutant(
+        Rules(facts=marks_at_time(IndexedRowPlanner)), in_i(PUTS, (11, 12))
+    ),
+    "old entries of immutable rows are deleted at t": Mutant(
+        Rules(facts=stale_at(1)(IndexedRowPlanner)), in_i(PUTS, (11, 12)), "MISSING"
+    ),
     "old entries are deleted above t": Mutant(
         Rules(posts=stale_at(2)(VersionedRowPlanner)), in_v(("put b", "put b, put a"), (12,)), "MISSING"
     ),
@@ -385,24 +443,35 @@ MUTANTS: Mapping[str, Mutant] = {
         Rules(facts=no_own_marks(IndexedRowPlanner)), in_i(MORTAL, (11, 12), expire=True, **ABSENT)
     ),
     "marks expire": Mutant(Rules(facts=expiring_marks(IndexedRowPlanner)), in_i(MORTAL, (11, 12), expire=True)),
-    "entries that expire are verified": Mutant(Rules(facts=expiring_verified(IndexedRowPlanner)), in_i(MORTAL, (12,), expire=True)),
+    "entries that expire are verified": Mutant(
+        Rules(facts=expiring_verified(IndexedRowPlanner)), in_i(MORTAL, (12,), expire=True)
+    ),
     "repair without the grace time, versioned": Mutant(
         Rules(repair=Around(grace="never")), in_v(("put b",), (12,), others=repairers), "MISSING"
     ),
     **both(
-        "verified by repair without the grace time", Rules(repair=Around(grace="never")),
-        in_v(("extra",), (12,), others=reverifiers), in_i(("delete",), others=reverifiers),
+        "verified by repair without the grace time",
+        Rules(repair=Around(grace="never")),
+        in_v(("extra",), (12,), others=reverifiers),
+        in_i(("delete",), others=reverifiers),
     ),
-    "verified by repair without reading again": Mutant(Rules(repair=Around(reread=False)), in_v(("extra",), (12,), others=reverifiers)),
+    "verified by repair without reading again": Mutant(
+        Rules(repair=Around(reread=False)), in_v(("extra",), (12,), others=reverifiers)
+    ),
     "repair deletes at now": Mutant(REPAIRS_NOW, in_i(INSERTS, (5, 12), others=repairers), "HIDDEN"),
     **both(
-        "lost entries are put verified", Rules(indexer=BuiltNow), in_v(("put b", "extra"), others=builders), in_i(PUTS, others=builders)
+        "lost entries are put verified",
+        Rules(indexer=BuiltNow),
+        in_v(("put b", "extra"), others=builders),
+        in_i(PUTS, others=builders),
     ),
     "entries of rows that expire are built without a TTL": Mutant(
         Rules(indexer=EntriesForEver), in_i(("expiring", "put"), others=builders, expire=True), "OUTLIVES"
     ),
     **both(
-        "verified beside a program that does not keep the index", Rules(kept_by_all=True),
-        lambda rules: unkept("V", rules), lambda rules: unkept("I", rules),
+        "verified beside a program that does not keep the index",
+        Rules(kept_by_all=True),
+        lambda rules: unkept("V", rules),
+        lambda rules: unkept("I", rules),
     ),
-}  # fmt: skip
+}

@@ -1,4 +1,6 @@
-"""Configurations for the model checker with an immutable model, whose full writes read nothing; and the order of phases broken there."""
+"""Configurations for the model checker with an immutable model, whose full writes read nothing; and the order of
+phases broken there.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,14 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "delete": (gone(Fact, "k"),),
 }
 REPEATED = (("put",), ("put", "put"), ("put, put", "put"))
-"""Programs that load the same, at one time: the checker takes what another load of the same leaves for something older."""
+"""Programs that load the same, at one time: the checker takes what another load of the same leaves for something
+older.
+"""
 
 DELETED = (("delete",), ("delete", "delete"), ("put, delete",), ("put", "delete"))
-"""Programs of which one deletes. At different times a put may come after the delete: such keys are not to be put again."""
+"""Programs of which one deletes. At different times a put may come after the delete: such keys are not to be put
+again.
+"""
 
 STORES: Mapping[str, Store] = {"absent": {}, "live": prepared(FACT, (10, SAME))}
 
@@ -69,7 +75,10 @@ def facts(programs: Sequence[Sequence[str]], clocks: Sequence[int], rules: Rules
                 for n, (name, reading) in enumerate(zip(names, readings, strict=True), 1)
             ]
             running += [] if other is None else [other]
-            label = f"{kind} fact, {list(zip(names, readings, strict=True))}, {None if other is None else other[0]}, atomic={atomic}"
+            label = (
+                f"{kind} fact, {list(zip(names, readings, strict=True))}, {None if other is None else other[0]}, "
+                f"atomic={atomic}"
+            )
             yield label, ProtocolModel(watch, STORES[kind], running, crashes=1)
 
 

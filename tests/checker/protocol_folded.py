@@ -1,7 +1,9 @@
-"""Steps of the model checker for objects that share a row: the shipped folded view decides what is read, put and deleted.
+"""Steps of the model checker for objects that share a row: the shipped folded view decides what is read, put and
+deleted.
 
-The checker's store keeps each object as a row of its own, since a cell of a row of the table is a cell of one object: what the view
-asks of its table is taken apart by the qualifiers. One call on a row of the table is one step, of however many objects.
+The checker's store keeps each object as a row of its own, since a cell of a row of the table is a cell of one object:
+what the view asks of its table is taken apart by the qualifiers. One call on a row of the table is one step, of however
+many objects.
 """
 
 from __future__ import annotations
@@ -12,14 +14,33 @@ from typing import Any, cast
 from attrs import define, evolve
 
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
+from hbmodel.protocol.operations import (
+    CheckAndMutate,
+    DeleteRows,
+    GetRows,
+    MutateRow,
+    Operation,
+    Protocol,
+    PutRows,
+    Together,
+)
 from hbmodel.store import Delete, Get, Put, Row
 from hbmodel.store.folded import folded
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Store
 from hbmodel.store.row_changes import RowChanges
 from hbmodel.store.values import ConditionalChange
 from hbmodel.store.wide_rows import ROW_VERSION, WideRows
-from tests.checker.protocol_adapter import SetClock, Step, Steps, StoredRow, Told, Translation, _changes, _writes, found_row
+from tests.checker.protocol_adapter import (
+    SetClock,
+    Step,
+    Steps,
+    StoredRow,
+    Told,
+    Translation,
+    _changes,
+    _writes,
+    found_row,
+)
 
 Tombstones = Callable[[Delete, Collection[bytes]], Delete]
 """What becomes of a delete that the view sends, given the columns that it has listed before."""
@@ -81,13 +102,18 @@ class Script:
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         self.changes.append([self._tombstones(m, self._listed) if isinstance(m, Delete) else m for m in mutations])
 
-    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
         self.mutate_row(table, mutations)
         return True
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
         self.conditional += [
-            evolve(change, mutations=[self._tombstones(m, self._listed) if isinstance(m, Delete) else m for m in change.mutations])
+            evolve(
+                change,
+                mutations=[self._tombstones(m, self._listed) if isinstance(m, Delete) else m for m in change.mutations],
+            )
             for change in changes
         ]
         return [True] * len(changes)
@@ -132,14 +158,20 @@ def _objects(wide: WideRows, mutations: Sequence[Put | Delete]) -> dict[bytes, l
     """A change of a row of the table, by object."""
     found: dict[bytes, list[Put | Delete]] = {}
     for mutation in mutations:
-        assert isinstance(mutation, Put) or not mutation.families, "a delete of families is one of every object of the row"
+        assert isinstance(mutation, Put) or not mutation.families, (
+            "a delete of families is one of every object of the row"
+        )
         of: dict[bytes, dict[bytes, bytes]] = {}
         cells = mutation.cells if isinstance(mutation, Put) else dict.fromkeys(mutation.columns, b"")
         for column, value in cells.items():
             place, alias = _object(wide, mutation.row, column)
             of.setdefault(place, {})[alias] = value
         for place, own in of.items():
-            change = evolve(mutation, row=place, cells=own) if isinstance(mutation, Put) else evolve(mutation, row=place, columns=[*own])
+            change = (
+                evolve(mutation, row=place, cells=own)
+                if isinstance(mutation, Put)
+                else evolve(mutation, row=place, columns=[*own])
+            )
             found.setdefault(place, []).append(change)
     return found
 
@@ -175,7 +207,9 @@ def _through_view(
         del gets, wide, rows
 
 
-def _called(schema: TableSchema, call: Call, answers: Sequence[Sequence[Any]], tombstones: Tombstones, view: View) -> tuple[Any, Changes]:
+def _called(
+    schema: TableSchema, call: Call, answers: Sequence[Sequence[Any]], tombstones: Tombstones, view: View
+) -> tuple[Any, Changes]:
     table = Script(answers, tombstones)
     answer = call(view(cast(Store, table), schema.wide_rows), table)
     return answer, [_objects(_wide(schema), change) for change in table.changes]
@@ -201,8 +235,14 @@ class FoldedTranslation(Translation):
         assert self.schema is not None
 
         def read(place: bytes, columns: tuple[bytes, ...]) -> Steps:
-            (row,) = yield from super(FoldedTranslation, self)._read(evolve(operation, rows=[place], columns=columns), checked, begun)
-            return () if row is None else tuple((column, cell.timestamp, cell.value) for column, cell in row.columns.items())
+            (row,) = yield from super(FoldedTranslation, self)._read(
+                evolve(operation, rows=[place], columns=columns), checked, begun
+            )
+            return (
+                ()
+                if row is None
+                else tuple((column, cell.timestamp, cell.value) for column, cell in row.columns.items())
+            )
 
         def get(view: Any, _: Script) -> Any:
             return view.get(self.table, operation.rows, operation.columns)
@@ -230,7 +270,8 @@ class FoldedTranslation(Translation):
         """One call on one row of the table."""
         numbers = {place: self.kinds[place][0] if place in self.kinds else None for place in objects}
         steps = tuple(
-            Told(("write", self.table, place, _changes(mutations, numbers[place]), numbers[place])) for place, mutations in objects.items()
+            Told(("write", self.table, place, _changes(mutations, numbers[place]), numbers[place]))
+            for place, mutations in objects.items()
         )
         return steps[0] if len(steps) == 1 else Told(("shared", steps))
 
@@ -254,13 +295,21 @@ def _call(operation: Operation) -> Call | None:
 def _at_once(view: Any, table: Any, operations: Sequence[Any]) -> None:
     """What a commit does with changes of rows that its objects share."""
     name = operations[0].table
-    changes = RowChanges(table, name, frozenset(view.wide(name).places.cut(row)[0] for part in operations for _, row, _ in _writes(part)))
-    changes.add(view.of_rows(name, [mutation for part in operations for _, _, mutations in _writes(part) for mutation in mutations]))
+    changes = RowChanges(
+        table, name, frozenset(view.wide(name).places.cut(row)[0] for part in operations for _, row, _ in _writes(part))
+    )
+    changes.add(
+        view.of_rows(
+            name, [mutation for part in operations for _, _, mutations in _writes(part) for mutation in mutations]
+        )
+    )
     changes.carry_out()
 
 
 def gathered(protocol: Protocol[Any], table: str) -> Protocol[Any]:
-    """A protocol whose changes of rows of the table are carried out together, before what follows them, as a commit does."""
+    """A protocol whose changes of rows of the table are carried out together, before what follows them, as a commit
+    does.
+    """
     waiting: list[PutRows | DeleteRows | MutateRow] = []
     answer: Any = None
     while True:
@@ -292,7 +341,9 @@ def translation(
     return FoldedTranslation(schema.table, clock, kinds, order, *more, schema=schema, tombstones=tombstones)
 
 
-def purge_steps(schema: TableSchema, delete: Delete, aged: int, checked: tuple[bytes, bytes | None] | None = None) -> Steps:
+def purge_steps(
+    schema: TableSchema, delete: Delete, aged: int, checked: tuple[bytes, bytes | None] | None = None
+) -> Steps:
     """A repairer's delete of an object, with the time that it has found to be older than the grace time before, or -1.
 
     Where the object must still hold a value in a column, these are `checked`.
@@ -309,4 +360,6 @@ def purge_steps(schema: TableSchema, delete: Delete, aged: int, checked: tuple[b
                 if checked is None:
                     yield Told(("repair", schema.table, place, change.timestamp, aged, tuple(change.columns)))
                 else:
-                    yield Told(("checked_repair", schema.table, place, *checked, change.timestamp, aged, tuple(change.columns)))
+                    yield Told(
+                        ("checked_repair", schema.table, place, *checked, change.timestamp, aged, tuple(change.columns))
+                    )

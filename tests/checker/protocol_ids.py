@@ -1,7 +1,8 @@
-"""The protocols that give ids in the model checker: names that several programs claim at once, and blocks of a sequence.
+"""The protocols that give ids in the model checker: names that several programs claim at once, and blocks of a
+sequence.
 
-Programs die at any moment, answers get lost, so that a call is made twice, and a call whose answer was lost may arrive later than
-everything else. A counter may have been set back, and a program that died may have left half of a claim.
+Programs die at any moment, answers get lost, so that a call is made twice, and a call whose answer was lost may arrive
+later than everything else. A counter may have been set back, and a program that died may have left half of a claim.
 """
 
 from __future__ import annotations
@@ -107,7 +108,9 @@ mc.OPS.update(ids=_step, lost_call=_lost, arrives=_arrives, used=_used, taken=_t
 
 
 def _carried_out(protocol: Any, lost: int | None, later: bool) -> Iterator[Any]:
-    """Runs a protocol; the answer to call number `lost` gets lost, so that it is made again, and the first one may arrive later."""
+    """Runs a protocol; the answer to call number `lost` gets lost, so that it is made again, and the first one may
+    arrive later.
+    """
     answer: Any = None
     for at in itertools.count():
         try:
@@ -169,7 +172,9 @@ class IdModel(Model):
                 return f"NAMELESS: the id of {row!r} has the name {store.get((TABLES.id_table, value))!r}"
         names = [name for name, _ in store[USED]]
         numbers = [number for _, number in store[USED]]
-        if len(set(names)) < len(names) or any(store.get((TABLES.name_table, n.encode())) != _id(i) for n, i in store[USED]):
+        if len(set(names)) < len(names) or any(
+            store.get((TABLES.name_table, n.encode())) != _id(i) for n, i in store[USED]
+        ):
             return f"TWO IDS: {store[USED]}"
         if len(set(numbers)) < len(numbers):
             return f"TWO NAMES: {store[USED]}"
@@ -180,7 +185,9 @@ class IdModel(Model):
         return True
 
 
-def _models(store: str, programs: Sequence[Callable[[int | None, bool], Any]], crashes: int) -> Iterator[tuple[str, IdModel]]:
+def _models(
+    store: str, programs: Sequence[Callable[[int | None, bool], Any]], crashes: int
+) -> Iterator[tuple[str, IdModel]]:
     """Without a lost answer, and with each answer to the first program lost."""
     for lost, later in ((None, False), *itertools.product(range(6), (False, True))):
         starts = [program(lost if number == 0 else None, later) for number, program in enumerate(programs)]
@@ -191,7 +198,10 @@ def _models(store: str, programs: Sequence[Callable[[int | None, bool], Any]], c
 
 
 def claims(
-    rules: Rules = SHIPPED, programs: Iterable[Sequence[Sequence[str]]] = (), stores: Iterable[str] = STORES, crashes: int = 1
+    rules: Rules = SHIPPED,
+    programs: Iterable[Sequence[Sequence[str]]] = (),
+    stores: Iterable[str] = STORES,
+    crashes: int = 1,
 ) -> Iterator[tuple[str, IdModel]]:
     """Programs that claim names."""
     for store, those in itertools.product(stores, programs or PROGRAMS):
@@ -222,7 +232,9 @@ class Mutant:
 
 
 def _changed(change: Callable[[Operation], Any]) -> Callable[[DictionaryTables, str], Any]:
-    """A claim in which some operations are others: what `change` gives is yielded in place of one, or is its answer if it is a bool."""
+    """A claim in which some operations are others: what `change` gives is yielded in place of one, or is its answer
+    if it is a bool.
+    """
 
     def claim(of: DictionaryTables, name: str) -> Any:
         protocol, answer = claim_name(of, name), None
@@ -313,7 +325,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "a name gets its id first": Mutant(Rules(claim=_name_first), _few, "NAMELESS"),
     "an id is put over another's": Mutant(Rules(claim=_changed(_unchecked(TABLES.id_table))), _set_back, "NAMELESS"),
     "a name's id is put over another": Mutant(Rules(claim=_changed(_unchecked(TABLES.name_table))), _few, "TWO IDS"),
-    "an id that another name has is used": Mutant(Rules(claim=_changed(_refusals_ignored(TABLES.id_table))), _set_back, "NAMELESS"),
+    "an id that another name has is used": Mutant(
+        Rules(claim=_changed(_refusals_ignored(TABLES.id_table))), _set_back, "NAMELESS"
+    ),
     "a loser uses its own id": Mutant(Rules(claim=_changed(_refusals_ignored(TABLES.name_table))), _few, "TWO IDS"),
     "nobody looks who has won": Mutant(Rules(claim=_id_only), _few, "TWO IDS"),
     "a counter is read and put": Mutant(Rules(block=_read_and_written), blocks, "TWICE"),

@@ -1,4 +1,5 @@
-"""Inserts in the model checker while an index is built, which may be unique: two programs want one value, and a third deletes a row.
+"""Inserts in the model checker while an index is built, which may be unique: two programs want one value, and a third
+deletes a row.
 
 The registry changes at one moment, as in `protocol_rekey_builds`.
 """
@@ -60,14 +61,20 @@ def inserter(kind: str, number: int, name: str, rules: InsertRules) -> Callable[
         while True:
             binding = yield ("move_bound",)
             planner = evolve(
-                planner_of(schema, number, moving=False), nonce=nonces, indexes=tuple(schema.indexes.values()) if binding else ()
+                planner_of(schema, number, moving=False),
+                nonce=nonces,
+                indexes=tuple(schema.indexes.values()) if binding else (),
             )
             try:
                 late = bool(placed or sent)
                 if late and rules.puts_again:
                     yield from _driven(write_indexed_batch(planner, [write], True), binding, rules.gate)
                 elif not violations and not placed:
-                    protocol = insert_versioned(planner, write, sent) if schema.versioned else insert_indexed(planner, write, placed)
+                    protocol = (
+                        insert_versioned(planner, write, sent)
+                        if schema.versioned
+                        else insert_indexed(planner, write, placed)
+                    )
                     yield from _driven(protocol, binding, rules.gate)
                 if late and not rules.puts_again:
                     if not violations:
@@ -184,5 +191,7 @@ UNGATED = InsertRules(BuildRules(gate="none"))
 MUTANTS: Mapping[str, InsertMutant] = {
     "an insert without a gate": InsertMutant(UNGATED, _where("versioned"), "MISSING"),
     "an insert without a gate, a unique value": InsertMutant(UNGATED, _where("unique"), "DUPLICATE"),
-    "an insert that puts its row again": InsertMutant(InsertRules(puts_again=True), _where("indexed", delete=True), "BACK"),
+    "an insert that puts its row again": InsertMutant(
+        InsertRules(puts_again=True), _where("indexed", delete=True), "BACK"
+    ),
 }

@@ -114,7 +114,8 @@ class Watch:
     def _viewed(self, store: Store, row: bytes) -> View:
         cells = mc.vis(store, self.schema.table, row)
         times = {column: timestamp for column, timestamp, _ in cells}
-        shown = [c for c in cells if c[2][0] or not c[0].startswith(tuple(of.column for of in self.schema.maps))]  # no removed entries
+        # no removed entries
+        shown = [c for c in cells if c[2][0] or not c[0].startswith(tuple(of.column for of in self.schema.maps))]
         writers = {column: frozenset((value[1],)) for column, _, value in shown}
         for column, _, (value, _) in shown:
             if column in self._counters:
@@ -161,7 +162,12 @@ class Watch:
                 yield f"{view.wrong}; row {row!r}"
             if view.entries:
                 yield from self._known(
-                    "entries", (view, *[store.get((of.table, entry)) for of, entry in view.entries]), self._entries, store, row, view
+                    "entries",
+                    (view, *[store.get((of.table, entry)) for of, entry in view.entries]),
+                    self._entries,
+                    store,
+                    row,
+                    view,
                 )
         yield from self._verified(store)
         if EXPIRED in store:
@@ -172,7 +178,9 @@ class Watch:
                 of = history[row]
                 yield from self._known("writes", (view, over, *of.items()), self._writes, store, row, view, of)
 
-    def _known(self, what: str, parts: tuple[Any, ...], found_out: Callable[..., Iterator[str]], *given: Any) -> tuple[str, ...]:
+    def _known(
+        self, what: str, parts: tuple[Any, ...], found_out: Callable[..., Iterator[str]], *given: Any
+    ) -> tuple[str, ...]:
         """What is wrong with these parts of a store; found out once for all stores that have them."""
         found = self._wrong.get((what, parts))
         if found is None:
@@ -218,7 +226,10 @@ class Watch:
         shown = dict(view.values)
         entries = [key for index, key in view.entries if index.table == table]
         if not view.live or entry not in entries or any(shown[name] != value for name, value in held.items()):
-            yield f"VERIFIED: entry {entry!r} in {table} answers {held}, and its row is {shown if view.live else 'not there'}"
+            yield (
+                f"VERIFIED: entry {entry!r} in {table} answers {held}, and its row is "
+                f"{shown if view.live else 'not there'}"
+            )
 
     def _answer(self, store: Store, table: str, entry: bytes) -> tuple[bytes, dict[str, Any]] | None:
         found: Any = found_row(entry, visible(store, table, entry))
@@ -240,7 +251,11 @@ class Watch:
 
     def _writes(self, store: Store, row: bytes, view: View, history: dict[int, Began]) -> Iterator[str]:
         acknowledged = store.get(ACKNOWLEDGED, NOTHING)
-        gone = [n for n, write in history.items() if n in acknowledged and write.kind == "delete" and write.timestamp > mc.NEG]
+        gone = [
+            n
+            for n, write in history.items()
+            if n in acknowledged and write.kind == "delete" and write.timestamp > mc.NEG
+        ]
         if gone and view.live and not any(write.kind in {"full", "insert"} for write in history.values()):
             yield f"RETURNED: the row is live though delete {gone[0]} is acknowledged, and nothing puts an object"
         for number, write in history.items():
@@ -248,28 +263,47 @@ class Watch:
             if view.live and done:
                 for column in self._covered(write, history, view):
                     if old := view.writers.get(column, NOTHING) & write.over:
-                        yield f"STALE: {column!r} of write {set(old)} shows, though the acknowledged {_name(number, write)} began after it"
+                        yield (
+                            f"STALE: {column!r} of write {set(old)} shows, though the acknowledged "
+                            f"{_name(number, write)} began after it"
+                        )
             if view.live and write.revives and number in view.writers[self.schema.liveness_column]:
                 for column in view.writers.keys() - self.schema.kept_columns:
                     if old := view.writers[column] & write.over:
-                        yield f"LEFTOVER: {column!r} of write {set(old)} shows in the row that {_name(number, write)} put over a dead one"
+                        yield (
+                            f"LEFTOVER: {column!r} of write {set(old)} shows in the row that {_name(number, write)} "
+                            "put over a dead one"
+                        )
             purged = view.times and self.schema.liveness_column not in view.times and not store.keys() & {EXPIRED, AGED}
             if self.strict and write.kind == "delete" and write.timestamp > mc.NEG and (done or purged):
                 for column in view.writers.keys() - self._left:
                     if old := view.writers[column] & write.over:
                         yield f"KEPT: {column!r} of write {set(old)} is still there after {_name(number, write)}"
             ended = (write.expires and EXPIRED in store) or write.timestamp <= store.get(AGED, mc.NEG)
-            if done and write.kind != "delete" and not ended and self._lost(number, write, view) and not _excused(number, write, history):
-                yield f"LOST: {_name(number, write)} is acknowledged, nothing after it deletes, cells {sorted(view.times.items())}"
+            if (
+                done
+                and write.kind != "delete"
+                and not ended
+                and self._lost(number, write, view)
+                and not _excused(number, write, history)
+            ):
+                yield (
+                    f"LOST: {_name(number, write)} is acknowledged, nothing after it deletes, cells "
+                    f"{sorted(view.times.items())}"
+                )
 
     def _covered(self, write: Began, history: dict[int, Began], view: View) -> frozenset[bytes]:
         """The columns of which a write says everything.
 
-        An increment beside a delete may carry what was counted before over the delete, to be shown if a full write that read the
-        live row lands after both (DESIGN: a full write leaves the counters of a live row out).
+        An increment beside a delete may carry what was counted before over the delete, to be shown if a full write that
+        read the live row lands after both (DESIGN: a full write leaves the counters of a live row out).
         """
-        everything = frozenset(f.column for f in self.schema.columns) | {self.schema.version_column, self.schema.liveness_column}
-        if self.schema.maps and (write.revives or write.kind == "delete"):  # of an object that is put over another one entries stay
+        everything = frozenset(f.column for f in self.schema.columns) | {
+            self.schema.version_column,
+            self.schema.liveness_column,
+        }
+        # of an object that is put over another one entries stay
+        if self.schema.maps and (write.revives or write.kind == "delete"):
             everything |= view.writers.keys() - self._left
         if write.kind == "delete":
             beside = any(other.kind == "increment" and name not in write.over for name, other in history.items())
@@ -284,7 +318,9 @@ class Watch:
         return not view.live or any(view.times.get(column, mc.NEG) < write.timestamp for column in write.columns)
 
     def healed(self, store: Store) -> str | None:
-        """When everything has stopped and the grace time is over, one pass of repair leaves exactly the entries of live rows."""
+        """When everything has stopped and the grace time is over, one pass of repair leaves exactly the entries of
+        live rows.
+        """
         after = dict(store)
         current = {(index.table, entry) for row in self.rows(store) for index, entry in self.view(store, row).entries}
         tables = {index.table for index in self.schema.indexes.values()}
@@ -303,7 +339,8 @@ def _name(number: int, write: Began) -> str:
 
 
 def _excused(number: int, write: Began, history: dict[int, Began]) -> bool:
-    """Whether a delete that was not over when the write began may have won: any for a partial update, else one not below it in time.
+    """Whether a delete that was not over when the write began may have won: any for a partial update, else one not
+    below it in time.
 
     A put that expires is one too, of all that is older.
     """
@@ -384,7 +421,9 @@ class ProtocolModel(Model):
         return after
 
     def over(self, store: Store, process: int) -> bool:
-        """Whether every write that the process has begun is acknowledged: of its death nothing more is to be noted then."""
+        """Whether every write that the process has begun is acknowledged: of its death nothing more is to be noted
+        then.
+        """
         acknowledged = store.get(ACKNOWLEDGED, NOTHING)
         return all(key[1] in acknowledged for key in store if key[0] == BEGAN and key[1] // 10 - 1 == process)
 

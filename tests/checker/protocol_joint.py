@@ -1,7 +1,7 @@
 """Commits of several kinds into one row in the model checker: the shipped `JointCommit` drives the shipped protocols.
 
-It makes calls itself, so it runs over a store that replays answers (`replayed.py`). Whatever is seen of the row in any state must be
-what the commits give one after the other, each whole or not at all.
+It makes calls itself, so it runs over a store that replays answers (`replayed.py`). Whatever is seen of the row in any
+state must be what the commits give one after the other, each whole or not at all.
 """
 
 from __future__ import annotations
@@ -45,7 +45,12 @@ def declare(table: str, indexed: bool, versioned: bool = False) -> tuple[Any, An
     """A model of objects in the columns of a row, and one of which the row has one object."""
 
     def made(kind: bytes, name: str, more: Mapping[str, Any]) -> Any:
-        fields: dict[str, Any] = {"owner": hb.key(), **more, "tag": hb.column("t"), "note": hb.column("n", default=None)}
+        fields: dict[str, Any] = {
+            "owner": hb.key(),
+            **more,
+            "tag": hb.column("t"),
+            "note": hb.column("n", default=None),
+        }
         types: dict[str, Any] = {"owner": hb.Key[str], "tag": hb.Column[str], "note": hb.Column[str | None]}
         types |= dict.fromkeys(more, hb.Key[str])
         if versioned:
@@ -55,7 +60,9 @@ def declare(table: str, indexed: bool, versioned: bool = False) -> tuple[Any, An
         body = {**fields, "__annotations__": types, "__module__": __name__}
         return hb.model(table=table, family="d", kind=kind)(type(name, (), body))
 
-    return made(b"p", f"{table.title()}Pet", {"name": hb.key(in_qualifier=True)}), made(b"o", f"{table.title()}Owner", {})
+    return made(b"p", f"{table.title()}Pet", {"name": hb.key(in_qualifier=True)}), made(
+        b"o", f"{table.title()}Owner", {}
+    )
 
 
 MODELS: Mapping[str, tuple[Any, Any]] = {
@@ -173,8 +180,12 @@ def _protocol(batch: Batch, can: Capabilities, drawn: Callable[[], bytes]) -> Pr
         return _disturbed(write_versioned_batch(planner, batch.writes, batch.sent), schema.table)
     if indexes:
         last_wins = IndexedRowPlanner(schema, indexes, BOUND, drawn)
-        return write_indexed_batch(last_wins, batch.writes, can.mutate_row, batch.deleted, batch.together, batch.placing())
-    return write_unindexed_batch(UnindexedRowPlanner(schema, drawn), batch.writes, BOUND, can, batch.deleted, batch.together)
+        return write_indexed_batch(
+            last_wins, batch.writes, can.mutate_row, batch.deleted, batch.together, batch.placing()
+        )
+    return write_unindexed_batch(
+        UnindexedRowPlanner(schema, drawn), batch.writes, BOUND, can, batch.deleted, batch.together
+    )
 
 
 class Disturbed(BaseException):
@@ -184,7 +195,8 @@ class Disturbed(BaseException):
 def _disturbed(protocol: Protocol[Any], table: str) -> Protocol[Any]:
     """A protocol that does not wait for a clock, since any other program may run between two of its calls.
 
-    It ends, as by a crash, after `CLAIMS` calls for unique values: two programs can disturb each other for longer than can be searched.
+    It ends, as by a crash, after `CLAIMS` calls for unique values: two programs can disturb each other for longer than
+    can be searched.
     """
     answer: Any = None
     claims = 0
@@ -210,7 +222,9 @@ def _commit(number: int, writes: Writes, reading: int, rules: Rules, store: Repl
         drawn = lambda: bytes((number, next(nonces))) + bytes(6)  # noqa: E731
         begin = lambda of=of, view=view, drawn=drawn: rules.around(_protocol(of, view.capabilities, drawn))  # noqa: E731
         parts.append(Part(of.schema, view, begin, lambda: None, placed=of.placing()))
-    return rules.commit(cast(Store, store), batch.parts[0].schema.table, parts, batch.shared, cast(Any, Clock(reading, rules.ticks)))
+    return rules.commit(
+        cast(Store, store), batch.parts[0].schema.table, parts, batch.shared, cast(Any, Clock(reading, rules.ticks))
+    )
 
 
 def _run(commit: JointCommit) -> tuple[str, ...]:
@@ -232,7 +246,9 @@ def _said(commit: JointCommit) -> tuple[str, ...]:
 
 
 @once
-def writer(number: int, writes: Writes, reading: int, rules: Rules, can: Capabilities, lost: int | None = None) -> Callable[[], Steps]:
+def writer(
+    number: int, writes: Writes, reading: int, rules: Rules, can: Capabilities, lost: int | None = None
+) -> Callable[[], Steps]:
     """A program that makes one commit; of its `lost`th change the answer is lost."""
 
     def run() -> Steps:
@@ -325,16 +341,23 @@ def _objects_in(reader: RowDecoder, row: bytes, stored: tuple[tuple[bytes, int, 
 def after(state: State, writes: Writes, result: Any, pieces: frozenset[bytes] = frozenset()) -> State:
     """The objects after a commit; those of its writes that have failed change nothing.
 
-    Updates of `pieces` make an object where there is none: without system cells they may meet a delete, and are taken back then.
+    Updates of `pieces` make an object where there is none: without system cells they may meet a delete, and are taken
+    back then.
     """
-    failed = frozenset() if result is None or isinstance(result, str) else frozenset(key for key, what in result if what == "failed")
+    failed = (
+        frozenset()
+        if result is None or isinstance(result, str)
+        else frozenset(key for key, what in result if what == "failed")
+    )
     found = dict(state)
     for schema, write in writes:
         key = schema.kind + write.row
         if write.row in failed and len({w.row for _, w in writes}) == len(writes):
             continue
         if isinstance(write, PutObject):
-            found[key] = tuple(sorted((f.name, getattr(write.subject, f.name)) for f in schema.fields if f.kind in {"key", "column"}))
+            found[key] = tuple(
+                sorted((f.name, getattr(write.subject, f.name)) for f in schema.fields if f.kind in {"key", "column"})
+            )
         elif isinstance(write, DeleteRow):
             found.pop(key, None)
         elif key in found:
@@ -355,7 +378,8 @@ def explained(
     shown: State,
     failing: Callable[[Writes], Iterable[frozenset[bytes]]] = _none,
 ) -> bool:
-    """Whether the rows are what some of the commits give one after the other: all that are over, and others whole or not at all.
+    """Whether the rows are what some of the commits give one after the other: all that are over, and others whole or
+    not at all.
 
     Args:
         commits: what each writes.
@@ -373,17 +397,23 @@ def explained(
                     continue
                 for pieces in _pieces([write for n in some for write in commits[n]]):
                     for failed in itertools.product(*(failing(commits[n]) for n in some)):
-                        results = {n: tuple((key, "failed") for key in keys) for n, keys in zip(some, failed, strict=True)}
+                        results = {
+                            n: tuple((key, "failed") for key in keys) for n, keys in zip(some, failed, strict=True)
+                        }
                         state = first
                         for n in order:
-                            state = after(state, commits[n], results.get(n, history[n][1]), pieces if n in some else frozenset())
+                            state = after(
+                                state, commits[n], results.get(n, history[n][1]), pieces if n in some else frozenset()
+                            )
                         if state == shown:
                             return True
     return False
 
 
 def _pieces(writes: Writes) -> Iterator[frozenset[bytes]]:
-    """Which updates may have left objects of their own meanwhile: any of a required column, in models without system cells."""
+    """Which updates may have left objects of their own meanwhile: any of a required column, in models without system
+    cells.
+    """
     left = [
         schema.kind + write.row
         for schema, write in writes
@@ -490,4 +520,7 @@ def joint(
 ) -> Iterator[tuple[str, JointModel]]:
     """Two commits into one row, each of two or three objects of two kinds."""
     for one, two, *readings in itertools.product(mine, theirs, clocks, clocks):
-        yield f"{kind}, {one} at {readings[0]}, {two} at {readings[1]}, {options}", JointModel(kind, (one, two), readings, rules, **options)
+        yield (
+            f"{kind}, {one} at {readings[0]}, {two} at {readings[1]}, {options}",
+            JointModel(kind, (one, two), readings, rules, **options),
+        )

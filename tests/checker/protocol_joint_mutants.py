@@ -116,7 +116,9 @@ def _settled(protocol: Protocol[Any]) -> Protocol[Any]:
         answer = yield operation
 
 
-def pair(kind: str, one: str, other: str, clocks: Sequence[int] = (12,), **options: Any) -> Callable[[Rules], Iterable[Any]]:
+def pair(
+    kind: str, one: str, other: str, clocks: Sequence[int] = (12,), **options: Any
+) -> Callable[[Rules], Iterable[Any]]:
     """These two commits."""
     return lambda rules: joint(kind, (one,), (other,), clocks, rules, **options)
 
@@ -128,15 +130,21 @@ MUTANTS: Mapping[str, Mutant] = {
     "each part by itself, with an index": Mutant(Rules(PartByPart), pair("indexed", "put both", "delete both"), "HALF"),
     "puts and deletes apart": Mutant(Rules(Torn), pair("no index", "delete, put", "put both"), "HALF"),
     "several times in one row": Mutant(Rules(SeveralTimes), pair("indexed", "put all", "put both", (5, 12)), "HALF"),
-    "a reading of the clock for each part": Mutant(Rules(OwnReadings), pair("indexed", "put all", "put both", (11, 12)), "HALF"),
+    "a reading of the clock for each part": Mutant(
+        Rules(OwnReadings), pair("indexed", "put all", "put both", (11, 12)), "HALF"
+    ),
     "acknowledged before the row": Mutant(Rules(Early), pair("indexed", "put both", "tags"), "MISSING"),
     "conditional changes apart": Mutant(Rules(ConditionalApart), pair("versioned", "put both", "put all"), "HALF"),
-    "an absent object settled at once": Mutant(Rules(around=_settled), pair("versioned", "put, delete nothing", "put both pets"), "HALF"),
+    "an absent object settled at once": Mutant(
+        Rules(around=_settled), pair("versioned", "put, delete nothing", "put both pets"), "HALF"
+    ),
     "an absent object of another kind settled at once": Mutant(
         Rules(around=_settled), pair("versioned", "put owner, delete nothing", "put owner and pet"), "HALF"
     ),
     "an absent object beside a lost answer": Mutant(
         Rules(Untraced), pair("versioned", "put owner, delete nothing", "put owner and pet", lost=0), "HALF"
     ),
-    "two commits in one millisecond": Mutant(evolve(SHIPPED, distinct=False), pair("no index", "delete, put", "put both"), "HALF"),
+    "two commits in one millisecond": Mutant(
+        evolve(SHIPPED, distinct=False), pair("no index", "delete, put", "put both"), "HALF"
+    ),
 }

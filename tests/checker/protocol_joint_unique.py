@@ -1,7 +1,8 @@
-"""Commits into one row of objects with a unique index in the model checker, beside another commit that wants the same values.
+"""Commits into one row of objects with a unique index in the model checker, beside another commit that wants the same
+values.
 
-Besides what must hold of every joint commit, no value is held twice, each is claimed for its object in the table of the index, and the
-table of the objects has no row but theirs.
+Besides what must hold of every joint commit, no value is held twice, each is claimed for its object in the table of the
+index, and the table of the objects has no row but theirs.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ STORES: Mapping[str, Mapping[str, Any]] = {
     "a claim in the row": {"begin": (), "claims": ("r", "n")},
     "a claim of its own": {"begin": (), "claims": ("r", "k")},
 }
-"""What there is before: the objects of `begin` or none, and the claim of `x` that a crashed writer has left for an object."""
+"""What there is before: the objects of `begin` or none, and the claim of `x` that a crashed writer has left for an
+object.
+"""
 
 
 def _tag(write: RowWrite) -> Any:
@@ -124,7 +127,9 @@ class UniqueModel(JointModel):
 
     def prepare(self, store: Any) -> None:
         if self._claims is not None:
-            (entry,) = put_object(MEMBER, Member(owner=self._claims[0], name=self._claims[1], tag="x")).entries["by_tag"]
+            (entry,) = put_object(MEMBER, Member(owner=self._claims[0], name=self._claims[1], tag="x")).entries[
+                "by_tag"
+            ]
             claim = claim_of(INDEX, entry)
             assert claim is not None
             value = CLAIMED + b"crashed!" + _place(*self._claims)
@@ -134,16 +139,24 @@ class UniqueModel(JointModel):
         return tuple(sorted(found for row in ROWS for found in objects_of(self.models, store, row)))
 
     def explained(self, history: Mapping[int, Any], shown: State) -> bool:
-        """Each row changes by itself. A write of a commit that is not over may have failed if another object holds its value, or has."""
+        """Each row changes by itself. A write of a commit that is not over may have failed if another object holds
+        its value, or has.
+        """
         holders = {(dict(values).get("tag"), key[1:]) for key, values in (*self._first, *shown)}
 
         def failing(writes: Writes) -> Iterator[frozenset[bytes]]:
-            wanted = [write.row for _, write in writes if any(tag == _tag(write) and place != write.row for tag, place in holders)]
+            wanted = [
+                write.row
+                for _, write in writes
+                if any(tag == _tag(write) and place != write.row for tag, place in holders)
+            ]
             for count in range(len(wanted) + 1):
                 yield from map(frozenset, itertools.combinations(wanted, count))
 
         for row in ROWS:
-            commits = {n: [(schema, w) for schema, w in writes if _in(row, w.row)] for n, writes in self._commits.items()}
+            commits = {
+                n: [(schema, w) for schema, w in writes if _in(row, w.row)] for n, writes in self._commits.items()
+            }
             first, found = (tuple(each for each in state if _in(row, each[0][1:])) for state in (self._first, shown))
             if not explained(commits, history, first, found, failing):
                 return False
@@ -173,11 +186,19 @@ class UniqueModel(JointModel):
 
 
 def joint(
-    mine: Sequence[str], theirs: Sequence[str], rules: Rules = SHIPPED, *, stores: Sequence[str] = tuple(STORES), **options: Any
+    mine: Sequence[str],
+    theirs: Sequence[str],
+    rules: Rules = SHIPPED,
+    *,
+    stores: Sequence[str] = tuple(STORES),
+    **options: Any,
 ) -> Iterator[tuple[str, UniqueModel]]:
     """Two commits, each of two objects or more."""
     for store, one, two in itertools.product(stores, mine, theirs):
-        yield f"{store}, {one}, {two}, {options}", UniqueModel((one, two), (12, 12), rules, **{**STORES[store], **options})
+        yield (
+            f"{store}, {one}, {two}, {options}",
+            UniqueModel((one, two), (12, 12), rules, **{**STORES[store], **options}),
+        )
 
 
 NAMES = tuple(name for name in commits_of() if name not in {"begin", "r k z", "r k z, m x"})

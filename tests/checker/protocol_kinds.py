@@ -1,4 +1,6 @@
-"""Configurations for the model checker with a row that has several entries in one index and sometimes one in another; and rules broken."""
+"""Configurations for the model checker with a row that has several entries in one index and sometimes one in
+another; and rules broken.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,27 @@ from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Store
 from tests.checker.protocol_invariants import ProtocolModel, watch_of
 from tests.checker.protocol_mutants import Mutant, NoSecondPut, StaleAtTime, writing
-from tests.checker.protocol_processes import SHIPPED, Action, Insert, Rules, change, gone, prepared, put, reader, repairer, writer
+from tests.checker.protocol_processes import (
+    SHIPPED,
+    Action,
+    Insert,
+    Rules,
+    change,
+    gone,
+    prepared,
+    put,
+    reader,
+    repairer,
+    writer,
+)
 from tests.checker.protocol_sweeps import Configuration, Process
 
 
 @hb.model(table="posts", family="d")
 class Post:
-    """An index of each tag and one of some rows only, by a level; the condition's column is in no index, nor is the note."""
+    """An index of each tag and one of some rows only, by a level; the condition's column is in no index, nor is the
+    note.
+    """
 
     name: hb.Key[str] = hb.key()
     tags: hb.Column[tuple[str, ...]] = hb.column("t", hb.Json(tuple[str, ...]))
@@ -77,8 +93,13 @@ def _has(*tags: str) -> Callable[[Values], bool]:
 @once
 def readers(rules: Rules) -> list[Process]:
     """Queries for one tag, and for open rows of one level."""
-    tags = [(f"R{tag}", reader(POST, BY_TAG, tag.encode(), tag.encode() + b"\xff", _has(tag), rules=rules), 0) for tag in "ab"]
-    open_rows = reader(POST, BY_LEVEL, b"x", b"x\xff", lambda values: (values["level"], values["state"]) == ("x", "open"), rules=rules)
+    tags = [
+        (f"R{tag}", reader(POST, BY_TAG, tag.encode(), tag.encode() + b"\xff", _has(tag), rules=rules), 0)
+        for tag in "ab"
+    ]
+    open_rows = reader(
+        POST, BY_LEVEL, b"x", b"x\xff", lambda values: (values["level"], values["state"]) == ("x", "open"), rules=rules
+    )
     return [*tags, ("Rx", open_rows, 0)]
 
 
@@ -109,7 +130,8 @@ def kinds(
     for kind, chosen in itertools.product(stores, list(pairs)):
         for other in others(rules) if others is not None else (None,):
             running: list[Process] = [
-                (f"W{n}", writer(POST, n, ACTIONS[name], reading, rules, **options), reading) for n, (name, reading) in enumerate(chosen, 1)
+                (f"W{n}", writer(POST, n, ACTIONS[name], reading, rules, **options), reading)
+                for n, (name, reading) in enumerate(chosen, 1)
             ]
             running += [] if other is None else [other]
             label = f"{kind} post, {list(chosen)}, {None if other is None else other[0]}, {options}"
@@ -145,7 +167,9 @@ class NarrowGroup(IndexedRowPlanner):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        names = self.group - {of.name for index in self.indexes for condition in index.where for of in condition.fields()}
+        names = self.group - {
+            of.name for index in self.indexes for condition in index.where for of in condition.fields()
+        }
         object.__setattr__(self, "group", names)
 
 
@@ -164,13 +188,17 @@ MUTANTS: Mapping[str, Mutant] = {
         Rules(verifier=AtFirstOfAll), lambda rules: kinds(("note",), rules=rules, others=readers), "MISS"
     ),
     "returned at entries that are not current": Mutant(
-        Rules(verifier=AtFirstInScope), lambda rules: kinds(("tags b", "note"), rules=rules, others=ranges, unmoved="tags"), "TWICE"
+        Rules(verifier=AtFirstInScope),
+        lambda rules: kinds(("tags b", "note"), rules=rules, others=ranges, unmoved="tags"),
+        "TWICE",
     ),
     "a condition outside the group": Mutant(
         writing(NarrowGroup), lambda rules: kinds(("shut, open",), rules=rules, stores=("shut",)), "MISSING"
     ),
     "one of several entries": Mutant(writing(OneEntry), lambda rules: kinds(("tags ba",), rules=rules), "MISSING"),
-    "one of several: old entries at t": Mutant(writing(StaleAtTime), lambda rules: kinds(("tags ba", "put bc"), rules=rules), "MISSING"),
+    "one of several: old entries at t": Mutant(
+        writing(StaleAtTime), lambda rules: kinds(("tags ba", "put bc"), rules=rules), "MISSING"
+    ),
     "one of several: unchanged entries not put": Mutant(
         writing(NoSecondPut), lambda rules: kinds(("tags ba", "tags b"), rules=rules), "MISSING"
     ),

@@ -20,7 +20,18 @@ from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import END, Step, Steps, Store
 from tests.checker.protocol_invariants import ProtocolModel, watch_of
 from tests.checker.protocol_mutants import Mutant, writing
-from tests.checker.protocol_processes import SHIPPED, Action, Insert, Rules, change, gone, prepared, reader, repairer, writer
+from tests.checker.protocol_processes import (
+    SHIPPED,
+    Action,
+    Insert,
+    Rules,
+    change,
+    gone,
+    prepared,
+    reader,
+    repairer,
+    writer,
+)
 from tests.checker.protocol_sweeps import Configuration, Process
 
 LIFE = END // 2
@@ -88,7 +99,9 @@ def readers(rules: Rules) -> list[Process]:
     def has(tag: str) -> Callable[[Values], bool]:
         return lambda values: values["tag"] == tag
 
-    return [(f"R{tag}", reader(LEAF, INDEX, tag.encode(), tag.encode() + b"\xff", has(tag), rules=rules), 0) for tag in "ab"]
+    return [
+        (f"R{tag}", reader(LEAF, INDEX, tag.encode(), tag.encode() + b"\xff", has(tag), rules=rules), 0) for tag in "ab"
+    ]
 
 
 def time_passes() -> Steps:
@@ -118,7 +131,10 @@ def lives(
                 for n, (name, reading) in enumerate(zip((one, two), readings, strict=True), 1)
             ]
             running += [("T", time_passes, 0), *([other] if other is not None else [])]
-            label = f"{kind} row, {one} at {readings[0]}, {two} at {readings[1]}, {None if other is None else other[0]}, {options}"
+            label = (
+                f"{kind} row, {one} at {readings[0]}, {two} at {readings[1]}, {None if other is None else other[0]}, "
+                f"{options}"
+            )
             yield label, ProtocolModel(watch, STORES[kind], running, crashes, compaction)
 
 
@@ -151,7 +167,9 @@ FADING: Mapping[str, tuple[Action, ...]] = {
 }
 FADING_STORES: Mapping[str, Store] = {
     "live": prepared(FLEETING, (10, put_object(FLEETING, Fleeting(name="k", tag="a", extra="e", note="old")))),
-    "dead": prepared(FLEETING, (9, put_object(FLEETING, Fleeting(name="k", tag="a", note="old"))), (10, gone(Fleeting, "k"))),
+    "dead": prepared(
+        FLEETING, (9, put_object(FLEETING, Fleeting(name="k", tag="a", note="old"))), (10, gone(Fleeting, "k"))
+    ),
 }
 
 
@@ -211,7 +229,11 @@ class DeleteAtTime(IndexedRowPlanner):
 
     def _whole(self, *args: Any) -> RowPlan:
         plan = super()._whole(*args)
-        return plan if plan.row_delete is None else evolve(plan, row_delete=evolve(plan.row_delete, timestamp=plan.outcome.timestamp))
+        return (
+            plan
+            if plan.row_delete is None
+            else evolve(plan, row_delete=evolve(plan.row_delete, timestamp=plan.outcome.timestamp))
+        )
 
 
 class EntriesStay(IndexedRowPlanner):
@@ -233,7 +255,11 @@ class EntriesDieFirst(IndexedRowPlanner):
 
     def _whole(self, *args: Any) -> RowPlan:
         plan = super()._whole(*args)
-        return plan if plan.put is None or plan.put.ttl is None else evolve(plan, put=evolve(plan.put, ttl=4 * plan.put.ttl))
+        return (
+            plan
+            if plan.put is None or plan.put.ttl is None
+            else evolve(plan, put=evolve(plan.put, ttl=4 * plan.put.ttl))
+        )
 
 
 class NoEnd(IndexedRowPlanner):
@@ -250,7 +276,11 @@ class ChangesExpire(IndexedRowPlanner):
         plan = super()._partial(write, old, timestamp)
         if plan.put is None or plan.put.ttl is None or write.ttl is not None:
             return plan
-        kept = self.group_columns | {self.schema.version_column} | {self.schema.by_name[name].column for name in write.changes}
+        kept = (
+            self.group_columns
+            | {self.schema.version_column}
+            | {self.schema.by_name[name].column for name in write.changes}
+        )
         cells = {column: value for column, value in plan.put.cells.items() if column in kept}
         return evolve(plan, put=evolve(plan.put, cells=cells), row_delete=None, stale=self._stale(old, (), timestamp))
 
@@ -289,11 +319,15 @@ MUTANTS: Mapping[str, Mutant] = {
     "entries with a longer TTL": Mutant(writing(EntriesLiveLonger), pair("expiring b", "note"), "OUTLIVES"),
     "entries with a shorter TTL": Mutant(writing(EntriesDieFirst), pair("expiring b", "note"), "MISSING"),
     "rows that do not say when they end": Mutant(writing(NoEnd), pair("expiring b, note", "delete"), "LOST"),
-    "an update that expires alone": Mutant(writing(ChangesExpire), pair("expiring b, note", "put b", crashes=0), "STALE"),
+    "an update that expires alone": Mutant(
+        writing(ChangesExpire), pair("expiring b, note", "put b", crashes=0), "STALE"
+    ),
     "an update in a family with a TTL changes single columns": Mutant(
         writing(ChangesAlone), lambda rules: fading(("note",), ("extra",), rules=rules), "LOST"
     ),
-    "a group in a family with a TTL alone": Mutant(writing(ChangesAlone), lambda rules: fading(("tag b",), ("note",), rules=rules), "LOST"),
+    "a group in a family with a TTL alone": Mutant(
+        writing(ChangesAlone), lambda rules: fading(("tag b",), ("note",), rules=rules), "LOST"
+    ),
     "an update puts an expiring row again whatever happened to it": Mutant(
         writing(Unchecked), pair("note", "delete", stores=("expiring",)), "RETURNED"
     ),
@@ -303,6 +337,10 @@ MUTANTS: Mapping[str, Mutant] = {
     "an update in a family with a TTL brings a row back": Mutant(
         writing(Unchecked), lambda rules: fading(("note",), ("delete",), rules=rules), "RETURNED"
     ),
-    "a row gets its TTL above a delete": Mutant(writing(FirstLifeOnTop), pair("expiring tag b", "delete", clocks=(5, 14)), "RETURNED"),
-    "repair of a row that expires": Mutant(Rules(spare=False), pair("expiring a", "put b", others=repairers), "MISSING"),
+    "a row gets its TTL above a delete": Mutant(
+        writing(FirstLifeOnTop), pair("expiring tag b", "delete", clocks=(5, 14)), "RETURNED"
+    ),
+    "repair of a row that expires": Mutant(
+        Rules(spare=False), pair("expiring a", "put b", others=repairers), "MISSING"
+    ),
 }

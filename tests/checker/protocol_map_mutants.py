@@ -113,7 +113,9 @@ class Unremoved(VersionedRowPlanner):
         plan = super()._partial(write, old, timestamp)
         if plan.put is None:
             return plan
-        return evolve(plan, put=evolve(plan.put, cells={column: value for column, value in plan.put.cells.items() if value}))
+        return evolve(
+            plan, put=evolve(plan.put, cells={column: value for column, value in plan.put.cells.items() if value})
+        )
 
 
 class Unlisted(VersionedRowPlanner):
@@ -138,7 +140,9 @@ def versioned(one: str, other: str, model: str, **options: Any) -> Callable[[Any
 
 def reading(how: Reading, one: str, other: str, **options: Any) -> Callable[[Any], Iterable[Configuration]]:
     """A reader of entries beside two writers; the code of the writers is the shipped one."""
-    return lambda rules: maps((one,), (other,), (12,), others=careless(how if rules is BROKEN_READER else Reading()), **options)
+    return lambda rules: maps(
+        (one,), (other,), (12,), others=careless(how if rules is BROKEN_READER else Reading()), **options
+    )
 
 
 BROKEN_READER = Rules()
@@ -156,8 +160,12 @@ MUTANTS: Mapping[str, Mutant] = {
         Rules(writer=BlankMark), pair("new entry", TWICE_DELETED, model="wide", clocks=(5,)), "LEFTOVER"
     ),
     "entries put without their time": Mutant(Rules(writer=NoMark), pair("new entry", "delete, put"), "LEFTOVER"),
-    "entries put without their time, in one row": Mutant(Rules(writer=NoMark), pair("new entry", "delete, put", model="wide"), "KEPT"),
-    "entries put without an object": Mutant(Rules(writer=Unasked), pair("new entry", "delete", stores=("dead",)), "LOST"),
+    "entries put without their time, in one row": Mutant(
+        Rules(writer=NoMark), pair("new entry", "delete, put", model="wide"), "KEPT"
+    ),
+    "entries put without an object": Mutant(
+        Rules(writer=Unasked), pair("new entry", "delete", stores=("dead",)), "LOST"
+    ),
     "entries of others replaced": Mutant(Rules(writer=Replacing), pair("new entry", "put"), "LOST"),
     "what is left not read whole": Mutant(Rules(around=without_whole_read), pair("put", "note", **LEFT), "LEFTOVER"),
     "what is left not read whole, in one row": Mutant(
@@ -167,13 +175,19 @@ MUTANTS: Mapping[str, Mutant] = {
         Rules(tombstones=with_mark), pair("new entry", "delete, put", model="wide", clocks=(5, 12)), "LEFTOVER"
     ),
     "a delete leaves an entry": Mutant(Rules(tombstones=without_entry), pair("delete", "note", model="wide"), "KEPT"),
-    "a reader does not ask for the object": Mutant(BROKEN_READER, reading(Reading(asks=False), "note", "delete", **LEFT), "DEAD"),
-    "a reader shows removed entries": Mutant(BROKEN_READER, reading(Reading(reader=Showing), "remove", "note"), "DIRTY"),
+    "a reader does not ask for the object": Mutant(
+        BROKEN_READER, reading(Reading(asks=False), "note", "delete", **LEFT), "DEAD"
+    ),
+    "a reader shows removed entries": Mutant(
+        BROKEN_READER, reading(Reading(reader=Showing), "remove", "note"), "DIRTY"
+    ),
 }
 
 VERSION_MUTANTS: Mapping[str, Mapping[str, Mutant]] = {
     model: {
-        f"entries put without a version: {model}": Mutant(_of(Uncounted, model), versioned("entry", "put", model), "COUNT"),
+        f"entries put without a version: {model}": Mutant(
+            _of(Uncounted, model), versioned("entry", "put", model), "COUNT"
+        ),
         f"removed entries stay: {model}": Mutant(_of(Unremoved, model), versioned("remove", "put", model), "SERIAL"),
         f"a new object has entries of the old one: {model}": Mutant(
             _of(Unlisted, model), versioned("delete, put", "entry", model), "SERIAL"
@@ -183,5 +197,7 @@ VERSION_MUTANTS: Mapping[str, Mapping[str, Mutant]] = {
 }
 
 COVERED_MUTANTS: Mapping[str, Mutant] = {
-    "entries that keep the version before": Mutant(_of(VersionsAlone, "covered"), versioned("entry", "remove", "covered"), "VERIFIED"),
+    "entries that keep the version before": Mutant(
+        _of(VersionsAlone, "covered"), versioned("entry", "remove", "covered"), "VERIFIED"
+    ),
 }

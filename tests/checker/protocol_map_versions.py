@@ -1,4 +1,6 @@
-"""Configurations for the model checker with map columns of versioned objects, in rows of their own and in one that they share."""
+"""Configurations for the model checker with map columns of versioned objects, in rows of their own and in one that
+they share.
+"""
 
 from __future__ import annotations
 
@@ -146,9 +148,18 @@ def maps(
     for kind, one, two, *readings in itertools.product(stores, mine, theirs, clocks, clocks):
         for other in others(of, rules) if others is not None else (None,):
             running: list[Process] = [
-                (f"W{n}", module.writer(schema, n, actions[name], at, rules, **{**options, **(first or {} if n == 1 else {})}), at)
+                (
+                    f"W{n}",
+                    module.writer(
+                        schema, n, actions[name], at, rules, **{**options, **(first or {} if n == 1 else {})}
+                    ),
+                    at,
+                )
                 for n, (name, at) in enumerate(zip((one, two), readings, strict=True), 1)
             ]
             running += [] if other is None else [other]
-            label = f"versioned {model}, {kind}, {one} at {readings[0]}, {two} at {readings[1]}, {None if other is None else other[0]}"
+            label = (
+                f"versioned {model}, {kind}, {one} at {readings[0]}, {two} at {readings[1]}, "
+                f"{None if other is None else other[0]}"
+            )
             yield f"{label}, {first}", MapModel(watch, STORES[model][kind], running, crashes, compaction)

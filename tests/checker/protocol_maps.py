@@ -1,4 +1,6 @@
-"""Configurations for the model checker with map columns of indexed rows: writers of objects and of entries, and readers of slices."""
+"""Configurations for the model checker with map columns of indexed rows: writers of objects and of entries, and
+readers of slices.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +138,8 @@ CAREFUL = Reading()
 def entry_reader(model: Any, reading: Reading = CAREFUL, page: int = 2) -> Callable[[], Steps]:
     """Reads all entries of the object `k`, page by page, as `Session.entries` does.
 
-    Of a read of a page first comes whether the object is there, then the cells of the row, by the shipped slice of them.
+    Of a read of a page first comes whether the object is there, then the cells of the row, by the shipped slice of
+    them.
     """
     schema, place = hb.schema.schema_of(model), place_of(model, "k")
     decoder = RowDecoder(schema, indexed=True, names=frozenset())
@@ -162,7 +165,9 @@ def entry_reader(model: Any, reading: Reading = CAREFUL, page: int = 2) -> Calla
 
 
 @lru_cache(10_000)
-def _page(model: Any, reader: type[EntryReader], cells: tuple[Any, ...], after: str | None, size: int) -> tuple[Any, str | None]:
+def _page(
+    model: Any, reader: type[EntryReader], cells: tuple[Any, ...], after: str | None, size: int
+) -> tuple[Any, str | None]:
     """One page of entries from these cells of an object."""
     schema = hb.schema.schema_of(model)
     with EmbeddedStore(None) as store:
@@ -170,7 +175,9 @@ def _page(model: Any, reader: type[EntryReader], cells: tuple[Any, ...], after: 
         row, prefix = (place_of(model, "k"), b"") if schema.wide is None else schema.wide.form.cut(place_of(model, "k"))
         if cells:
             store.put(schema.table, [Put(row, {column[:2] + prefix + column[2:]: value for column, _, value in cells})])
-        found = MapSlice[Any, Any](reader(store, schema, schema.maps[0], place_of(model, "k"), lambda: True)).page(size, after)
+        found = MapSlice[Any, Any](reader(store, schema, schema.maps[0], place_of(model, "k"), lambda: True)).page(
+            size, after
+        )
     return tuple(found.items), found.next_token
 
 
@@ -203,21 +210,29 @@ LIVING = 3
 class MapModel(ProtocolModel):
     """Readers see entries: none of an object that is not there, and every one that stays while they read.
 
-    Between a look at the object and the read of its entries the object may be deleted, and entries may come that were planned before.
+    Between a look at the object and the read of its entries the object may be deleted, and entries may come that were
+    planned before.
     """
 
     def primary(self, store: Store) -> tuple[Any, ...]:
         """The entries of live objects, all entries that there are, and the objects."""
         schema = self.watch.schema
         live = self.watch.live(store)
-        living = [((row, key), value, True) for row, values in live for of in schema.maps for key, value in dict(values)[of.name]]
+        living = [
+            ((row, key), value, True)
+            for row, values in live
+            for of in schema.maps
+            for key, value in dict(values)[of.name]
+        ]
         return (*living, *self._stored(store), *((row,) for row, _ in live))
 
     def _stored(self, store: Store) -> Iterator[tuple[Any, Any]]:
         (of,) = self.watch.schema.maps
         for row in self.watch.rows(store):
             found: Any = found_row(row, visible(store, self.watch.schema.table, row))
-            yield from () if found is None else (((row, key), value) for key, value in of.entries(found.columns).items())
+            yield from (
+                () if found is None else (((row, key), value) for key, value in of.entries(found.columns).items())
+            )
 
     def returned(self, found: Sequence[Any], matches: Callable[[Any], bool], seen: frozenset[Any]) -> None:
         """No entry of an object that was not there."""
@@ -227,8 +242,14 @@ class MapModel(ProtocolModel):
             raise mc.Violation(f"TWICE: of the entries {found} one was returned twice")
 
     def remembered(self, answer: Any) -> Any:
-        """Of an object's cells only the one that says whether it is there is of interest; of an entry's key, the time."""
-        if type(answer) is tuple and len(answer) == 2 and not any(c == self.watch.schema.liveness_column for c, _, _ in answer[1]):
+        """Of an object's cells only the one that says whether it is there is of interest; of an entry's key, the
+        time.
+        """
+        if (
+            type(answer) is tuple
+            and len(answer) == 2
+            and not any(c == self.watch.schema.liveness_column for c, _, _ in answer[1])
+        ):
             return super().remembered(answer)
         if type(answer) is tuple and len(answer) == 2:
             return answer[0], tuple((c, 0, v[0]) for c, _, v in answer[1] if c == self.watch.schema.liveness_column)
@@ -275,7 +296,11 @@ def maps(
     for kind, one, two, *readings in itertools.product(stores, mine, theirs, clocks, clocks):
         for other in others(of, rules) if others is not None else (None,):
             running: list[Process] = [
-                (f"W{n}", writer(schema, n, actions[name], at, rules, **{**options, **(first or {} if n == 1 else {})}), at)
+                (
+                    f"W{n}",
+                    writer(schema, n, actions[name], at, rules, **{**options, **(first or {} if n == 1 else {})}),
+                    at,
+                )
                 for n, (name, at) in enumerate(zip((one, two), readings, strict=True), 1)
             ]
             running += [] if other is None else [other]

@@ -1,4 +1,6 @@
-"""Changing the key of a table in the model checker: writers, readers, movers that crash, and whoever leads it from phase to phase."""
+"""Changing the key of a table in the model checker: writers, readers, movers that crash, and whoever leads it from
+phase to phase.
+"""
 
 from __future__ import annotations
 
@@ -76,9 +78,16 @@ OLD: TableSchema = INDEXED.replaces
 LAYOUTS: Mapping[str, TableSchema] = {"old": OLD, "new": NEW}
 OBJECTS = (Later(a=1, b=2, tag=3), Later(a=4, b=5, tag=3))
 
-SERVER, KNOWN, ADDED, DELETING, DELETED, BROKEN = ("server", 0), ("known", 0), ("added", 0), ("deleting", 0), ("deleted", 0), ("broken", 0)
-"""The server's clock; the phases by which a program may act now, the current one last; the objects whose put is acknowledged, whose
-delete has begun, and whose delete is acknowledged; a violation that a step has seen."""
+SERVER, KNOWN, ADDED, DELETING, DELETED, BROKEN = (
+    ("server", 0),
+    ("known", 0),
+    ("added", 0),
+    ("deleting", 0),
+    ("deleted", 0),
+    ("broken", 0),
+)
+"""The server's clock; the phases by which a program may act now, the current one last; the objects whose put is
+acknowledged, whose delete has begun, and whose delete is acknowledged; a violation that a step has seen."""
 
 Copy = Callable[[Sequence[TranslatedRow], str, int], Protocol[bool]]
 
@@ -301,7 +310,8 @@ class MigrationModel(Model):
         if BROKEN in store:
             return str(store[BROKEN])
         there = {
-            layout: frozenset(number for number, row in enumerate(rows) if mc.vis(store, layout, row)) for layout, rows in ROWS.items()
+            layout: frozenset(number for number, row in enumerate(rows) if mc.vis(store, layout, row))
+            for layout, rows in ROWS.items()
         }
         for phase in store[KNOWN]:
             found = frozenset[int]().union(*(there[side] for side in self._phases[phase].reads))
@@ -342,7 +352,9 @@ CREWS: Sequence[Crew] = (
 WAYS = ("there", "back", "back at last")
 
 
-def models(rules: Rules = SHIPPED, ways: Sequence[str] = WAYS, crews: Sequence[Crew] = CREWS) -> Iterator[tuple[str, MigrationModel]]:
+def models(
+    rules: Rules = SHIPPED, ways: Sequence[str] = WAYS, crews: Sequence[Crew] = CREWS
+) -> Iterator[tuple[str, MigrationModel]]:
     """Every crew, there and back."""
     for way, crew in itertools.product(ways, crews):
         running: list[Any] = [("L", leader(way, rules), 0)]
@@ -352,7 +364,9 @@ def models(rules: Rules = SHIPPED, ways: Sequence[str] = WAYS, crews: Sequence[C
             elif what == "read":
                 running.append(("R", reader(stale, rules), 0))
             else:
-                running.append((f"W{at}", writer(0 if what in {"delete", "again"} else 1, what == "delete", stale, rules), 0))
+                running.append(
+                    (f"W{at}", writer(0 if what in {"delete", "again"} else 1, what == "delete", stale, rules), 0)
+                )
         yield f"{way}, {crew}", MigrationModel(running, rules)
 
 
@@ -378,7 +392,9 @@ class IndexedCopies(Model):
 
 def indexed(rules: Rules = SHIPPED) -> Iterator[tuple[str, IndexedCopies]]:
     """Two movers into a table with an index, of which one may crash."""
-    copying = RowTranslator(RowDecoder.of(OLD, indexed=False), INDEXED, tuple(INDEXED.indexes.values()), system_cells=True)
+    copying = RowTranslator(
+        RowDecoder.of(OLD, indexed=False), INDEXED, tuple(INDEXED.indexes.values()), system_cells=True
+    )
 
     def run() -> Steps:
         (cells,) = yield ("migration", GetRows("old", [ROWS["old"][0]], ()))

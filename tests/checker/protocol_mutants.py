@@ -1,4 +1,6 @@
-"""The rules of the index protocol broken on purpose, each by changing what the shipped code does; the checker must notice every one."""
+"""The rules of the index protocol broken on purpose, each by changing what the shipped code does; the checker must
+notice every one.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,17 @@ from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields
 from hbmodel.store import Delete, Put, Row
 from tests.checker.protocol_adapter import SetClock
 from tests.checker.protocol_processes import Rules
-from tests.checker.protocol_sweeps import Configuration, building, built, places, purgers, ranges, readers, repairers, two
+from tests.checker.protocol_sweeps import (
+    Configuration,
+    building,
+    built,
+    places,
+    purgers,
+    ranges,
+    readers,
+    repairers,
+    two,
+)
 
 
 def is_verification(put: Put) -> bool:
@@ -78,7 +90,9 @@ def in_order(*phases: str) -> Callable[[Protocol[Any]], Protocol[Any]]:
     return around
 
 
-def around_insert(change: Callable[[CheckAndMutate, Together], Protocol[bool]]) -> Callable[[Protocol[Any]], Protocol[Any]]:
+def around_insert(
+    change: Callable[[CheckAndMutate, Together], Protocol[bool]],
+) -> Callable[[Protocol[Any]], Protocol[Any]]:
     """An insert whose entries and check-and-mutate are carried out by `change`."""
 
     def around(protocol: Protocol[Any]) -> Protocol[Any]:
@@ -115,7 +129,9 @@ def loser_cleans(check: CheckAndMutate, entries: Together) -> Protocol[bool]:
     applied = yield check
     if not applied:
         parts = [part for part in entries.operations if isinstance(part, PutRows)]
-        yield Together([DeleteRows(part.table, [Delete(put.row, timestamp=put.timestamp) for put in part.puts]) for part in parts])
+        yield Together(
+            [DeleteRows(part.table, [Delete(put.row, timestamp=put.timestamp) for put in part.puts]) for part in parts]
+        )
     return bool(applied)
 
 
@@ -143,7 +159,9 @@ def row_again(protocol: Protocol[Any]) -> Protocol[Any]:
             part = operation.operations[0]
             assert isinstance(part, PutRows)
             times = {put.timestamp for put in part.puts}
-            yield PutRows(applied.table, [evolve(put, timestamp=max(times)) for put in applied.mutations if isinstance(put, Put)])
+            yield PutRows(
+                applied.table, [evolve(put, timestamp=max(times)) for put in applied.mutations if isinstance(put, Put)]
+            )
 
 
 # --- what is planned --------------------------------------------------------------------------------------------------
@@ -195,7 +213,9 @@ class RowDeleteAtTime(IndexedRowPlanner):
 
     def _delete(self, write: DeleteRow, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._delete(write, old, timestamp)
-        return plan if plan.row_delete is None else evolve(plan, row_delete=evolve(plan.row_delete, timestamp=timestamp))
+        return (
+            plan if plan.row_delete is None else evolve(plan, row_delete=evolve(plan.row_delete, timestamp=timestamp))
+        )
 
 
 class MarkerAlone(IndexedRowPlanner):
@@ -210,7 +230,11 @@ class NoMarker(IndexedRowPlanner):
 
     def _delete(self, write: DeleteRow, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._delete(write, old, timestamp)
-        return plan if plan.row_delete is None else evolve(plan, put=None, row_delete=evolve(plan.row_delete, timestamp=timestamp))
+        return (
+            plan
+            if plan.row_delete is None
+            else evolve(plan, put=None, row_delete=evolve(plan.row_delete, timestamp=timestamp))
+        )
 
 
 class MarkerWithoutNonce(IndexedRowPlanner):
@@ -236,7 +260,9 @@ class CountersKept(IndexedRowPlanner):
 
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
         counters = {f.column for f in self.schema.columns if f.kind == "counter"}
-        return {column: value for column, value in super().full_cells(write, old, version).items() if column not in counters}
+        return {
+            column: value for column, value in super().full_cells(write, old, version).items() if column not in counters
+        }
 
 
 class HalfGroup(IndexedRowPlanner):
@@ -265,7 +291,9 @@ class EarlyEntries(IndexedRowPlanner):
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
         plan = super()._plan(write, old, now)
-        return evolve(plan, entries=[(table, evolve(put, timestamp=(put.timestamp or 0) - 1)) for table, put in plan.entries])
+        return evolve(
+            plan, entries=[(table, evolve(put, timestamp=(put.timestamp or 0) - 1)) for table, put in plan.entries]
+        )
 
 
 # --- reading and time -------------------------------------------------------------------------------------------------
@@ -316,7 +344,11 @@ class LeavesOutChanged(RowIndexer):
 
     def of(self, row: Row | None) -> RowEntries | None:
         made = super().of(row)
-        return made if made is None or row is None or all(cell.timestamp <= made.version for cell in row.columns.values()) else None
+        return (
+            made
+            if made is None or row is None or all(cell.timestamp <= made.version for cell in row.columns.values())
+            else None
+        )
 
 
 # --- where each shows -------------------------------------------------------------------------------------------------
@@ -360,10 +392,14 @@ MUTANTS: Mapping[str, Mutant] = {
         Rules(around=in_order("entries", "acknowledge", "row", "row delete", "stale")), pair("put b", "note"), "STALE"
     ),
     "acknowledged before the row delete": Mutant(
-        Rules(around=in_order("entries", "row", "acknowledge", "row delete", "stale")), pair("delete", "put a", atomic=False), "KEPT"
+        Rules(around=in_order("entries", "row", "acknowledge", "row delete", "stale")),
+        pair("delete", "put a", atomic=False),
+        "KEPT",
     ),
     "row delete before the marker": Mutant(
-        Rules(around=in_order("entries", "row delete", "row", "acknowledge", "stale")), pair("delete", "put a", atomic=False), "LOST"
+        Rules(around=in_order("entries", "row delete", "row", "acknowledge", "stale")),
+        pair("delete", "put a", atomic=False),
+        "LOST",
     ),
     "old entries at t": Mutant(writing(StaleAtTime), pair("put a", "put b"), "MISSING"),
     "unchanged entries not put": Mutant(writing(NoSecondPut), pair("put a", "put b"), "MISSING"),
@@ -383,28 +419,42 @@ MUTANTS: Mapping[str, Mutant] = {
     "insert: entries after the row": Mutant(
         Rules(around=around_insert(entries_last)), pair("insert", "note", stores=("absent",)), "MISSING"
     ),
-    "insert: the loser cleans up": Mutant(Rules(around=around_insert(loser_cleans)), pair("insert", "note", stores=("absent",)), "MISSING"),
-    "insert: no condition": Mutant(Rules(around=around_insert(unconditional)), pair("insert", "put a", stores=("absent",)), "TWICE"),
-    "insert: the row put again": Mutant(Rules(around=row_again), pair("insert", "delete, insert", stores=("absent",), slow=1), "OVER"),
+    "insert: the loser cleans up": Mutant(
+        Rules(around=around_insert(loser_cleans)), pair("insert", "note", stores=("absent",)), "MISSING"
+    ),
+    "insert: no condition": Mutant(
+        Rules(around=around_insert(unconditional)), pair("insert", "put a", stores=("absent",)), "TWICE"
+    ),
+    "insert: the row put again": Mutant(
+        Rules(around=row_again), pair("insert", "delete, insert", stores=("absent",), slow=1), "OVER"
+    ),
     "no writer is ever too late": Mutant(
         Rules(grace="clock", clock=Patient), pair("put b", "put b", **LATE, count=1), "after repair: MISSING"
     ),
     "no insert is ever too late": Mutant(
-        Rules(grace="clock", clock=Patient), pair("insert", "insert", **LATE, count=1, stores=("absent",)), "after repair: MISSING"
+        Rules(grace="clock", clock=Patient),
+        pair("insert", "insert", **LATE, count=1, stores=("absent",)),
+        "after repair: MISSING",
     ),
     "reader: entries trusted": Mutant(Rules(verifier=Trusting), pair("put b", "tag b", others=readers), "DIRTY"),
-    "reader: returned at every entry": Mutant(Rules(verifier=Matching), pair("put b", "note", others=ranges, unmoved="tag"), "TWICE"),
+    "reader: returned at every entry": Mutant(
+        Rules(verifier=Matching), pair("put b", "note", others=ranges, unmoved="tag"), "TWICE"
+    ),
     "a build beside writers that do not keep the index": Mutant(
         writing(Unaware), lambda rules: building(("tag b",), (12,), rules), "after repair: MISSING"
     ),
-    "a query before the build is over": Mutant(Rules(built=False), lambda rules: built(("note", "extra"), (12,), rules), "MISS: the query"),
+    "a query before the build is over": Mutant(
+        Rules(built=False), lambda rules: built(("note", "extra"), (12,), rules), "MISS: the query"
+    ),
     "a query of a built index trusts entries": Mutant(
         Rules(verifier=Trusting), lambda rules: built(("put b", "tag b"), (12,), rules), "DIRTY"
     ),
     "a build leaves out rows that something has changed": Mutant(
         Rules(indexer=LeavesOutChanged), lambda rules: built(("increment", "insert"), (12,), rules), "MISS: the query"
     ),
-    "a purge without a condition": Mutant(Rules(grace="clock"), pair("put b", "delete", **LATE), "after repair: PURGED"),
+    "a purge without a condition": Mutant(
+        Rules(grace="clock"), pair("put b", "delete", **LATE), "after repair: PURGED"
+    ),
     "repair without grace": Mutant(Rules(grace="never"), pair("put b", "put b", others=repairers), "MISSING"),
     "repair at now": Mutant(Rules(repair_at=lambda timestamp: 99), pair("put b", "tag a", others=repairers), "MISSING"),
     "purge without grace": Mutant(Rules(grace="never"), pair("delete", "put b", others=purgers), "PURGED"),

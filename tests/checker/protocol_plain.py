@@ -1,4 +1,6 @@
-"""Index entries of rows without system cells in the model checker: writers, others who know of no index, a repairer and a builder."""
+"""Index entries of rows without system cells in the model checker: writers, others who know of no index, a repairer
+and a builder.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ WRITE = put_object(SCHEMA, Taken(name="k", tag=1))
 ROW = WRITE.row
 
 SERVER, REPAIRED, WHOSE = ("server", 0), ("repaired", 0), ("whose", 0)
-"""The server's clock, the latest time that a repairer took to be older than the grace time, and who put the row last; None: others."""
+"""The server's clock, the latest time that a repairer took to be older than the grace time, and who put the row
+last; None: others.
+"""
 
 Behind = Callable[[TableSchema, Sequence[Index], Sequence[RowWrite], Protocol[Any]], Protocol[Any]]
 
@@ -69,7 +73,8 @@ class Rules:
     Attributes:
         behind: puts entries around a protocol.
         waits: whether the repairer waits for the writers that chose their time before.
-        by_clock: whether writers may stand still for longer than the grace time; the repairer then goes by its clock alone.
+        by_clock: whether writers may stand still for longer than the grace time; the repairer then goes by its clock
+            alone.
     """
 
     behind: Behind = with_entries_first
@@ -82,7 +87,11 @@ SHIPPED = Rules()
 
 def _shown(store: Any, table: str, row: bytes, columns: Sequence[bytes]) -> Told:
     families = {column for column in columns if b":" not in column}
-    cells = ((c, ts, v) for c, ts, v in mc.vis(store, table, row) if not columns or c in columns or c.partition(b":")[0] in families)
+    cells = (
+        (c, ts, v)
+        for c, ts, v in mc.vis(store, table, row)
+        if not columns or c in columns or c.partition(b":")[0] in families
+    )
     return Told(cells)
 
 
@@ -145,7 +154,9 @@ def compaction() -> Steps:
 def others(deletes: bool) -> Callable[[], Steps]:
     """A program that knows of no index."""
     change: Operation = (
-        DeleteRows(SCHEMA.table, [Delete(ROW, families=(b"d",))]) if deletes else PutRows(SCHEMA.table, [Put(ROW, WRITE.cells)])
+        DeleteRows(SCHEMA.table, [Delete(ROW, families=(b"d",))])
+        if deletes
+        else PutRows(SCHEMA.table, [Put(ROW, WRITE.cells)])
     )
 
     def run() -> Steps:
@@ -154,7 +165,9 @@ def others(deletes: bool) -> Callable[[], Steps]:
     return run
 
 
-def writer(number: int, calls: Sequence[str], reading: int, rules: Rules, can: Capabilities = ATOMIC) -> Callable[[], Steps]:
+def writer(
+    number: int, calls: Sequence[str], reading: int, rules: Rules, can: Capabilities = ATOMIC
+) -> Callable[[], Steps]:
     """A process of this library with a clock of its own."""
 
     def run() -> Steps:
@@ -294,7 +307,12 @@ PROGRAMS: Sequence[Sequence[str]] = (("add",), ("delete",), ("delete", "add"), (
 CLOCKS = (5, 12, 40)
 """Behind the server's clock, by it, and ahead."""
 
-CREWS: Sequence[Sequence[str]] = (("repairer", "compaction"), ("repairer", "puts"), ("repairer", "builder"), ("builder", "deletes"))
+CREWS: Sequence[Sequence[str]] = (
+    ("repairer", "compaction"),
+    ("repairer", "puts"),
+    ("repairer", "builder"),
+    ("builder", "deletes"),
+)
 """What is at work besides two writers."""
 
 
@@ -306,11 +324,17 @@ def models(
 ) -> Iterator[tuple[str, PlainModel]]:
     """Two writers of a row over every beginning, and a crew."""
     others_: Mapping[str, Callable[[], Steps]] = {
-        "repairer": repairer(rules), "builder": builder(), "compaction": compaction, "puts": others(False), "deletes": others(True),
-    }  # fmt: skip
+        "repairer": repairer(rules),
+        "builder": builder(),
+        "compaction": compaction,
+        "puts": others(False),
+        "deletes": others(True),
+    }
     each = list(itertools.product(programs, clocks))
     for begin, two, crew in itertools.product(BEGINNINGS, itertools.combinations_with_replacement(each, 2), crews):
-        running: list[Any] = [(f"W{n}", writer(n, calls, clock, rules), clock) for n, (calls, clock) in enumerate(two, 1)]
+        running: list[Any] = [
+            (f"W{n}", writer(n, calls, clock, rules), clock) for n, (calls, clock) in enumerate(two, 1)
+        ]
         running += [(name, others_[name], 0) for name in crew]
         # One that stands still for longer than the grace time has its entry put once more before it is acknowledged.
         yield f"{begin}, {two}, {crew}", PlainModel(beginning(begin), running, not rules.by_clock)

@@ -14,7 +14,9 @@ from tests.checker.protocol_mutants import Mutant
 from tests.checker.protocol_plain import ENTRY, INDEX, Rules, models
 
 
-def _rows_first(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[Any]) -> Protocol[Any]:
+def _rows_first(
+    schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[Any]
+) -> Protocol[Any]:
     """Entries wait until the rows are put."""
     inner, held, answer = with_entries_first(schema, indexes, writes, protocol), [], None
     while True:
@@ -32,7 +34,9 @@ def _rows_first(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[
                 yield held.pop()
 
 
-def _entries_go_too(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[Any]) -> Protocol[Any]:
+def _entries_go_too(
+    schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[Any]
+) -> Protocol[Any]:
     """A delete deletes the entries of its row, as they are now."""
     result = yield from with_entries_first(schema, indexes, writes, protocol)
     if isinstance(writes[0], DeleteRow):
@@ -41,7 +45,9 @@ def _entries_go_too(schema: TableSchema, indexes: Sequence[Index], writes: Seque
     return result
 
 
-def _unhurried(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[Any]) -> Protocol[Any]:
+def _unhurried(
+    schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[Any]
+) -> Protocol[Any]:
     """Nobody looks how long the rows took."""
     inner, answer = with_entries_first(schema, indexes, writes, protocol), None
     while True:

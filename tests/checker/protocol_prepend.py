@@ -1,6 +1,8 @@
-"""Programs that prepend rows to one prefix in the model checker: rows on a server that gives the time, and who may have which key.
+"""Programs that prepend rows to one prefix in the model checker: rows on a server that gives the time, and who may have
+which key.
 
-Besides the writers the server's clock moves, by a millisecond or by more than the grace time, and the first row may be deleted.
+Besides the writers the server's clock moves, by a millisecond or by more than the grace time, and the first row may be
+deleted.
 """
 
 from __future__ import annotations
@@ -90,7 +92,9 @@ def _put(store: Any, put: Put) -> None:
     at = store[CLOCK] if put.timestamp is None else put.timestamp
     tombstone, cells = store.get(("row", put.row), (-1, ()))
     newest = {column: (at, value) for column, at, value in cells}
-    newest.update((column, (at, value)) for column, value in put.cells.items() if at >= newest.get(column, (-1, b""))[0])
+    newest.update(
+        (column, (at, value)) for column, value in put.cells.items() if at >= newest.get(column, (-1, b""))[0]
+    )
     store["row", put.row] = tombstone, tuple(sorted((column, *cell) for column, cell in newest.items()))
 
 
@@ -118,7 +122,10 @@ def _step(store: Any, step: Step) -> Any:
             return _told(store, row, columns)
         case FirstRows(_, ranges, columns, limit):
             rows = sorted(row for name, row in store if name == "row")
-            found = [[(row, cells) for row in rows if row in of and (cells := _told(store, row, columns))][:limit] for of in ranges]
+            found = [
+                [(row, cells) for row in rows if row in of and (cells := _told(store, row, columns))][:limit]
+                for of in ranges
+            ]
             return Told(map(Told, found))
         case PutRows(_, (put,)):
             _put(store, put)
@@ -228,7 +235,9 @@ def _noting(insert: Callable[[int], Protocol[Any]], tried: list[int]) -> Callabl
     return noted
 
 
-def _insert(planner: UnindexedRowPlanner, writes: dict[int, PutObject], atomic: bool, rules: Rules) -> Callable[[int], Protocol[Any]]:
+def _insert(
+    planner: UnindexedRowPlanner, writes: dict[int, PutObject], atomic: bool, rules: Rules
+) -> Callable[[int], Protocol[Any]]:
     schema = planner.schema
     column = schema.exists_column or schema.required_columns[0]
 
@@ -314,9 +323,16 @@ class PrependModel(Model):
     """
 
     def __init__(
-        self, model: Any, begin: Sequence[int], programs: Sequence[tuple[int, bool]], *, crashes: int = 0, moves: Sequence[int] = (1,),
-        gone: int | None = None, rules: Rules = SHIPPED,
-    ) -> None:  # fmt: skip
+        self,
+        model: Any,
+        begin: Sequence[int],
+        programs: Sequence[tuple[int, bool]],
+        *,
+        crashes: int = 0,
+        moves: Sequence[int] = (1,),
+        gone: int | None = None,
+        rules: Rules = SHIPPED,
+    ) -> None:
         schema = hb.schema.schema_of(model)
         store: Any = {CLOCK: 5, HISTORY: (), GONE: gone, FLAGGED: int(schema.exists_column is not None)}
         planner = UnindexedRowPlanner.of(schema)
@@ -324,7 +340,9 @@ class PrependModel(Model):
             _put(store, Put(write.row, planner.cells(write)))
         store[CLOCK] = 6
         self._begin_with = sorted(begin)
-        processes: list[Any] = [(f"W{n}", writer(model, n, calls, atomic, rules), 0) for n, (calls, atomic) in enumerate(programs, 1)]
+        processes: list[Any] = [
+            (f"W{n}", writer(model, n, calls, atomic, rules), 0) for n, (calls, atomic) in enumerate(programs, 1)
+        ]
         if gone is not None:
             processes.append(("D", deleter(model, gone), 0))
         processes.append(("T", time(tuple(moves)), 0))

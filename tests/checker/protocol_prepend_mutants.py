@@ -11,7 +11,16 @@ from attrs import evolve, frozen
 
 from hbmodel.encoding.integer_order import IntegerOrder
 from hbmodel.mapping.schema import FLAG
-from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, FirstRows, GetRows, LetClockTick, Operation, Protocol, PutRows
+from hbmodel.protocol.operations import (
+    CheckAndMutate,
+    CheckAndPut,
+    FirstRows,
+    GetRows,
+    LetClockTick,
+    Operation,
+    Protocol,
+    PutRows,
+)
 from hbmodel.protocol.prepend import KeyPrefix
 from hbmodel.protocol.server_time import OWN
 from tests.checker.protocol_adapter import StoredCell
@@ -28,7 +37,9 @@ class Answer:
     value: Any
 
 
-def _changed(protocol: Protocol[Any], change: Change, after: Callable[[Operation, Operation | None, Any], Any]) -> Protocol[Any]:
+def _changed(
+    protocol: Protocol[Any], change: Change, after: Callable[[Operation, Operation | None, Any], Any]
+) -> Protocol[Any]:
     before: Operation | None = None
     answer: Any = None
     while True:
@@ -58,7 +69,9 @@ def unchecked(protocol: Protocol[Any]) -> Protocol[Any]:
         return PutRows(operation.table, [operation.put]) if isinstance(operation, CheckAndPut) else operation
 
     def applied(operation: Operation, before: Operation | None, answer: Any) -> Any:
-        return _known_by_any_value(operation, before, True if isinstance(operation, CheckAndMutate | CheckAndPut) else answer)
+        return _known_by_any_value(
+            operation, before, True if isinstance(operation, CheckAndMutate | CheckAndPut) else answer
+        )
 
     return _changed(protocol, put, applied)
 
@@ -96,7 +109,11 @@ def blind_ends(protocol: Protocol[Any]) -> Protocol[Any]:
         return isinstance(operation, CheckAndPut) and operation.put.cells == {operation.column: FLAG}
 
     def blind(operation: Operation, before: Operation | None, answer: Any) -> Any:
-        return PutRows(operation.table, [operation.put]) if isinstance(operation, CheckAndPut) and ends(operation) else operation
+        return (
+            PutRows(operation.table, [operation.put])
+            if isinstance(operation, CheckAndPut) and ends(operation)
+            else operation
+        )
 
     return _changed(protocol, blind, lambda operation, before, answer: True if ends(operation) else answer)
 
@@ -107,7 +124,9 @@ def unread_rows(protocol: Protocol[Any]) -> Protocol[Any]:
     def believed(operation: Operation, before: Operation | None, answer: Any) -> Any:
         if not isinstance(operation, GetRows) or not isinstance(before, CheckAndMutate) or not answer:
             return operation
-        cells = {column: StoredCell(value, 0) for mutation in before.mutations for column, value in mutation.cells.items()}  # type: ignore[union-attr]
+        cells = {
+            column: StoredCell(value, 0) for mutation in before.mutations for column, value in mutation.cells.items()
+        }  # type: ignore[union-attr]
         return Answer([_Row(operation.rows[0], cells)])
 
     return _changed(protocol, believed, _told)
@@ -167,7 +186,9 @@ def one_bucket(prefix: KeyPrefix) -> KeyPrefix:
 
 @frozen
 class Mutant:
-    """One rule broken: the code with the change, configurations in which it shows, and how the checker's message begins."""
+    """One rule broken: the code with the change, configurations in which it shows, and how the checker's message
+    begins.
+    """
 
     rules: Rules
     where: Callable[[Rules], Iterable[PrependConfiguration]]
@@ -175,10 +196,14 @@ class Mutant:
 
 
 EMPTY, OLD, GAP, REUSED = 0, 1, 4, 6
-"""Which configuration: an empty prefix, the same where claims become old, rows with a gap, and a first row that is deleted."""
+"""Which configuration: an empty prefix, the same where claims become old, rows with a gap, and a first row that is
+deleted.
+"""
 
 
-def _two(at: int, rules: Rules, kinds: tuple[bool, bool] = (CLAIMING, CLAIMING), model: Any = Remark, crashes: int = 0) -> Any:
+def _two(
+    at: int, rules: Rules, kinds: tuple[bool, bool] = (CLAIMING, CLAIMING), model: Any = Remark, crashes: int = 0
+) -> Any:
     return islice(prepends(model, kinds, rules, crashes=crashes), at, at + 1)
 
 
@@ -198,7 +223,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "a row is known by one of its values": Mutant(Rules(around=by_value), _atomic(REUSED), "LOST"),
     "the columns of a claimed row at the server's time": Mutant(Rules(around=claimed_now), _claiming(OLD), "LOST"),
     "the flag of a claimed row without a check": Mutant(Rules(around=blind_ends), _claiming(OLD), "LOST"),
-    "a first row that is claimed ends the search": Mutant(Rules(around=first_row_alone), _claiming(GAP, crashes=1), "BEHIND"),
+    "a first row that is claimed ends the search": Mutant(
+        Rules(around=first_row_alone), _claiming(GAP, crashes=1), "BEHIND"
+    ),
     "a number is left out": Mutant(Rules(prefix=leaping), _claiming(EMPTY), "GAPS"),
     "one bucket is read for all": Mutant(Rules(prefix=one_bucket), _atomic(GAP, SaltedRemark), "BEHIND"),
 }

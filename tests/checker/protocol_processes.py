@@ -64,12 +64,13 @@ class Rules:
         verifier: decides what readers return.
         clock: of the writers.
         partial_reads: columns that a partial update reads, or None for every family.
-        grace: how the repairer waits for it: `wait` also for every writer under way whose time is not later (they stop after half of
-            it), `clock` by its clock alone, `never`.
+        grace: how the repairer waits for it: `wait` also for every writer under way whose time is not later (they stop
+            after half of it), `clock` by its clock alone, `never`.
         reread: whether the repairer reads the row again before it deletes.
         repair_at: time at which it deletes an entry, from the entry's own.
         spare: whether it leaves the entries of rows that expire alone.
-        tombstones: of the objects that share a row: what becomes of a delete, which the folded view has made, before it is sent.
+        tombstones: of the objects that share a row: what becomes of a delete, which the folded view has made, before it
+            is sent.
         indexer: makes the entries of builds.
         built: whether a query of an index waits for its build.
         checks: whether a purge deletes under the condition that the marker is there still.
@@ -131,7 +132,9 @@ def writer(
 
     def run() -> Steps:
         nonces = iter(range(1, 100))
-        planner = rules.writer(schema, tuple(schema.indexes.values()), BOUND, lambda: bytes((process, next(nonces))) + bytes(6))
+        planner = rules.writer(
+            schema, tuple(schema.indexes.values()), BOUND, lambda: bytes((process, next(nonces))) + bytes(6)
+        )
         clock = rules.clock(reading, slow)
         number = 10 * process
         sent: list[Step] = Sends(again)
@@ -154,7 +157,8 @@ def writer(
             if rules.partial_reads is not None:
                 protocol = _reading_less(protocol, planner, writes, rules.partial_reads)
             kinds = {
-                write.row: (n, kind_of(action if isinstance(action, Insert) else write)) for n, write in zip(numbers, writes, strict=True)
+                write.row: (n, kind_of(action if isinstance(action, Insert) else write))
+                for n, write in zip(numbers, writes, strict=True)
             }
             of = translation(schema, clock, kinds, numbers, sent, repeat, paused, tombstones=rules.tombstones)
             yield from of.steps(rules.around(protocol))
@@ -179,7 +183,9 @@ def amount_of(number: int) -> int:
     return 1 << number
 
 
-def _reading_less(protocol: Protocol[Any], planner: IndexedRowPlanner, writes: Sequence[RowWrite], columns: Any) -> Protocol[Any]:
+def _reading_less(
+    protocol: Protocol[Any], planner: IndexedRowPlanner, writes: Sequence[RowWrite], columns: Any
+) -> Protocol[Any]:
     """The protocol, but rows of partial updates are read in just these columns."""
     asked = {write.row: columns(planner, write) for write in writes if isinstance(write, UpdateFields)}
     answer: Any = None
@@ -213,7 +219,8 @@ def reader(
         verifier = rules.verifier(schema, index, rows, accepts, EntryScope([KeyRange(low, high)]))
         after: bytes | None = None
         got: list[Any] = []
-        watch: tuple[Any, ...] = (lambda found: accepts(dict(found[1])),)  # what the first step of the scan tells the checker
+        # what the first step of the scan tells the checker
+        watch: tuple[Any, ...] = (lambda found: accepts(dict(found[1])),)
         ended = False
         while not ended:
             entries: list[bytes] = []
@@ -248,7 +255,9 @@ LATEST = 10**9
 """A reading of the clock at which everything is older than the grace time."""
 
 
-def _repairing(schema: TableSchema, protocol: Protocol[Any], rules: Rules, timestamp: int, seen: Sequence[Any] = ()) -> Steps:
+def _repairing(
+    schema: TableSchema, protocol: Protocol[Any], rules: Rules, timestamp: int, seen: Sequence[Any] = ()
+) -> Steps:
     """A protocol of repair, as steps: the reading of the clock waits for the grace time of what was read until then.
 
     Rows that were `seen` before it began are what it goes by if it does not read again.
@@ -272,7 +281,8 @@ def _repairing(schema: TableSchema, protocol: Protocol[Any], rules: Rules, times
                     times += [cell[1] for cell in cells if cell[0].rpartition(b":")[2] in {b"_v", b"_l"}]
                     if not rules.spare:  # it does not see which rows expire
                         cells = tuple(
-                            (c, t, value[:1] if c == schema.liveness_column and value[:1] == LIVE else value) for c, t, value in cells
+                            (c, t, value[:1] if c == schema.liveness_column and value[:1] == LIVE else value)
+                            for c, t, value in cells
                         )
                     kept.append(found_row(row, cells))
             answer = kept
@@ -282,7 +292,9 @@ def _repairing(schema: TableSchema, protocol: Protocol[Any], rules: Rules, times
             assert delete.timestamp is not None
             aged, at = timestamp if rules.grace == "wait" else -1, rules.repair_at(delete.timestamp)
             if schema.wide_rows is not None:
-                yield from purge_steps(schema, evolve(delete, timestamp=at), aged, (operation.column, operation.expected))
+                yield from purge_steps(
+                    schema, evolve(delete, timestamp=at), aged, (operation.column, operation.expected)
+                )
                 answer = None  # what comes of it is of no interest to a purge
                 continue
             checked = (operation.table, operation.row, operation.column, operation.expected)
@@ -331,20 +343,28 @@ def repairer(
             seen.append(found)
             after = found[0]
         for entry, timestamp in seen:
-            yield from _repairing(schema, repair_entries(indexer, index, [Entry(entry, timestamp)], 0), rules, timestamp)
+            yield from _repairing(
+                schema, repair_entries(indexer, index, [Entry(entry, timestamp)], 0), rules, timestamp
+            )
         if purge is None:
             return
         cells = yield Told(("read", schema.table, purge, (schema.liveness_column,)))
         row = found_row(purge, cells)
         if row is not None and (marker := marker_of(schema, row)) is not None:  # type: ignore[arg-type]
-            yield from _repairing(schema, purge_markers(schema, [row], 0, checks=rules.checks), rules, marker.timestamp, [row])  # type: ignore[list-item]
+            yield from _repairing(
+                schema, purge_markers(schema, [row], 0, checks=rules.checks), rules, marker.timestamp, [row]
+            )  # type: ignore[list-item]
 
     return run
 
 
 @once
 def builder(
-    schema: TableSchema, index: Index, rows: Sequence[bytes], indexer: type[RowIndexer] = RowIndexer, again: int | None = None
+    schema: TableSchema,
+    index: Index,
+    rows: Sequence[bytes],
+    indexer: type[RowIndexer] = RowIndexer,
+    again: int | None = None,
 ) -> Callable[[], Steps]:
     """A build of one index, row by row.
 

@@ -78,13 +78,19 @@ def updater(kind: str, number: int, name: str) -> Callable[[], Steps]:
     return lambda: _committed(kind, number, [write], PutRules(BuildRules(gate="none")), f"update {name}", 1)
 
 
-def _committed(kind: str, number: int, writes: Sequence[PutObject | UpdateFields], rules: PutRules, name: str, bound: int) -> Steps:
+def _committed(
+    kind: str, number: int, writes: Sequence[PutObject | UpdateFields], rules: PutRules, name: str, bound: int
+) -> Steps:
     schema = hb.schema.schema_of(MODELS[kind])
     nonces = nonces_of(number)
     placed = PlacedRows() if rules.completes else Idle()
     while True:
         binding = bound or (yield ("move_bound",))
-        planner = evolve(planner_of(schema, number, moving=False), nonce=nonces, indexes=tuple(schema.indexes.values()) if binding else ())
+        planner = evolve(
+            planner_of(schema, number, moving=False),
+            nonce=nonces,
+            indexes=tuple(schema.indexes.values()) if binding else (),
+        )
         try:
             (outcome,) = yield from _driven(_acknowledged(planner, writes, placed), binding, rules.gate)
         except SchemaMismatch:
@@ -120,8 +126,8 @@ class PutWatch(InsertWatch):
     """What must hold of puts while an index is built.
 
     Attributes:
-        late: whether a row may be put after the index is built, by a program that has looked at the registry before: then it needs
-            entries once it is acknowledged.
+        late: whether a row may be put after the index is built, by a program that has looked at the registry before:
+            then it needs entries once it is acknowledged.
     """
 
     late: bool = False
@@ -138,11 +144,18 @@ class PutWatch(InsertWatch):
         return super().broken(store)
 
 
-BESIDE: Mapping[str, Callable[..., Callable[[], Steps]] | None] = {"nobody": None, "a delete": deleter, "an update": updater}
+BESIDE: Mapping[str, Callable[..., Callable[[], Steps]] | None] = {
+    "nobody": None,
+    "a delete": deleter,
+    "an update": updater,
+}
 
 
 def puts(
-    kinds: Sequence[str] = ("indexed", "wide"), beside: Sequence[str] = tuple(BESIDE), rules: PutRules = SOUND, crashes: int = 1
+    kinds: Sequence[str] = ("indexed", "wide"),
+    beside: Sequence[str] = tuple(BESIDE),
+    rules: PutRules = SOUND,
+    crashes: int = 1,
 ) -> Iterator[tuple[str, RekeyModel]]:
     """A put, and a build that may begin between any two of its calls."""
     for kind, others in itertools.product(kinds, beside):
@@ -178,7 +191,9 @@ def _where(beside: str, kind: str = "indexed") -> Callable[[PutRules], Iterator[
 MUTANTS: Mapping[str, PutMutant] = {
     "a put without a gate": PutMutant(PutRules(BuildRules(gate="none")), _where("nobody"), "MISSING"),
     "a row that was put is put again, an update": PutMutant(PutRules(remembers=False), _where("an update"), "LOST"),
-    "a row that was put is put again, an object of a row": PutMutant(PutRules(remembers=False), _where("an update", "wide"), "LOST"),
+    "a row that was put is put again, an object of a row": PutMutant(
+        PutRules(remembers=False), _where("an update", "wide"), "LOST"
+    ),
     "a row that was put is put again, a delete": PutMutant(PutRules(remembers=False), _where("a delete"), "BACK"),
     "a row that was put gets no entries": PutMutant(PutRules(EARLIER, completes=False), _where("nobody"), "MISSING"),
 }

@@ -1,4 +1,6 @@
-"""Moves to another key in the model checker: the shipped generators beside writers, readers and other moves, and what must hold."""
+"""Moves to another key in the model checker: the shipped generators beside writers, readers and other moves, and
+what must hold.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +140,9 @@ def nonces_of(number: int) -> Callable[[], bytes]:
     return lambda: bytes((number, next(drawn))) + bytes(6)
 
 
-def planner_of(schema: TableSchema, number: int, moving: bool, made: type[IndexedRowPlanner] = IndexedRowPlanner) -> Any:
+def planner_of(
+    schema: TableSchema, number: int, moving: bool, made: type[IndexedRowPlanner] = IndexedRowPlanner
+) -> Any:
     indexes = tuple(schema.indexes.values())
     if schema.versioned:
         return VersionedRowPlanner(schema, indexes, BOUND, nonces_of(number), patience=0, claim_rounds=2, moving=moving)
@@ -159,7 +163,9 @@ def _mover(kind: str, number: int, rules: Rules) -> RowMover:
 def mover(kind: str, number: int, new: str, rules: Rules, old: str = "k") -> Callable[[], Steps]:
     """`Session.rekey`."""
     model = MODELS[kind]
-    move = Move(place_of(model, old), place_of(model, new), {"name": new}, one_row=hb.schema.schema_of(model).wide is not None)
+    move = Move(
+        place_of(model, old), place_of(model, new), {"name": new}, one_row=hb.schema.schema_of(model).wide is not None
+    )
 
     def run() -> Steps:
         yield from driven(f"move {number}", rules.around(rekey(_mover(kind, number, rules), move)), 12)
@@ -206,7 +212,12 @@ def change(kind: str) -> Callable[[], Steps]:
 
     def run() -> Steps:
         row = place_of(model, "k")
-        yield Told(("moving", CheckAndMutate(hb.schema.schema_of(model).table, row, b"d:w", b"\x01", [Put(row, {b"d:t": b"\x05"})])))
+        yield Told(
+            (
+                "moving",
+                CheckAndMutate(hb.schema.schema_of(model).table, row, b"d:w", b"\x01", [Put(row, {b"d:t": b"\x05"})]),
+            )
+        )
 
     return run
 
@@ -231,7 +242,9 @@ def reader(kind: str, new: str, rules: Rules) -> Callable[[], Steps]:
 
 @once
 def query(kind: str, new: str) -> Callable[[], Steps]:
-    """A query that the index covers: the entry of the old row, and then that of the new one, which comes after it in the index."""
+    """A query that the index covers: the entry of the old row, and then that of the new one, which comes after it in
+    the index.
+    """
     model = MODELS[kind]
     schema = hb.schema.schema_of(model)
     index, keys = schema.indexes["by_tag"], KeyMapper(schema)
@@ -297,7 +310,9 @@ def repaired(kind: str) -> dict[Any, Any]:
     store, schema = marked(kind), hb.schema.schema_of(MODELS[kind])
     planner, row = planner_of(schema, 91, moving=True), place_of(MODELS[kind], "k")
     cells = mc.apply_op(store, Told(("moving", GetRows(schema.table, (row,), ()))))
-    puts = [(table, verification(schema, put)) for table, put in planner.current_entries(planner.old(row_of(row, cells)))]
+    puts = [
+        (table, verification(schema, put)) for table, put in planner.current_entries(planner.old(row_of(row, cells)))
+    ]
     for table, put in puts:
         mc.apply_op(store, Told(("moving", PutRows(table, [put]))))
     return store
@@ -343,21 +358,34 @@ def renewals(kind: str, rules: Rules = SHIPPED, crashes: int = 0) -> Iterator[tu
     """Two calls that end a move, and an update of the old row that only one of them may have seen."""
     running: list[Any] = [(f"W{n}", mover(kind, n, "m", rules), 12) for n in (1, 2)]
     running.append(("W5", change(kind), 12))
-    yield f"{kind}, a move that is ended twice", RekeyModel(Watch(kind, kind in EXACT), {**marked(kind), SAME: 1}, running, crashes)
+    yield (
+        f"{kind}, a move that is ended twice",
+        RekeyModel(Watch(kind, kind in EXACT), {**marked(kind), SAME: 1}, running, crashes),
+    )
 
 
 def refusals(kind: str, rules: Rules = SHIPPED, crashes: int = 1) -> Iterator[tuple[str, RekeyModel]]:
-    """A call that ends a move of a row whose entries were verified since, and an insert of the new key, which takes the mark away."""
+    """A call that ends a move of a row whose entries were verified since, and an insert of the new key, which takes
+    the mark away.
+    """
     ends: list[Any] = [("W1", mover(kind, 1, "m", rules), 12)]
     for name, beside in (("ended", []), ("refused", [("W5", writer(kind, 5, "insert", "m", rules), 12)])):
-        yield f"{kind}, a move that is {name}", RekeyModel(Watch(kind, kind in EXACT), repaired(kind), [*ends, *beside], crashes)
+        yield (
+            f"{kind}, a move that is {name}",
+            RekeyModel(Watch(kind, kind in EXACT), repaired(kind), [*ends, *beside], crashes),
+        )
 
 
-def values(rules: Rules = SHIPPED, crashes: int = 1, calls: Sequence[str] = ("take", "tag k", "tag m")) -> Iterator[tuple[str, RekeyModel]]:
+def values(
+    rules: Rules = SHIPPED, crashes: int = 1, calls: Sequence[str] = ("take", "tag k", "tag m")
+) -> Iterator[tuple[str, RekeyModel]]:
     """Moves of an object with a unique value beside a program that wants the value, and one that may give it up."""
     store = beginning("unique")
     for call in calls:
-        running: list[Any] = [("W1", mover("unique", 1, "m", rules), 12), ("W5", writer("unique", 5, "take", "o", rules), 12)]
+        running: list[Any] = [
+            ("W1", mover("unique", 1, "m", rules), 12),
+            ("W5", writer("unique", 5, "take", "o", rules), 12),
+        ]
         if call != "take":
             running.append(("W6", writer("unique", 6, *call.split(), rules), 12))
         yield f"a unique value, {call}", RekeyModel(Watch("unique", True), store, running, crashes)

@@ -1,7 +1,9 @@
-"""Moves to another key in the model checker while an index is built: what is begun under an earlier state of the registry is not sent.
+"""Moves to another key in the model checker while an index is built: what is begun under an earlier state of the
+registry is not sent.
 
-The build waits until no request of a writer that does not keep the index can arrive any more. So here the registry changes at one moment: a
-request is sent under the binding that holds at that moment, or not at all. Then the builder goes through the rows.
+The build waits until no request of a writer that does not keep the index can arrive any more. So here the registry
+changes at one moment: a request is sent under the binding that holds at that moment, or not at all. Then the builder
+goes through the rows.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ class BuildRules:
     """The code under test: the shipped one, or a mutant of it.
 
     Attributes:
-        gate: before which changes the binding is checked: in the same moment, or earlier, where the store cannot do that.
+        gate: before which changes the binding is checked: in the same moment, or earlier, where the store cannot do
+            that.
         remembers: whether a move that is started again knows what it has done.
     """
 
@@ -104,7 +107,9 @@ def _driven(protocol: Protocol[Any], binding: int, rules: BuildRules) -> Any:
         elif isinstance(operation, GetRows):
             answer = []
             for row in operation.rows:
-                answer.append(row_of(row, (yield Told(("moving", GetRows(operation.table, (row,), tuple(operation.columns)))))))
+                answer.append(
+                    row_of(row, (yield Told(("moving", GetRows(operation.table, (row,), tuple(operation.columns))))))
+                )
         elif isinstance(operation, Change):
             answers = []
             for one in _each(operation):
@@ -121,7 +126,9 @@ def _driven(protocol: Protocol[Any], binding: int, rules: BuildRules) -> Any:
                 answers.append(found)
             else:
                 changed = changed or any(answers)
-                answer = [found or None for found in answers] if isinstance(operation, CheckAndMutateRows) else answers[0]
+                answer = (
+                    [found or None for found in answers] if isinstance(operation, CheckAndMutateRows) else answers[0]
+                )
         else:
             assert isinstance(operation, LetClockTick)
 
@@ -134,9 +141,13 @@ def _each(operation: Change) -> Iterator[Any]:
         yield from _single(operation)
 
 
-def _mover(kind: str, number: int, binding: int, nonces: Callable[[], bytes], marks: Callable[[], bytes]) -> IndexedMover[Any]:
+def _mover(
+    kind: str, number: int, binding: int, nonces: Callable[[], bytes], marks: Callable[[], bytes]
+) -> IndexedMover[Any]:
     schema = hb.schema.schema_of(MODELS[kind])
-    planner = evolve(planner_of(schema, number, moving=True), nonce=nonces, indexes=tuple(schema.indexes.values()) if binding else ())
+    planner = evolve(
+        planner_of(schema, number, moving=True), nonce=nonces, indexes=tuple(schema.indexes.values()) if binding else ()
+    )
     made = VersionedMover if schema.versioned else IndexedMover
     return made(RowDecoder.of(schema, True), planner, nonce=marks)
 
@@ -145,14 +156,18 @@ def _mover(kind: str, number: int, binding: int, nonces: Callable[[], bytes], ma
 def mover(kind: str, number: int, rules: BuildRules) -> Callable[[], Steps]:
     """`Session.rekey`, started again when the registry has changed."""
     model = MODELS[kind]
-    move = Move(place_of(model, "k"), place_of(model, "m"), {"name": "m"}, one_row=hb.schema.schema_of(model).wide is not None)
+    move = Move(
+        place_of(model, "k"), place_of(model, "m"), {"name": "m"}, one_row=hb.schema.schema_of(model).wide is not None
+    )
 
     def run() -> Steps:
         nonces, marks, progress = nonces_of(number), nonces_of(number + 50), Progress()
         while True:
             binding = yield ("move_bound",)
             try:
-                moved = yield from _driven(rekey(_mover(kind, number, binding, nonces, marks), move, progress), binding, rules)
+                moved = yield from _driven(
+                    rekey(_mover(kind, number, binding, nonces, marks), move, progress), binding, rules
+                )
             except SchemaMismatch:
                 progress = progress if rules.remembers else Progress()
                 continue
@@ -167,7 +182,9 @@ def mover(kind: str, number: int, rules: BuildRules) -> Callable[[], Steps]:
 
 @once
 def builder(kind: str, names: str = "km") -> Callable[[], Steps]:
-    """The build: the registry changes, writers of the earlier state are waited for, and the rows are read one after the other."""
+    """The build: the registry changes, writers of the earlier state are waited for, and the rows are read one after
+    the other.
+    """
     model = MODELS[kind]
     schema = hb.schema.schema_of(model)
     (index,) = schema.indexes.values()
@@ -251,7 +268,13 @@ def _where(kind: str) -> Callable[[BuildRules], Iterator[tuple[str, RekeyModel]]
 
 
 MUTANTS: Mapping[str, BuildMutant] = {
-    "a gate before the first change alone": BuildMutant(BuildRules(gate="the first change"), _where("indexed"), "MISSING"),
-    "a gate before the first change alone, versions": BuildMutant(BuildRules(gate="the first change"), _where("versioned"), "MISSING"),
-    "a move in one row that does not know what it has done": BuildMutant(BuildRules(remembers=False), _where("wide"), "REFUSED"),
+    "a gate before the first change alone": BuildMutant(
+        BuildRules(gate="the first change"), _where("indexed"), "MISSING"
+    ),
+    "a gate before the first change alone, versions": BuildMutant(
+        BuildRules(gate="the first change"), _where("versioned"), "MISSING"
+    ),
+    "a move in one row that does not know what it has done": BuildMutant(
+        BuildRules(remembers=False), _where("wide"), "REFUSED"
+    ),
 }

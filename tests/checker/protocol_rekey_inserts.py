@@ -1,8 +1,9 @@
-"""Moves to another key in the model checker that begin before the insert of the object is acknowledged, and what must hold.
+"""Moves to another key in the model checker that begin before the insert of the object is acknowledged, and what must
+hold.
 
-An insert has put its row, and has yet to look at it, while others move the object, change or delete it, and put another in its place. It
-may be in doubt: where a row has system cells, a call whose answer was lost is carried out twice. Rows without them refuse no such call, so
-it is not drawn for those.
+An insert has put its row, and has yet to look at it, while others move the object, change or delete it, and put another
+in its place. It may be in doubt: where a row has system cells, a call whose answer was lost is carried out twice. Rows
+without them refuse no such call, so it is not drawn for those.
 """
 
 from __future__ import annotations
@@ -38,15 +39,21 @@ BESIDE = {
 """What another program does, by name."""
 
 KEPT = tuple(name for name in BESIDE if name != "a delete")
-"""All of these but a delete of the old key, which a program that copies the row may not see: it then puts the copy once more."""
+"""All of these but a delete of the old key, which a program that copies the row may not see: it then puts the copy
+once more.
+"""
 
 UNDRAWN = "a delete"
-"""Beside a call that is carried out twice this is left out where the last write wins: the dead row says nothing of the insert."""
+"""Beside a call that is carried out twice this is left out where the last write wins: the dead row says nothing of
+the insert.
+"""
 
 
 @once
 def inserter(kind: str, number: int, rules: Rules, repeat: int | None = None) -> Callable[[], Steps]:
-    """`Session.insert` of the object that moves; the call `repeat` gets no answer and is therefore carried out twice."""
+    """`Session.insert` of the object that moves; the call `repeat` gets no answer and is therefore carried out
+    twice.
+    """
     model = MODELS[kind]
     schema = hb.schema.schema_of(model)
 
@@ -136,7 +143,8 @@ def inserts(
     onward: bool = False,
     late: bool = False,
 ) -> Iterator[tuple[str, RekeyModel]]:
-    """An insert of an object, a move of it, and somebody else; `onward` there is a second move, of the object under its new key.
+    """An insert of an object, a move of it, and somebody else; `onward` there is a second move, of the object under its
+    new key.
 
     With `late` so much time passes at any moment that the inserts of rows without system cells learn nothing from them.
     """

@@ -153,10 +153,20 @@ class WideCovered:
 
 
 MODELS: Mapping[str, type[Any]] = {
-    "bare": Bare, "indexed": Indexed, "fact": Fact, "versioned": Versioned, "unique": Unique,
-    "wide": Wide, "wide bare": WideBare, "wide versioned": WideVersioned,
-    "expiring": Expiring, "wide expiring": WideExpiring, "covered": Covered, "covered fact": CoveredFact, "wide covered": WideCovered,
-}  # fmt: skip
+    "bare": Bare,
+    "indexed": Indexed,
+    "fact": Fact,
+    "versioned": Versioned,
+    "unique": Unique,
+    "wide": Wide,
+    "wide bare": WideBare,
+    "wide versioned": WideVersioned,
+    "expiring": Expiring,
+    "wide expiring": WideExpiring,
+    "covered": Covered,
+    "covered fact": CoveredFact,
+    "wide covered": WideCovered,
+}
 LIVES = frozenset({"expiring", "wide expiring"})
 """The models whose object has a TTL."""
 

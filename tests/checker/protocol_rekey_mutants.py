@@ -121,7 +121,9 @@ class LeavesWhatever(UnindexedMover):
     def leave(self, row: Row) -> Protocol[bool]:
         """Checks that the row is there."""
         column = self.schema.required_columns[0]
-        applied: bool = yield CheckAndMutate(self.schema.table, row.row, column, row.columns[column].value, self._deletion(row))
+        applied: bool = yield CheckAndMutate(
+            self.schema.table, row.row, column, row.columns[column].value, self._deletion(row)
+        )
         return applied
 
 
@@ -137,7 +139,10 @@ class WithoutTraces(UnindexedMover):
 
 
 def _unowned(row: Row) -> Row:
-    return evolve(row, columns={column: cell for column, cell in row.columns.items() if cell.value != OWN or column[:4] != b"d:_p"})
+    return evolve(
+        row,
+        columns={column: cell for column, cell in row.columns.items() if cell.value != OWN or column[:4] != b"d:_p"},
+    )
 
 
 class Nameless(IndexedMover[IndexedRowPlanner]):
@@ -215,7 +220,9 @@ class UnmarkedAlone(VersionedMover):
 
 def _without_entries(mover: VersionedMover, protocol: Protocol[Any]) -> Protocol[Any]:
     planner = mover.planner
-    mover.planner = VersionsAlone(planner.schema, planner.indexes, planner.bound, planner.nonce, planner.adopting, moving=True)
+    mover.planner = VersionsAlone(
+        planner.schema, planner.indexes, planner.bound, planner.nonce, planner.adopting, moving=True
+    )
     try:
         return (yield from protocol)
     finally:
@@ -234,7 +241,9 @@ def _verified_entries(operation: Any) -> Any:
 
 
 def _verified(put: Put) -> Put:
-    return evolve(put, cells={c: VERIFIED + v[1:] if c == b"d:_s" and b"d:_v" in put.cells else v for c, v in put.cells.items()})
+    return evolve(
+        put, cells={c: VERIFIED + v[1:] if c == b"d:_s" and b"d:_v" in put.cells else v for c, v in put.cells.items()}
+    )
 
 
 def _around(change: Callable[[CheckAndMutate], Protocol[Any]]) -> Rules:
@@ -258,7 +267,9 @@ def _refused_without(live: bool) -> Callable[[Protocol[Any]], Protocol[Any]]:
             if isinstance(operation, GetRows) and put is not None:
                 (row,) = answer
                 own = row is not None and row.columns[b"d:_v"].value == put.cells[b"d:_v"]
-                answer = [None] if row is not None and not own and (row.columns[b"d:_l"].value == LIVE) == live else answer
+                answer = (
+                    [None] if row is not None and not own and (row.columns[b"d:_l"].value == LIVE) == live else answer
+                )
             put = operation.mutations[0] if isinstance(operation, CheckAndMutate) and not answer else None
             return answer
 
@@ -282,7 +293,9 @@ def _over_whatever(operation: CheckAndMutate) -> Protocol[Any]:
 def _unmarked(operation: CheckAndMutate) -> Protocol[Any]:
     """The new row does not say where it comes from."""
     kept = [
-        evolve(one, cells={c: v for c, v in one.cells.items() if c != b"d:_pm" or v[:1] != COPIED}) if isinstance(one, Put) else one
+        evolve(one, cells={c: v for c, v in one.cells.items() if c != b"d:_pm" or v[:1] != COPIED})
+        if isinstance(one, Put)
+        else one
         for one in operation.mutations
     ]
     return (yield evolve(operation, mutations=kept))
@@ -292,7 +305,9 @@ def _where(kind: str, beside: str = "nobody", also: str = "one") -> Callable[[Ru
     return lambda rules: moves((kind,), (beside,), (also,), rules)
 
 
-def _inserts(kind: str, beside: str = "nobody", repeat: int | None = None, *, late: bool = False) -> Callable[[Rules], Iterable[Any]]:
+def _inserts(
+    kind: str, beside: str = "nobody", repeat: int | None = None, *, late: bool = False
+) -> Callable[[Rules], Iterable[Any]]:
     return lambda rules: inserts((kind,), (beside,), rules, (repeat,), late=late)
 
 
@@ -310,27 +325,39 @@ MUTANTS: Mapping[str, Mutant] = {
     "marks stay": Mutant(Rules(indexed=MarksStay), _where("indexed"), "LEFT"),
     "a copy over whatever is there": Mutant(_around(_over_whatever), _where("indexed", INSERTED), "TAKEN"),
     "a copy without a mark": Mutant(_around(_unmarked), _where("indexed", also="twice"), "STUCK"),
-    "an update puts an expiring row again where it was": Mutant(Rules(planner=Unwatched), _where("expiring", OLD), "DOUBLED"),
+    "an update puts an expiring row again where it was": Mutant(
+        Rules(planner=Unwatched), _where("expiring", OLD), "DOUBLED"
+    ),
     "a mark that an update does not notice": Mutant(Rules(indexed=MarksAlone), _where("expiring", OLD), "DOUBLED"),
-    "an expiring object moves within its row at once": Mutant(Rules(indexed=WithinRow), _where("wide expiring", OLD), "LEFT"),
+    "an expiring object moves within its row at once": Mutant(
+        Rules(indexed=WithinRow), _where("wide expiring", OLD), "LEFT"
+    ),
     "two mutations of one row": Mutant(Rules(indexed=TwoMutations), _where("wide"), "BOTH"),
     "the version of the second read": Mutant(Rules(versioned=SecondRead), _where("wide versioned", OLD), "LOST"),
     "marks that nobody heeds": Mutant(Rules(frozen=False), _where("versioned", DELETED), "BACK"),
     "marks that nobody heeds, and a unique value": Mutant(Rules(frozen=False), _values("tag m"), "DUPLICATE"),
     "claims before the copy": Mutant(Rules(versioned=ClaimsFirst), _values("take"), "DUPLICATE"),
     "claims that stay": Mutant(Rules(versioned=ClaimsStay), _values("take"), "DUPLICATE"),
-    "a delete under a mark that was renewed": Mutant(Rules(bare=LeavesWhatever), lambda rules: renewals("bare", rules), "NEITHER"),
+    "a delete under a mark that was renewed": Mutant(
+        Rules(bare=LeavesWhatever), lambda rules: renewals("bare", rules), "NEITHER"
+    ),
     "no traces": Mutant(Rules(bare=WithoutTraces), _inserts("bare"), "REFUSED"),
     "no traces, in one row": Mutant(Rules(bare=WithoutTraces), _inserts("wide bare"), "REFUSED"),
-    "old entries without a mark": Mutant(Rules(versioned=UnmarkedVersions), lambda rules: refusals("covered", rules), "LIES"),
-    "old entries without a mark, rows that never change": Mutant(Rules(indexed=Unmarked), _where("covered fact"), "LIES"),
+    "old entries without a mark": Mutant(
+        Rules(versioned=UnmarkedVersions), lambda rules: refusals("covered", rules), "LIES"
+    ),
+    "old entries without a mark, rows that never change": Mutant(
+        Rules(indexed=Unmarked), _where("covered fact"), "LIES"
+    ),
     "old entries without a mark, in one row": Mutant(Rules(versioned=UnmarkedVersions), _where("wide covered"), "LIES"),
     "new entries that are verified before the row": Mutant(Rules(around=_verified_at_once), _where("covered"), "LIES"),
     "a mark that leaves the version of an entry": Mutant(Rules(versioned=MarkedVersions), _where("covered"), "LIES"),
     "a mark that is taken away, and leaves the version": Mutant(
         Rules(versioned=UnmarkedAlone), lambda rules: refusals("covered", rules), "LIES"
     ),
-    "a dead row that does not say what has moved": Mutant(Rules(indexed=Nameless), _inserts("indexed", repeat=1), "DOUBLED"),
+    "a dead row that does not say what has moved": Mutant(
+        Rules(indexed=Nameless), _inserts("indexed", repeat=1), "DOUBLED"
+    ),
     "a refused insert that begins again over a live row": Mutant(
         Rules(inserts=_refused_without(True)), _inserts("indexed", "an update", 1), "DOUBLED"
     ),
@@ -340,4 +367,6 @@ MUTANTS: Mapping[str, Mutant] = {
     "a reader that looks under the new key first": Mutant(Rules(new_first=True), _where("versioned"), "MISSED"),
     "the last write wins, and none may be lost": Mutant(Rules(exact=True), _where("indexed", OLD), "LOST"),
 }
-"""The last two are no rules of the code: they say what the documentation says that a reader, or a writer, cannot count on."""
+"""The last two are no rules of the code: they say what the documentation says that a reader, or a writer, cannot
+count on.
+"""

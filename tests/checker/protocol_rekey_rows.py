@@ -1,4 +1,6 @@
-"""The store of moves to another key in the model checker: calls on rows and entries, and what the processes note in it."""
+"""The store of moves to another key in the model checker: calls on rows and entries, and what the processes note in
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from tests.checker.protocol_adapter import Step, StoredCell, StoredRow, Told, mc
 SERVER, DELETING, BROKEN, SAME = ("server", 0), ("deleting", 0), ("broken", 0), ("same", 0)
 LATE = ("late", 0)
 OUTCOME, ROW_VERSION = "outcome", "row version"
-"""Keys of the checker's store: the server's clock, whether a delete has begun, what a step found wrong, whether the second
-move is the first one's call once more and nothing else can be under the new key, whether so much time has passed that the cells have
-expired which say who put a row, and what calls have ended in."""
+"""Keys of the checker's store: the server's clock, whether a delete has begun, what a step found wrong, whether the
+second move is the first one's call once more and nothing else can be under the new key, whether so much time has passed
+that the cells have expired which say who put a row, and what calls have ended in."""
 
 THE, ANOTHER = 1, 2
 
@@ -81,7 +83,10 @@ def _late(store: Any, step: Step) -> None:
     store[LATE] = 1
     store[SERVER] += 2 * STAMP_LIFE
     for place, (whole, columns) in [(of, held) for of, held in store.items() if isinstance(of[1], bytes)]:
-        store[place] = whole, tuple(cell for cell in columns if not cell[0].startswith(b"d:_p") or cell[1][2] not in {OWN, MOVED})
+        store[place] = (
+            whole,
+            tuple(cell for cell in columns if not cell[0].startswith(b"d:_p") or cell[1][2] not in {OWN, MOVED}),
+        )
 
 
 def _looked(store: Any, step: Step) -> None:

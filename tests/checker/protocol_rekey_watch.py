@@ -54,7 +54,9 @@ class Watch:
         """In every state."""
         rows = self.rows(store)
         here = [name for name, values in rows.items() if values["who"] == THE]
-        return store.get(BROKEN) or next(itertools.chain(self._places(store, rows, here), self._writes(store, rows, here)), None)
+        return store.get(BROKEN) or next(
+            itertools.chain(self._places(store, rows, here), self._writes(store, rows, here)), None
+        )
 
     def _places(self, store: Any, rows: Mapping[str, Any], here: Sequence[str]) -> Iterator[str]:
         if not here and not store.get(DELETING):

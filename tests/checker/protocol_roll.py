@@ -1,12 +1,14 @@
-"""The model checker on the writers' roll: which writers may still write by an old state, and how long a builder must wait for them.
+"""The model checker on the writers' roll: which writers may still write by an old state, and how long a builder must
+wait for them.
 
-Time goes in ticks. The server's clock shows the time plus `s`, which changes within 0 to `skew` (a region moves to another server). A
-call takes effect at any tick up to `call` ticks after the lease was looked at for it; its caller may be told before that the outcome is
-unknown. Reads are instants. Every step may be delayed without bound, except from a look at the lease to the effect of the call.
+Time goes in ticks. The server's clock shows the time plus `s`, which changes within 0 to `skew` (a region moves to
+another server). A call takes effect at any tick up to `call` ticks after the lease was looked at for it; its caller may
+be told before that the outcome is unknown. Reads are instants. Every step may be delayed without bound, except from a
+look at the lease to the effect of the call.
 
-One row of the registry, whose state is a number. What a process does is the shipped `Member`; what a builder waits for is the shipped
-`RollLine.over`. What must hold: no call sent by a state takes effect after a builder of a later state went on. And where no step is left,
-every builder that was not killed has gone on.
+One row of the registry, whose state is a number. What a process does is the shipped `Member`; what a builder waits for
+is the shipped `RollLine.over`. What must hold: no call sent by a state takes effect after a builder of a later state
+went on. And where no step is left, every builder that was not killed has gone on.
 """
 
 from __future__ import annotations
@@ -36,13 +38,14 @@ class Rules:
 
     Attributes:
         member: the class of the members.
-        validated: when the registry is read: `after` the put of a line, `first` before it, or `never` but before the first one.
+        validated: when the registry is read: `after` the put of a line, `first` before it, or `never` but before the
+            first one.
         unknown: what is done after a put of unknown outcome: `find` its line, or take it for `done`.
         counted: whether a call is counted in the step that looks at the lease; else in a `later` one.
         bound: whether a call is made by the newest state that the process knows, or by one that a session has `kept`.
         conditional: whether lines are put under a condition.
-        ids: whether a process whose line is gone takes a new id; `kept` where it does not, `absent` where it does so but for a line that
-            is not found.
+        ids: whether a process whose line is gone takes a new id; `kept` where it does not, `absent` where it does so
+            but for a line that is not found.
         quiet: whether a line is put at rest, or deleted, only while no call is under way.
         fork: whether a child begins with nothing.
         running: whether leases are measured on a clock that never jumps.
@@ -157,7 +160,8 @@ class Process(NamedTuple):
     member: int  # its number
     point: str  # off, sent, find, read, on, ending
     puts: int
-    threads: tuple[tuple[Any, ...], ...]  # ("idle", writes) | ("bound", writes, state) | ("looked", writes, state, tick) | ("wait", ...)
+    # ("idle", writes) | ("bound", writes, state) | ("looked", writes, state, tick) | ("wait", ...)
+    threads: tuple[tuple[Any, ...], ...]
     jumped: int = 0
 
 
@@ -225,23 +229,37 @@ class RollModel:
         self._rows = len(b.threads) * b.lives
         more = 2 * b.call + b.lease + 2 * b.skew + 2 if b.after is None else b.after
         self._last = b.work + more
-        self._aged: dict[tuple[int, int, int], int] = {}  # a member, a tick and the clock of its process -> the member then
+        # a member, a tick and the clock of its process -> the member then
+        self._aged: dict[tuple[int, int, int], int] = {}
         processes = [
             Process(1 if threads else 2, self._number(self._member(n)), "off", puts, (("idle", b.writes),) * threads)
             for n, (threads, puts) in enumerate(zip(b.threads, b.puts, strict=True))
         ]
         self._first = State(
-            0, 0, 0, ((-1, None),) * self._rows, (), tuple(processes), tuple(Builder("start", 0, 0, (), n) for n in b.builders),
-            ("idle", b.collected), Left(b.unknown, b.killed, b.builders_killed, b.flips, b.forks, b.jumps, b.attempts), 0,
-        )  # fmt: skip
+            0,
+            0,
+            0,
+            ((-1, None),) * self._rows,
+            (),
+            tuple(processes),
+            tuple(Builder("start", 0, 0, (), n) for n in b.builders),
+            ("idle", b.collected),
+            Left(b.unknown, b.killed, b.builders_killed, b.flips, b.forks, b.jumps, b.attempts),
+            0,
+        )
 
     def _member(self, of: int) -> Member:
         return self.rules.member(bytes([of]), self.bounds.lease, self.bounds.call)
 
     def _number(self, member: Member) -> int:
         """Of a member; the order of its calls makes no difference."""
-        calls, late = tuple(sorted(member.calls, key=lambda of: of.cells)), tuple(sorted(member.late, key=lambda of: (of[0].cells, of[1])))
-        return self.members.number(evolve(member, calls=calls, late=late) if (calls, late) != (member.calls, member.late) else member)
+        calls, late = (
+            tuple(sorted(member.calls, key=lambda of: of.cells)),
+            tuple(sorted(member.late, key=lambda of: (of[0].cells, of[1]))),
+        )
+        return self.members.number(
+            evolve(member, calls=calls, late=late) if (calls, late) != (member.calls, member.late) else member
+        )
 
     # --- lines --------------------------------------------------------------------------------------------------------
 
@@ -274,7 +292,9 @@ class RollModel:
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
-    def _with(self, state: State, n: int, process: Process, member: Member | None = None, call: Any = None, **more: Any) -> State:
+    def _with(
+        self, state: State, n: int, process: Process, member: Member | None = None, call: Any = None, **more: Any
+    ) -> State:
         if member is not None:
             process = process._replace(member=self._number(member))
         if call is not None:
@@ -322,11 +342,22 @@ class RollModel:
             held = state.lines[member.id[0]][1]
             line = None if held is None else self.lines[held[1]]
             yield ("W{} finds {}", n, line), self._found(state, n, process, member, line)
-        if self.bounds.looks and member.newest is not None and member.newest.at(CELL) < state.registry and process.point != "read":
-            yield ("W{} sees {}", n, state.registry), self._with(state, n, process, member.saw(of_state(state.registry)))
+        if (
+            self.bounds.looks
+            and member.newest is not None
+            and member.newest.at(CELL) < state.registry
+            and process.point != "read"
+        ):
+            yield (
+                ("W{} sees {}", n, state.registry),
+                self._with(state, n, process, member.saw(of_state(state.registry))),
+            )
         if state.left.killed and (process.point != "off" or member.sequence):
             calls = tuple(sorted((*c[:3], -1, *c[4:]) if c[2] == n else c for c in state.calls))
-            yield ("W{} KILLED", n), self._with(state, n, DEAD, calls=calls, left=state.left._replace(killed=state.left.killed - 1))
+            yield (
+                ("W{} KILLED", n),
+                self._with(state, n, DEAD, calls=calls, left=state.left._replace(killed=state.left.killed - 1)),
+            )
 
     def _calls_of(self, state: State, n: int, process: Process, member: Member, at: int) -> Iterator[Labelled]:
         """What a thread does that wants to write."""
@@ -343,7 +374,10 @@ class RollModel:
             return
         newest = member.newest.at(CELL)
         if self.rules.bound == "kept" and thread[0] == "idle":
-            yield ("W{}.{} binds {}", n, at, newest), self._with(state, n, self._thread(process, at, ("bound", thread[1], newest)))
+            yield (
+                ("W{}.{} binds {}", n, at, newest),
+                self._with(state, n, self._thread(process, at, ("bound", thread[1], newest))),
+            )
             return
         if not member.may_call(tick + process.jumped):
             return
@@ -366,7 +400,10 @@ class RollModel:
         if point == "off" and working and member.id != NONE and any(thread[1] for thread in process.threads):
             if not rules.listed:
                 alone = evolve(member, newest=of_state(state.registry), until=tick + bounds.lease)
-                yield ("W{} reads {}, not on the roll", n, state.registry), self._with(state, n, process._replace(point="on"), alone)
+                yield (
+                    ("W{} reads {}, not on the roll", n, state.registry),
+                    self._with(state, n, process._replace(point="on"), alone),
+                )
             elif process.puts:
                 yield ("W{} sends its line", n), self._begin_line(state, n, process, member)
         elif point == "read":
@@ -378,7 +415,14 @@ class RollModel:
             may_rest = bounds.rests and process.puts and working and not bounds.urgent
             if may_rest and not (busy and rules.quiet):
                 yield ("W{} sends rest", n), self._send(state, n, process, member, "rest")
-        if point in ("on", "off") and bounds.ends and member.held is not None and process.puts and working and member.id != NONE:
+        if (
+            point in ("on", "off")
+            and bounds.ends
+            and member.held is not None
+            and process.puts
+            and working
+            and member.id != NONE
+        ):
             may_end = member.may_end(tick) if rules.quiet else all(sent + bounds.call < tick for _, sent in member.late)
             if may_end:
                 ending = process._replace(point="ending", puts=process.puts - 1)
@@ -429,7 +473,10 @@ class RollModel:
                 told = member.ended(of_state(call[4]), deadline - self.bounds.call, unknown=self.rules.told)
                 left = state.left._replace(attempts=state.left.attempts - 1)
                 late = (*call[:3], -1, *call[4:])
-                yield ("W{}.{}: answered at the second attempt", n, live), self._with(after, n, idle, told, late, left=left)
+                yield (
+                    ("W{}.{}: answered at the second attempt", n, live),
+                    self._with(after, n, idle, told, late, left=left),
+                )
         elif kind == LINE:
             lines, done = self._put(state, call[4], call[5], call[6], self.rules.conditional)
             after = state._replace(lines=lines, calls=rest)
@@ -519,10 +566,16 @@ class RollModel:
         if doing[0] == "idle":
             for row, (_, held) in enumerate(state.lines if doing[1] else ()):
                 if held is not None and self.lines[held[1]].kind == "gone":
-                    yield ("the collector finds line {} gone", row), state._replace(collector=("delete", doing[1], row, NO_LINE))
+                    yield (
+                        ("the collector finds line {} gone", row),
+                        state._replace(collector=("delete", doing[1], row, NO_LINE)),
+                    )
                 elif held is not None and self._over(held, state.tick + state.ahead, None):
                     step = "mark" if self.rules.compared else "delete"
-                    yield ("the collector finds line {} over", row), state._replace(collector=(step, doing[1], row, held[1]))
+                    yield (
+                        ("the collector finds line {} over", row),
+                        state._replace(collector=(step, doing[1], row, held[1])),
+                    )
             return
         step, left, row, expected = doing
         idle = ("idle", left - 1)
@@ -544,7 +597,12 @@ class RollModel:
         if older is None:
             member = self.members[process.member]
             late = tuple(of for of in member.late if of[1] + self.bounds.call >= tick)
-            over = member.until is not None and member.until < tick + process.jumped and self.rules.running and not self.bounds.urgent
+            over = (
+                member.until is not None
+                and member.until < tick + process.jumped
+                and self.rules.running
+                and not self.bounds.urgent
+            )
             older = self._aged[known] = self._number(evolve(member, late=late, until=None if over else member.until))
         return process if older == process.member else process._replace(member=older)
 
@@ -552,7 +610,10 @@ class RollModel:
         tick, bounds = state.tick, self.bounds
         hurried = bounds.urgent and (
             any(
-                p.up == 1 and (p.point in ("read", "find") or (p.point == "on" and tick > (self.members[p.member].until or 0) - 1))
+                p.up == 1
+                and (
+                    p.point in ("read", "find") or (p.point == "on" and tick > (self.members[p.member].until or 0) - 1)
+                )
                 for p in state.processes
             )
             or (tick >= 1 and any(b.point == "start" for b in state.builders))
@@ -574,7 +635,12 @@ class RollModel:
         for n, process in enumerate(state.processes):
             if process.up == 1:
                 yield from self._steps_of(state, n)
-            elif process.up == 2 and state.left.forks and state.processes[0].up == 1 and state.processes[0].point in ("on", "off", "sent"):
+            elif (
+                process.up == 2
+                and state.left.forks
+                and state.processes[0].up == 1
+                and state.processes[0].point in ("on", "off", "sent")
+            ):
                 yield ("W0 forks W{}", n), self._forked(state, n)
             if not self.rules.running and state.left.jumps and process.up == 1:
                 jumped = process._replace(jumped=process.jumped - bounds.call - 2 * bounds.skew - 1)
@@ -583,7 +649,9 @@ class RollModel:
         for n in range(len(state.builders)):
             yield from self._steps_of_builder(state, n)
         if state.left.flips:
-            flipped = state._replace(ahead=bounds.skew - state.ahead, left=state.left._replace(flips=state.left.flips - 1))
+            flipped = state._replace(
+                ahead=bounds.skew - state.ahead, left=state.left._replace(flips=state.left.flips - 1)
+            )
             yield ("the server's clock changes",), flipped
         yield from self._steps_of_collector(state)
 
@@ -599,7 +667,9 @@ class RollModel:
         return self._with(state, n, child._replace(point=point, puts=0), copied, left=left)
 
     def run(self, limit: int | None = None) -> Mapping[str, Any]:
-        """Goes through every state: whether all is well, how many states, else what is wrong and the steps that lead there."""
+        """Goes through every state: whether all is well, how many states, else what is wrong and the steps that lead
+        there.
+        """
         limit = self._most if limit is None else limit
         found = self._search(limit, None)
         return found if found["ok"] else self._search(limit, {})

@@ -18,13 +18,26 @@ SWEEPS: Mapping[str, Bounds] = {
     "two processes": Bounds(threads=(1, 1), puts=(2, 1), work=2, lives=1, ends=False, rests=False, flips=0),
     "the collector meets a pause": Bounds(collected=2, ends=False, rests=False, work=5, flips=0),
     "the collector": Bounds(collected=2, ends=False, flips=0, unknown=0),
-    "two builders, one killed": Bounds(puts=(2,), builders=(1, 1), builders_killed=1, killed=0, ends=False, flips=0, unknown=0),
-    "two builders of one index": Bounds(puts=(2,), builders=(1, 2), same=True, killed=0, rests=False, ends=False, flips=0, unknown=0),
+    "two builders, one killed": Bounds(
+        puts=(2,), builders=(1, 1), builders_killed=1, killed=0, ends=False, flips=0, unknown=0
+    ),
+    "two builders of one index": Bounds(
+        puts=(2,), builders=(1, 2), same=True, killed=0, rests=False, ends=False, flips=0, unknown=0
+    ),
     "a fork": Bounds(threads=(1, 0), puts=(2, 1), forks=1, unknown=0, flips=0, work=1),
     "attempts that are told": Bounds(attempts=1, flips=0),
     "renewals without end": Bounds(puts=(1,), urgent=True, killed=0, flips=0, after=9, rests=False, ends=False),
     "renewals without end, two processes": Bounds(
-        threads=(1, 1), puts=(1, 1), urgent=True, killed=0, unknown=0, flips=0, after=8, lives=1, rests=False, ends=False
+        threads=(1, 1),
+        puts=(1, 1),
+        urgent=True,
+        killed=0,
+        unknown=0,
+        flips=0,
+        after=8,
+        lives=1,
+        rests=False,
+        ends=False,
     ),
     "two processes, killed": Bounds(threads=(1, 1), puts=(1, 1), work=2, lives=1, killed=2, unknown=0),
     "two processes that rest": Bounds(threads=(1, 1), puts=(2, 2), work=1, lives=1, killed=0, unknown=0, flips=0),
@@ -90,7 +103,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "an id again, the delete is late": Mutant(Rules(ids="kept"), Bounds(rests=False, flips=0, killed=0)),
     "an id again after it was marked gone": Mutant(Rules(ids="kept"), evolve(_LASTING, collected=2)),
     "unknown outcomes are not listed": Mutant(Rules(member=Forgetful), _LOSSY),
-    "unknown outcomes are not listed at the end": Mutant(Rules(member=Forgetful), Bounds(rests=False, flips=0, killed=0)),
+    "unknown outcomes are not listed at the end": Mutant(
+        Rules(member=Forgetful), Bounds(rests=False, flips=0, killed=0)
+    ),
     "a line names its newest state at once": Mutant(Rules(member=Hasty), _QUIET),
     "the builder waits for the lease alone": Mutant(Rules(long=False), evolve(_QUIET, flips=1)),
     "the builder forgets the clocks": Mutant(Rules(skewed=False), evolve(_QUIET, flips=1)),
@@ -101,15 +116,22 @@ MUTANTS: Mapping[str, Mutant] = {
     "at rest while a call is under way": Mutant(Rules(quiet=False), Bounds(flips=0, unknown=0, killed=0)),
     "lines are collected without a mark": Mutant(Rules(compared=False), evolve(_LASTING, collected=1)),
     "a child continues as its parent": Mutant(
-        Rules(fork="same"), Bounds(threads=(1, 0), puts=(3, 2), forks=1, unknown=0, flips=0, work=2, killed=0, rests=False, ends=False)
+        Rules(fork="same"),
+        Bounds(threads=(1, 0), puts=(3, 2), forks=1, unknown=0, flips=0, work=2, killed=0, rests=False, ends=False),
     ),
     "a lease on a wall clock that is set back": Mutant(Rules(running=False), evolve(_QUIET, jumps=1)),
     "a second attempt hides the first": Mutant(Rules(told=False), evolve(_QUIET, attempts=1)),
     "the lines are looked at before the change": Mutant(Rules(looks="before"), _QUIET),
-    "the next builder trusts the first": Mutant(Rules(trusts=True), evolve(_QUIET, builders=(1, 1), builders_killed=1, puts=(2,))),
-    "a state is left by its value": Mutant(Rules(by_revision=False), evolve(_QUIET, builders=(1, 2), same=True, puts=(2,))),
+    "the next builder trusts the first": Mutant(
+        Rules(trusts=True), evolve(_QUIET, builders=(1, 1), builders_killed=1, puts=(2,))
+    ),
+    "a state is left by its value": Mutant(
+        Rules(by_revision=False), evolve(_QUIET, builders=(1, 2), same=True, puts=(2,))
+    ),
     "a writer that is not on the roll": Mutant(Rules(listed=False), _QUIET),
-    "a line that is not found is sent again under its id": Mutant(Rules(ids="absent"), evolve(_LOSSY, collected=2, work=5)),
+    "a line that is not found is sent again under its id": Mutant(
+        Rules(ids="absent"), evolve(_LOSSY, collected=2, work=5)
+    ),
     "an attempt is sent without a look at the lease": Mutant(Rules(again=False), _LOSSY),
 }
 

@@ -1,4 +1,6 @@
-"""Rules of models without indexes, and of tables that get their first one, broken on purpose; the checker must notice every one."""
+"""Rules of models without indexes, and of tables that get their first one, broken on purpose; the checker must
+notice every one.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ from attrs import evolve
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import LIVE
 from hbmodel.protocol.index_build import RowIndexer
-from hbmodel.protocol.operations import CheckAndMutate, GetRows, LetClockTick, MutateRow, Operation, Protocol, PutRows, carried_out
+from hbmodel.protocol.operations import (
+    CheckAndMutate,
+    GetRows,
+    LetClockTick,
+    MutateRow,
+    Operation,
+    Protocol,
+    PutRows,
+    carried_out,
+)
 from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -66,11 +77,15 @@ class NoSpareFlag(UnindexedRowPlanner):
     """A row without any cell but those that may be deleted gets no flag."""
 
     def cells(self, write: Any) -> Mapping[bytes, bytes]:
-        return {column: value for column, value in super().cells(write).items() if column != self.schema.spare_flag_column}
+        return {
+            column: value for column, value in super().cells(write).items() if column != self.schema.spare_flag_column
+        }
 
     def _plan(self, *args: Any) -> UnindexedRowPlan:
         plan = super()._plan(*args)
-        cells = {} if plan.put is None else {c: v for c, v in plan.put.cells.items() if c != self.schema.spare_flag_column}
+        cells = (
+            {} if plan.put is None else {c: v for c, v in plan.put.cells.items() if c != self.schema.spare_flag_column}
+        )
         return evolve(plan, put=evolve(plan.put, cells=cells) if plan.put is not None and cells else None)
 
 
@@ -122,10 +137,18 @@ CALLS: Mapping[str, tuple[Rules, str, Sequence[Sequence[str]]]] = {
     "a clock ahead of the server's": (Rules(writer=ClockAhead), "add", (("expiring add", "delete"),)),
     "older cells stay": (Rules(writer=OlderStays), "add", (("expiring add",),)),
     "older cells go at the time of the put": (Rules(writer=DeleteAtTime), "add", (("expiring add",),)),
-    "no tick between time and read": (Rules(around=without_ticks), "absent", (("expiring add",), ("add b", "update note"))),
+    "no tick between time and read": (
+        Rules(around=without_ticks),
+        "absent",
+        (("expiring add",), ("add b", "update note")),
+    ),
     "no tick after a delete": (Rules(ticks=False), "add", (("delete", "add"),)),
     "a row put again forgets its insert": (Rules(writer=ForgetsInserts), "absent", (("insert",), ("expiring update",))),
-    "an insert that is hidden is put again": (Rules(around=put_until_seen), "absent", (("insert",), ("insert", "delete"))),
+    "an insert that is hidden is put again": (
+        Rules(around=put_until_seen),
+        "absent",
+        (("insert",), ("insert", "delete")),
+    ),
     "no check of what is updated": (Rules(around=without_checks), "add", (("update page",), ("delete",))),
 }
 
@@ -154,14 +177,30 @@ class EndForgotten(RowIndexer):
 
 
 SKIPPED: Mapping[str, tuple[Rules, Case, tuple[RowState, RowState]]] = {
-    "puts set no liveness cell": (Rules(marking=False), ("add", "add", "delete", ("marking", "mixed"), 0), ("marking", "mixed")),
-    "updates leave the rest of the row": (
-        Rules(mixed=False), ("add", "delete", "update page", ("marking", "mixed"), 0), ("marking", "mixed"),
+    "puts set no liveness cell": (
+        Rules(marking=False),
+        ("add", "add", "delete", ("marking", "mixed"), 0),
+        ("marking", "mixed"),
     ),
-    "writers know of no liveness cell": (Rules(), ("add", "add", "delete", ("unindexed", "mixed"), 0), ("unindexed", "marking")),
-    "deletes leave no marker": (Rules(), ("add", "delete", "update page", ("marking", "adopting"), 0), ("mixed", "adopting")),
-}  # fmt: skip
-"""What programs must do in states of a table, and which states there must be between others: code, case, and the states that may be."""
+    "updates leave the rest of the row": (
+        Rules(mixed=False),
+        ("add", "delete", "update page", ("marking", "mixed"), 0),
+        ("marking", "mixed"),
+    ),
+    "writers know of no liveness cell": (
+        Rules(),
+        ("add", "add", "delete", ("unindexed", "mixed"), 0),
+        ("unindexed", "marking"),
+    ),
+    "deletes leave no marker": (
+        Rules(),
+        ("add", "delete", "update page", ("marking", "adopting"), 0),
+        ("mixed", "adopting"),
+    ),
+}
+"""What programs must do in states of a table, and which states there must be between others: code, case, and the
+states that may be.
+"""
 
 
 def _calls(begin: str, programs: Sequence[Sequence[str]], rules: Rules) -> Iterable[RowConfiguration]:
@@ -169,7 +208,10 @@ def _calls(begin: str, programs: Sequence[Sequence[str]], rules: Rules) -> Itera
 
 
 def _forgetting(model: Any, other: str, rules: Rules) -> Iterable[RowConfiguration]:
-    yield f"{other} beside an update to None", RowModel(model, "add", ((other,), ("forget the rest",)), rules=rules, presence=True)
+    yield (
+        f"{other} beside an update to None",
+        RowModel(model, "add", ((other,), ("forget the rest",)), rules=rules, presence=True),
+    )
 
 
 def _joint(case: Case, adjacent: tuple[RowState, RowState], rules: Rules) -> Iterable[RowConfiguration]:
@@ -179,7 +221,14 @@ def _joint(case: Case, adjacent: tuple[RowState, RowState], rules: Rules) -> Ite
 
 
 def _adopted(begin: str, programs: Sequence[str], ends: bool, rules: Rules) -> Iterable[RowConfiguration]:
-    options: dict[str, Any] = {"rows": ["adopting"] * 2, "before": "unindexed", "adopt": True, "distinct": True, "ticks": 0, "ends": ends}
+    options: dict[str, Any] = {
+        "rows": ["adopting"] * 2,
+        "before": "unindexed",
+        "adopt": True,
+        "distinct": True,
+        "ticks": 0,
+        "ends": ends,
+    }
     yield "an adopted row", RowModel(Slip, begin, [[name] for name in programs], rules=rules, **options)
 
 
@@ -206,13 +255,17 @@ def _early(names: Sequence[str], rules: Rules) -> Iterable[RowConfiguration]:
 
 
 MUTANTS: Mapping[str, Mutant] = {
-    "an early reader ignores dead markers": Mutant(Rules(reader=_blind), partial(_early, ("delete", "update note")), "UNEXPLAINED"),
+    "an early reader ignores dead markers": Mutant(
+        Rules(reader=_blind), partial(_early, ("delete", "update note")), "UNEXPLAINED"
+    ),
     "an early projection leaves dead markers out": Mutant(
         Rules(glance=_blind_glance), partial(_early, ("delete", "update note")), "UNEXPLAINED"
     ),
     **{name: Mutant(rules, partial(_calls, begin, programs), "") for name, (rules, begin, programs) in CALLS.items()},
     **{name: Mutant(rules, partial(_joint, case, adjacent), "") for name, (rules, case, adjacent) in SKIPPED.items()},
-    "no flag where each cell may be deleted": Mutant(Rules(writer=NoSpareFlag), partial(_forgetting, Free, "update page, forget"), ""),
+    "no flag where each cell may be deleted": Mutant(
+        Rules(writer=NoSpareFlag), partial(_forgetting, Free, "update page, forget"), ""
+    ),
     "a row that expires is adopted without its end": Mutant(
         Rules(indexer=EndForgotten), partial(_adopted, "expiring add", ("insert", "insert"), True), "UNSAID"
     ),

@@ -1,6 +1,7 @@
 """Two programs that write rows from before the first index while the states of the table change: nothing is lost.
 
-`protocol_row_sweeps` has all pairs of calls; there an update that puts a whole row again may cover what was written since it was read.
+`protocol_row_sweeps` has all pairs of calls; there an update that puts a whole row again may cover what was written
+since it was read.
 """
 
 from __future__ import annotations
@@ -23,17 +24,24 @@ from tests.checker.protocol_unindexed import ATOMIC, SHIPPED, RowModel, Rules
 States = tuple[RowState, RowState]
 
 BESIDE: Sequence[tuple[States, RowState]] = (
-    (("marking", "marking"), "marking"), (("marking", "mixed"), "marking"), (("marking", "mixed"), "mixed"),
-    (("mixed", "mixed"), "marking"), (("mixed", "mixed"), "mixed"), (("mixed", "adopting"), "marking"), (("mixed", "adopting"), "mixed"),
+    (("marking", "marking"), "marking"),
+    (("marking", "mixed"), "marking"),
+    (("marking", "mixed"), "mixed"),
+    (("mixed", "mixed"), "marking"),
+    (("mixed", "mixed"), "mixed"),
+    (("mixed", "adopting"), "marking"),
+    (("mixed", "adopting"), "mixed"),
     (("adopting", "adopting"), "marking"),
-)  # fmt: skip
+)
 """What the two programs know of the table, and what the one knew that put the row."""
 
 CALLS: Mapping[str, Sequence[str]] = {
     "add": ("add b", "update page", "update line", "update note", "delete", "insert", "expiring update"),
     "expiring add": ("update page", "update line", "delete", "expiring update"),
 }
-"""Calls, by what was done before. A put is beside no row that expires: the other one may count although it came first."""
+"""Calls, by what was done before. A put is beside no row that expires: the other one may count although it came
+first.
+"""
 
 
 def kept(store: str, rules: Rules = SHIPPED) -> Iterator[RowConfiguration]:
@@ -59,10 +67,23 @@ def _covers(rows: States, one: str, other: str) -> bool:
     )
 
 
-def two(store: str, begin: str, calls: Sequence[str], rows: States, before: RowState, rules: Rules = SHIPPED) -> RowConfiguration:
+def two(
+    store: str, begin: str, calls: Sequence[str], rows: States, before: RowState, rules: Rules = SHIPPED
+) -> RowConfiguration:
     """Two calls."""
     model, can = STORES[store]
-    made = RowModel(model, begin, [[name] for name in calls], can, rules, distinct=True, rows=rows, before=before, ends=False, exact=True)
+    made = RowModel(
+        model,
+        begin,
+        [[name] for name in calls],
+        can,
+        rules,
+        distinct=True,
+        rows=rows,
+        before=before,
+        ends=False,
+        exact=True,
+    )
     return f"{store}, {begin} by {before}: {' beside '.join(calls)}, {rows}", made
 
 
@@ -114,20 +135,35 @@ class OneExpiry(IndexedRowPlanner):
 
 
 BROKEN: Mapping[str, tuple[type[IndexedRowPlanner], tuple[str, str, Sequence[str], States, RowState]]] = {
-    "updates put whole rows": (PutsWholeRows, ("atomic", "add", ("update page", "update line"), ("mixed", "mixed"), "marking")),
+    "updates put whole rows": (
+        PutsWholeRows,
+        ("atomic", "add", ("update page", "update line"), ("mixed", "mixed"), "marking"),
+    ),
     "updates put whole rows, a delete": (
-        PutsWholeRows, ("absent cells", "add", ("update line", "delete"), ("mixed", "adopting"), "marking"),
+        PutsWholeRows,
+        ("absent cells", "add", ("update line", "delete"), ("mixed", "adopting"), "marking"),
     ),
-    "updates have no condition": (Unconditional, ("atomic", "add", ("delete", "update page"), ("marking", "mixed"), "marking")),
-    "updates have no condition, two calls": (Unconditional, ("apart", "add", ("delete", "update page"), ("marking", "mixed"), "marking")),
+    "updates have no condition": (
+        Unconditional,
+        ("atomic", "add", ("delete", "update page"), ("marking", "mixed"), "marking"),
+    ),
+    "updates have no condition, two calls": (
+        Unconditional,
+        ("apart", "add", ("delete", "update page"), ("marking", "mixed"), "marking"),
+    ),
     "nothing shows that a row is put again": (
-        NoExpiry, ("absent cells", "expiring add", ("update page", "delete"), ("adopting", "adopting"), "marking"),
+        NoExpiry,
+        ("absent cells", "expiring add", ("update page", "delete"), ("adopting", "adopting"), "marking"),
     ),
-    "deletes have no condition": (DeletesAnyway, ("atomic", "add", ("expiring update", "delete"), ("marking", "mixed"), "marking")),
+    "deletes have no condition": (
+        DeletesAnyway,
+        ("atomic", "add", ("expiring update", "delete"), ("marking", "mixed"), "marking"),
+    ),
     "an expiry does not say whose it is": (
-        OneExpiry, ("atomic", "expiring add", ("update page", "update line"), ("marking", "mixed"), "mixed"),
+        OneExpiry,
+        ("atomic", "expiring add", ("update page", "update line"), ("marking", "mixed"), "mixed"),
     ),
-}  # fmt: skip
+}
 
 
 def _case(case: tuple[str, str, Sequence[str], States, RowState], rules: Rules) -> Iterator[RowConfiguration]:
@@ -135,5 +171,6 @@ def _case(case: tuple[str, str, Sequence[str], States, RowState], rules: Rules) 
 
 
 MUTANTS: Mapping[str, Mutant] = {
-    f"states: {name}": Mutant(Rules(indexed=planner), partial(_case, case), "") for name, (planner, case) in BROKEN.items()
+    f"states: {name}": Mutant(Rules(indexed=planner), partial(_case, case), "")
+    for name, (planner, case) in BROKEN.items()
 }

@@ -1,4 +1,6 @@
-"""Families of configurations for the model checker with a row of a model without indexes, or of one that gets its first index."""
+"""Families of configurations for the model checker with a row of a model without indexes, or of one that gets its
+first index.
+"""
 
 from __future__ import annotations
 
@@ -61,11 +63,13 @@ CELL_BY_CELL = ("update both", "update page, forget", "forget the rest")
 def _stood_for(begin: str, one: str, other: str, can: Capabilities) -> bool:
     """Whether another pair stands for this one, among pairs of calls of many steps that take half a minute and more.
 
-    Which columns an update changes makes no difference to a call with a TTL: one update of several cells, a put and a None, stands for
-    the others. Over a row that expired once two updates of several cells come to the same as over `add`.
+    Which columns an update changes makes no difference to a call with a TTL: one update of several cells, a put and a
+    None, stands for the others. Over a row that expired once two updates of several cells come to the same as over
+    `add`.
 
-    Where the cells are changed one by one, two different updates of several may refuse each other again and again, so that the states
-    have no end. The same update twice does so too, but with one value. `tests/faults/test_two_programs.py` draws them with different ones.
+    Where the cells are changed one by one, two different updates of several may refuse each other again and again, so
+    that the states have no end. The same update twice does so too, but with one value.
+    `tests/faults/test_two_programs.py` draws them with different ones.
     """
     names = {one, other}
     expiring, updates = any("expiring" in name for name in names), {name for name in names if name in CELL_BY_CELL}
@@ -78,8 +82,9 @@ def _stood_for(begin: str, one: str, other: str, can: Capabilities) -> bool:
 
 
 TWINS = {"add": "add b", "expiring add": "expiring add f"}
-"""Calls that put the same cells as another with other values. What a program does depends on no value (Wolper, *Expressing interesting
-properties of programs in propositional temporal logic*, 1986), so that the other stands for both, but where they meet."""
+"""Calls that put the same cells as another with other values. What a program does depends on no value (Wolper,
+*Expressing interesting properties of programs in propositional temporal logic*, 1986), so that the other stands for
+both, but where they meet."""
 
 
 def _stands_for_others(model: Any, one: str, other: str) -> bool:
@@ -97,15 +102,19 @@ def calls_for(model: Any, can: Capabilities) -> list[str]:
 def pairs(store: str, **options: Any) -> Iterator[RowConfiguration]:
     """Every two calls over every beginning.
 
-    Where None is the absence of a cell two writers of one millisecond may mix, and where a row is changed cell by cell, any two: then it
-    only counts whether there is a row.
+    Where None is the absence of a cell two writers of one millisecond may mix, and where a row is changed cell by cell,
+    any two: then it only counts whether there is a row.
     """
     model, can = STORES[store]
-    for begin, (one, other) in itertools.product(BEGINNINGS, list(itertools.combinations_with_replacement(calls_for(model, can), 2))):
+    for begin, (one, other) in itertools.product(
+        BEGINNINGS, list(itertools.combinations_with_replacement(calls_for(model, can), 2))
+    ):
         if _stands_for_others(model, one, other) and not _stood_for(begin, one, other, can):
             mixed = absent_cells(model) or (can is APART and any(name in CELL_BY_CELL for name in (one, other)))
             distinct = can is ATOMIC and absent_cells(model)
-            row = RowModel(model, begin, [[one], [other]], can, distinct=distinct, presence=mixed and not distinct, **options)
+            row = RowModel(
+                model, begin, [[one], [other]], can, distinct=distinct, presence=mixed and not distinct, **options
+            )
             yield f"{store}, {begin}: {one} and {other} at the same time", row
             if distinct:
                 yield (
@@ -123,7 +132,10 @@ def joint(store: str, **options: Any) -> Iterator[RowConfiguration]:
             continue  # nobody begins, or the programs know the same: their order makes no difference
         if not _stands_for_others(model, one, two) or _stood_for(begin, one, two, can):
             continue
-        yield f"{store}, {begin} by {first}: {one} beside {two}, {rows}", side_by_side(store, (begin, one, two, rows, first), **options)
+        yield (
+            f"{store}, {begin} by {first}: {one} beside {two}, {rows}",
+            side_by_side(store, (begin, one, two, rows, first), **options),
+        )
 
 
 def side_by_side(store: str, case: Case, rules: Rules = SHIPPED, **options: Any) -> RowModel:
@@ -136,7 +148,17 @@ def side_by_side(store: str, case: Case, rules: Rules = SHIPPED, **options: Any)
     presence = can is APART and any(name in CELL_BY_CELL for name in (one, two))
     apart = "expiring" in one + two + begin and "update" in one + two and rows != ("unindexed", "marking")
     return RowModel(
-        model, begin, [[one], [two]], can, rules, distinct=True, rows=rows, first=first, ends=not apart, presence=presence, **options
+        model,
+        begin,
+        [[one], [two]],
+        can,
+        rules,
+        distinct=True,
+        rows=rows,
+        first=first,
+        ends=not apart,
+        presence=presence,
+        **options,
     )
 
 
@@ -148,10 +170,24 @@ def adopted(
     Lives end, unless a row expires and a program updates it: see `side_by_side`.
     """
     states: tuple[RowState, ...] = ("unindexed", "marking")
-    for before, begin, programs in itertools.product(states, BEGINNINGS, list(itertools.combinations_with_replacement(names, 2))):
-        ends = not any("expiring" in name for name in (begin, *programs)) or not any("update" in name for name in programs)
-        options: dict[str, Any] = {"rows": ["adopting"] * 2, "before": before, "adopt": True, "distinct": True, "ticks": 0, "ends": ends}
-        yield f"{store}, {begin}, {before}: {programs} while adopted", RowModel(STORES[store][0], begin, [[n] for n in programs], **options)
+    for before, begin, programs in itertools.product(
+        states, BEGINNINGS, list(itertools.combinations_with_replacement(names, 2))
+    ):
+        ends = not any("expiring" in name for name in (begin, *programs)) or not any(
+            "update" in name for name in programs
+        )
+        options: dict[str, Any] = {
+            "rows": ["adopting"] * 2,
+            "before": before,
+            "adopt": True,
+            "distinct": True,
+            "ticks": 0,
+            "ends": ends,
+        }
+        yield (
+            f"{store}, {begin}, {before}: {programs} while adopted",
+            RowModel(STORES[store][0], begin, [[n] for n in programs], **options),
+        )
 
 
 BESIDE_READERS: Sequence[tuple[RowState, RowState]] = (
@@ -171,8 +207,9 @@ def early_reads(
 ) -> Iterator[RowConfiguration]:
     """Two programs, and a third that reads, whole or a part of it, by what it knew of the table before its first index.
 
-    The row was put by one of the writers, or before the index was known, unless the build has adopted every such row. It only counts
-    whether there is a row: a put takes its time before it lands, so that a reader may see the values of a later write first.
+    The row was put by one of the writers, or before the index was known, unless the build has adopted every such row.
+    It only counts whether there is a row: a put takes its time before it lands, so that a reader may see the values of
+    a later write first.
     """
     model, can = STORES[store]
     possible = [name for name in names if name in calls_for(model, can)]
@@ -182,7 +219,14 @@ def early_reads(
         ends = not ("expiring" in one + two + begin and "update" in one + two)
         for first in (0,) if begin == "absent" or rows[0] == "indexed" else (0, 2):
             known: tuple[RowState, ...] = (*rows, "unindexed")
-            options: dict[str, Any] = {"rows": known, "first": first, "distinct": True, "ticks": 0, "ends": ends, "presence": True}
+            options: dict[str, Any] = {
+                "rows": known,
+                "first": first,
+                "distinct": True,
+                "ticks": 0,
+                "ends": ends,
+                "presence": True,
+            }
             yield (
                 f"{store}, {begin} by {first}: {one} beside {two}, {rows}, {read}",
                 RowModel(model, begin, [[one], [two], [read]], can, rules, **options),

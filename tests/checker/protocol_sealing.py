@@ -1,4 +1,6 @@
-"""Versioned objects that move between two tables in the model checker: writers, readers, movers that crash, and whoever leads them."""
+"""Versioned objects that move between two tables in the model checker: writers, readers, movers that crash, and
+whoever leads them.
+"""
 
 from __future__ import annotations
 
@@ -71,9 +73,17 @@ INDEXED: Mapping[str, TableSchema] = {"old": INDEXED_OLD, "new": INDEXED_NEW}
 KEY = {"a": 1, "b": 2}
 ROWS = {side: KeyMapper(schema).rows([KEY[name] for name in schema.layout.names])[0] for side, schema in BARE.items()}
 
-KNOWN, SINCE, BASES, ACKNOWLEDGED, GONE, BROKEN = ("known", 0), ("since", 0), ("bases", 0), ("acknowledged", 0), ("gone", 0), ("broken", 0)
-"""The phases by which a program may act now, the current one last; their number; what deletes have been asked to delete; the letters
-of acknowledged writes; those of the objects whose delete is acknowledged; a violation that a step has seen."""
+KNOWN, SINCE, BASES, ACKNOWLEDGED, GONE, BROKEN = (
+    ("known", 0),
+    ("since", 0),
+    ("bases", 0),
+    ("acknowledged", 0),
+    ("gone", 0),
+    ("broken", 0),
+)
+"""The phases by which a program may act now, the current one last; their number; what deletes have been asked to
+delete; the letters of acknowledged writes; those of the objects whose delete is acknowledged; a violation that a step
+has seen."""
 
 OUTDATED = "outdated"
 """The answer to a change by a phase that nobody may go by any more: it is not sent."""
@@ -220,11 +230,20 @@ def _purge(store: Any, step: Step) -> None:
 
 
 mc.OPS.update(
-    sealing=_call, sealing_phase=_phase, sealing_drained=_drained, sealing_look=_look, sealing_moment=_moment,
-    sealing_holds=_holds, sealing_deleting=_deleting,
-    sealing_acknowledged=_acknowledged, sealing_began=_began, sealing_ended=_ended, sealing_conflict=_conflict, sealing_wrong=_wrong,
+    sealing=_call,
+    sealing_phase=_phase,
+    sealing_drained=_drained,
+    sealing_look=_look,
+    sealing_moment=_moment,
+    sealing_holds=_holds,
+    sealing_deleting=_deleting,
+    sealing_acknowledged=_acknowledged,
+    sealing_began=_began,
+    sealing_ended=_ended,
+    sealing_conflict=_conflict,
+    sealing_wrong=_wrong,
     sealing_purge=_purge,
-)  # fmt: skip
+)
 
 
 def found_row(row: bytes, cells: Any) -> Any:
@@ -254,7 +273,8 @@ class Outdated(Exception):
 
 @define
 class Nonces:
-    """Source of a program's nonces; what nothing was put with is drawn again, so that attempts in vain lead to one state.
+    """Source of a program's nonces; what nothing was put with is drawn again, so that attempts in vain lead to one
+    state.
 
     Attributes:
         number: of the program.
@@ -276,7 +296,9 @@ class Nonces:
         self.drawn = 0
 
 
-def driven(protocol: Protocol[Any], phase: str, clock: int, nonces: Nonces, *, writes: bool = False, looks: bool = True) -> Iterator[Any]:
+def driven(
+    protocol: Protocol[Any], phase: str, clock: int, nonces: Nonces, *, writes: bool = False, looks: bool = True
+) -> Iterator[Any]:
     """A protocol as steps; returns what it does. One that writes for a program begins again where its phase is over."""
     answer: Any = None
     nonces.settle(False)
@@ -318,17 +340,28 @@ def driven(protocol: Protocol[Any], phase: str, clock: int, nonces: Nonces, *, w
                     raise Outdated
 
 
-def planner_of(layouts: Mapping[str, TableSchema], side: str, nonce: Callable[[], bytes], **more: Any) -> VersionedRowPlanner:
+def planner_of(
+    layouts: Mapping[str, TableSchema], side: str, nonce: Callable[[], bytes], **more: Any
+) -> VersionedRowPlanner:
     schema = layouts[side]
     return VersionedRowPlanner(schema, tuple(schema.indexes.values()), BOUND, nonce, patience=0, **more)
 
 
-def way_of(layouts: Mapping[str, TableSchema], phase: Phase, nonce: Callable[[], bytes], rules: Rules, *, seals: bool | None = None) -> Way:
+def way_of(
+    layouts: Mapping[str, TableSchema],
+    phase: Phase,
+    nonce: Callable[[], bytes],
+    rules: Rules,
+    *,
+    seals: bool | None = None,
+) -> Way:
     source, target = ("new", "old") if phase.back else ("old", "new")
     return rules.way(
-        planner_of(layouts, source, nonce, moving=not rules.heeds), planner_of(layouts, target, nonce, over_closed=phase.back),
-        phase.back, bool(phase.seals) if seals is None else seals,
-    )  # fmt: skip
+        planner_of(layouts, source, nonce, moving=not rules.heeds),
+        planner_of(layouts, target, nonce, over_closed=phase.back),
+        phase.back,
+        bool(phase.seals) if seals is None else seals,
+    )
 
 
 def _read(reads: Sequence[str], layouts: Mapping[str, TableSchema]) -> Iterator[Any]:
@@ -340,7 +373,9 @@ def _read(reads: Sequence[str], layouts: Mapping[str, TableSchema]) -> Iterator[
     return None
 
 
-def _write(side: str, layouts: Mapping[str, TableSchema], kind: str, letter: str, base: Mapping[str, Any] | None) -> RowWrite:
+def _write(
+    side: str, layouts: Mapping[str, TableSchema], kind: str, letter: str, base: Mapping[str, Any] | None
+) -> RowWrite:
     version = UNKNOWN if base is None else base["version"]
     if kind == "add":
         return put_object(layouts[side], Later(**KEY, log=letter))
@@ -350,8 +385,12 @@ def _write(side: str, layouts: Mapping[str, TableSchema], kind: str, letter: str
     return UpdateFields(None, ROWS[side], KEY, {"log": base["log"] + letter}, version=version)
 
 
-def writer(kind: str, number: int, stale: bool, rules: Rules, layouts: Mapping[str, TableSchema]) -> Callable[[], Steps]:
-    """Reads the object and updates, deletes or inserts it by the phase that it knows, and by the next one where that is over."""
+def writer(
+    kind: str, number: int, stale: bool, rules: Rules, layouts: Mapping[str, TableSchema]
+) -> Callable[[], Steps]:
+    """Reads the object and updates, deletes or inserts it by the phase that it knows, and by the next one where that
+    is over.
+    """
     letter, clock = str(number), 10 + 3 * number
 
     def run() -> Steps:
@@ -391,13 +430,19 @@ def writer(kind: str, number: int, stale: bool, rules: Rules, layouts: Mapping[s
         elif not isinstance(outcome.error, RowExists | RowNotFound):
             yield ("sealing_wrong", f"{kind} {type(outcome.error).__name__}")
 
-    def protocol(phase: Phase, base: Any, sent: dict[str, SentChanges], nonce: Callable[[], bytes]) -> Protocol[list[Outcome]]:
+    def protocol(
+        phase: Phase, base: Any, sent: dict[str, SentChanges], nonce: Callable[[], bytes]
+    ) -> Protocol[list[Outcome]]:
         if phase.seals is None:
             side = phase.writes or ""
             planner = planner_of(layouts, side, nonce, over_closed=phase.name == RETURNED)
-            return write_versioned_batch(planner, [_write(side, layouts, kind, letter, base)], sent[side], insert=kind == "add")
+            return write_versioned_batch(
+                planner, [_write(side, layouts, kind, letter, base)], sent[side], insert=kind == "add"
+            )
         way = way_of(layouts, phase, nonce, rules)
-        writes = [PairedWrite(*(_write(of.schema.table, layouts, kind, letter, base) for of in (way.source, way.target)))]
+        writes = [
+            PairedWrite(*(_write(of.schema.table, layouts, kind, letter, base) for of in (way.source, way.target)))
+        ]
         return write_between(way, writes, sent, insert=kind == "add", rounds=WRITE_ROUNDS)
 
     return run

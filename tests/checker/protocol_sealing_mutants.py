@@ -9,7 +9,17 @@ from attrs import evolve, frozen
 
 from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.protocol.indexed_plan import OldRow, RowPlan
-from hbmodel.protocol.migration import BEFORE, HALTING, MOVING, PREPARED, RETURNED, RETURNING, TURNED, VERSIONED_PHASES, Side
+from hbmodel.protocol.migration import (
+    BEFORE,
+    HALTING,
+    MOVING,
+    PREPARED,
+    RETURNED,
+    RETURNING,
+    TURNED,
+    VERSIONED_PHASES,
+    Side,
+)
 from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol, PutRows, ReadClock, Together
 from hbmodel.protocol.row_seals import Pair, State, Way
 from hbmodel.protocol.seal_and_move import move_rows
@@ -36,7 +46,10 @@ class _ClosesOpenly(Way):
     def close(self, row: bytes, old: OldRow, now: int) -> tuple[RowPlan, ConditionalChange]:
         plan, change = super().close(row, old, now)
         assert plan.put is not None
-        cells = {**plan.put.cells, self.source.schema.version_column: self.source.cell(old).next(self.nonce(), now, 3).data}
+        cells = {
+            **plan.put.cells,
+            self.source.schema.version_column: self.source.cell(old).next(self.nonce(), now, 3).data,
+        }
         return plan, evolve(change, mutations=[evolve(plan.put, cells=cells), *change.mutations[1:]])
 
 
@@ -111,12 +124,16 @@ def _rows_first(way: Way, pairs_: Sequence[Pair], *, seals: bool = True) -> Prot
 Sweep = Callable[[Rules], Iterator[tuple[str, Any]]]
 
 
-def _at(before: str, after: str, there: str, *crew: tuple[str, bool], moving: str | None = None, indexed: bool = False) -> Sweep:
+def _at(
+    before: str, after: str, there: str, *crew: tuple[str, bool], moving: str | None = None, indexed: bool = False
+) -> Sweep:
     layouts = INDEXED if indexed else BARE
     return lambda rules: pairs(rules, ((before, after, (there,), moving),), (crew,), layouts)
 
 
-def _two(rules: Rules, before: str, after: str, there: str, *crew: tuple[str, bool], moves: str | None = None) -> Iterator[tuple[str, Any]]:
+def _two(
+    rules: Rules, before: str, after: str, there: str, *crew: tuple[str, bool], moves: str | None = None
+) -> Iterator[tuple[str, Any]]:
     return pairs(rules, ((before, after, (there,), moves),), (crew,))
 
 
@@ -145,39 +162,64 @@ MUTANTS: Mapping[str, Mutant] = {
     "closed rows are like other dead ones": Mutant(
         Rules(way=_ClosesOpenly), _at(PREPARED, MOVING, "live", ("delete", False), ("add", True)), "LOST"
     ),
-    "absent rows are not closed": Mutant(Rules(way=_Unclosed), _at(PREPARED, MOVING, "absent", ("add", True), ("add", False)), "LOST"),
+    "absent rows are not closed": Mutant(
+        Rules(way=_Unclosed), _at(PREPARED, MOVING, "absent", ("add", True), ("add", False)), "LOST"
+    ),
     "versions begin again": Mutant(Rules(way=_CountsAgain), BOTH, "VERSION"),
     "what is deleted in the new table is purged at once": Mutant(
         Rules(purges=True), _at(PREPARED, MOVING, "live", ("delete", False), moving=MOVING), "BACK"
     ),
     "readers look into the new table first": Mutant(Rules(new_first=True), READ, "LOST"),
-    "readers look into the old table alone": Mutant(_reads(PREPARED, "old"), _at(PREPARED, MOVING, "moved", ("read", True)), "LOST"),
-    "readers do not look whether their phase is over": Mutant(Rules(looks_again=False), _led("there", "live", ("read", True)), "LOST"),
-    "writers do not look whether their phase is over": Mutant(Rules(rounds_look=False), _led("back", "live", ("delete", True)), "CONFLICT"),
-    "what was sealed is not read again": Mutant(Rules(tries_again=False), _led("back at last", "live", ("delete", False)), "ERROR"),
+    "readers look into the old table alone": Mutant(
+        _reads(PREPARED, "old"), _at(PREPARED, MOVING, "moved", ("read", True)), "LOST"
+    ),
+    "readers do not look whether their phase is over": Mutant(
+        Rules(looks_again=False), _led("there", "live", ("read", True)), "LOST"
+    ),
+    "writers do not look whether their phase is over": Mutant(
+        Rules(rounds_look=False), _led("back", "live", ("delete", True)), "CONFLICT"
+    ),
+    "what was sealed is not read again": Mutant(
+        Rules(tries_again=False), _led("back at last", "live", ("delete", False)), "ERROR"
+    ),
     "nobody heeds seals before the first is put": Mutant(
         Rules(prepares=False),
-        lambda rules: _two(rules, BEFORE, PREPARED if rules.prepares else MOVING, "live", ("update", False), ("read", True)),
+        lambda rules: _two(
+            rules, BEFORE, PREPARED if rules.prepares else MOVING, "live", ("update", False), ("read", True)
+        ),
         "LOST",
     ),
     "nobody waits for leases": Mutant(Rules(waits=False), _led("there", "live", ("read", True)), "LOST"),
-    "the cut comes before all has moved": Mutant(Rules(completes=False), _led("there", "live", ("read", False)), "LOST"),
+    "the cut comes before all has moved": Mutant(
+        Rules(completes=False), _led("there", "live", ("read", False)), "LOST"
+    ),
     "rows move back before moves are ended": Mutant(
         Rules(halts=False),
-        lambda rules: _two(rules, MOVING, HALTING if rules.halts else RETURNING, "sealed", ("update", False), moves=MOVING),
+        lambda rules: _two(
+            rules, MOVING, HALTING if rules.halts else RETURNING, "sealed", ("update", False), moves=MOVING
+        ),
         "CONFLICT",
     ),
     "rows move back before all read so": Mutant(
         Rules(turns=False),
         lambda rules: _two(
-            rules, HALTING, TURNED if rules.turns else RETURNING, "moved", ("read", True), moves=None if rules.turns else RETURNING
+            rules,
+            HALTING,
+            TURNED if rules.turns else RETURNING,
+            "moved",
+            ("read", True),
+            moves=None if rules.turns else RETURNING,
         ),
         "LOST",
     ),
-    "what the new table holds stays there": Mutant(Rules(returns=False), _led("back at last", "live", ("read", False)), "LOST"),
+    "what the new table holds stays there": Mutant(
+        Rules(returns=False), _led("back at last", "live", ("read", False)), "LOST"
+    ),
     "closed rows stay closed": Mutant(
         Rules(reopens=False),
-        lambda rules: _two(rules, RETURNED, BEFORE, "opened" if rules.reopens else "closed", ("add", True), ("add", False)),
+        lambda rules: _two(
+            rules, RETURNED, BEFORE, "opened" if rules.reopens else "closed", ("add", True), ("add", False)
+        ),
         "ERROR",
     ),
 }

@@ -1,4 +1,6 @@
-"""What must hold of versioned objects that move between two tables, and who is at work: programs of two phases, or a whole migration."""
+"""What must hold of versioned objects that move between two tables, and who is at work: programs of two phases, or a
+whole migration.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def moving(name: str, number: int, rules: Rules, layouts: Mapping[str, TableSche
     yield from driven(rules.move(way, [pair], seals=seals), name, 10 + 3 * number, nonces)
 
 
-def mover(name: str, number: int, rules: Rules, layouts: Mapping[str, TableSchema], *, waits: bool = True) -> Callable[[], Steps]:
+def mover(
+    name: str, number: int, rules: Rules, layouts: Mapping[str, TableSchema], *, waits: bool = True
+) -> Callable[[], Steps]:
     """Another program that moves, once its phase has come; it may die, or stand still for as long as it likes."""
 
     def run() -> Steps:
@@ -103,12 +107,18 @@ def leader(way: str, rules: Rules, layouts: Mapping[str, TableSchema]) -> Callab
 
 
 class SealingModel(Model):
-    """In every state, whichever phase a program knows: what is acknowledged is found, and what is deleted is not; versions count writes."""
+    """In every state, whichever phase a program knows: what is acknowledged is found, and what is deleted is not;
+    versions count writes.
+    """
 
     merges = True
 
     def __init__(
-        self, store: Any, processes: Sequence[tuple[str, Callable[[], Steps], int]], rules: Rules, layouts: Mapping[str, TableSchema]
+        self,
+        store: Any,
+        processes: Sequence[tuple[str, Callable[[], Steps], int]],
+        rules: Rules,
+        layouts: Mapping[str, TableSchema],
     ) -> None:
         super().__init__(store, processes, crashes=1)
         self._phases, self._layouts = rules.phases, layouts
@@ -130,7 +140,9 @@ class SealingModel(Model):
 
     def _unindexed(self, store: Any) -> str | None:
         for side, schema in self._layouts.items():
-            found = values_of(schema, found_row(ROWS[side], mc.vis(store, side, ROWS[side]))) if schema.indexes else None
+            found = (
+                values_of(schema, found_row(ROWS[side], mc.vis(store, side, ROWS[side]))) if schema.indexes else None
+            )
             if found is not None:
                 write = put_object(schema, Later(**KEY, log=found["log"]))
                 for name, entries in write.entries.items():
@@ -145,7 +157,13 @@ class SealingModel(Model):
 
 def beginning(there: str, layouts: Mapping[str, TableSchema]) -> dict[Any, Any]:
     """The store in which the processes begin: with the object, where it is absent, or where it was deleted."""
-    store: dict[Any, Any] = {KNOWN: (BEFORE,), SINCE: 0, BASES: frozenset(), ACKNOWLEDGED: frozenset(), GONE: frozenset()}
+    store: dict[Any, Any] = {
+        KNOWN: (BEFORE,),
+        SINCE: 0,
+        BASES: frozenset(),
+        ACKNOWLEDGED: frozenset(),
+        GONE: frozenset(),
+    }
     if there == "absent":
         return store
     schema = layouts["old"]
@@ -186,7 +204,11 @@ def halfway(there: str, layouts: Mapping[str, TableSchema]) -> dict[Any, Any]:
     if there in {"closed", "opened"}:
         _run(store, writer("add", 6, False, SHIPPED, layouts)(), 1)
     elif there not in {"live", "absent"}:
-        _run(store, moving(MOVING, 6, SHIPPED, layouts), {"sealed": 1, "copied": 2 + len(layouts["new"].indexes)}.get(there, LONG))
+        _run(
+            store,
+            moving(MOVING, 6, SHIPPED, layouts),
+            {"sealed": 1, "copied": 2 + len(layouts["new"].indexes)}.get(there, LONG),
+        )
     if there == "opened":
         row = found_row(ROWS["old"], mc.vis(store, "old", ROWS["old"]))
         store[KNOWN] = (RETURNED,)
@@ -215,7 +237,9 @@ CREWS: Sequence[Crew] = (
     ("absent", (("add", True), ("read", False))),
     ("absent", (("add", False), ("mover", True))),
 )
-"""What is there at the beginning, who is at work besides the leader, and whether each knows the oldest phase that it may."""
+"""What is there at the beginning, who is at work besides the leader, and whether each knows the oldest phase that it
+may.
+"""
 
 ALONE: Sequence[Crew] = tuple(
     ("absent" if what == "add" else "live", ((what, stale),))
@@ -261,12 +285,16 @@ def pairs(
     *,
     movers: bool = True,
 ) -> Iterator[tuple[str, SealingModel]]:
-    """Programs that act by a phase and by the next one, with somebody who moves the object where that may be, or without."""
+    """Programs that act by a phase and by the next one, with somebody who moves the object where that may be, or
+    without.
+    """
     for before, after, starts, moves in phases:
         for there, crew in itertools.product(starts, together):
             if (there in {"absent", "dropped", "closed", "opened"}) != (crew[0][0] == "add"):
                 continue
-            running: list[Any] = [] if moves is None or not movers else [("W3", mover(moves, 3, rules, layouts, waits=False), 0)]
+            running: list[Any] = (
+                [] if moves is None or not movers else [("W3", mover(moves, 3, rules, layouts, waits=False), 0)]
+            )
             for at, (what, stale) in enumerate(crew, 1):
                 made = reader(stale, rules, layouts) if what == "read" else writer(what, at, stale, rules, layouts)
                 running.append((f"{'R' if what == 'read' else 'W'}{at}", made, 0))
@@ -275,14 +303,19 @@ def pairs(
 
 
 def models(
-    rules: Rules = SHIPPED, ways: Sequence[str] = WAYS, crews: Sequence[Crew] = CREWS, layouts: Mapping[str, TableSchema] = BARE
+    rules: Rules = SHIPPED,
+    ways: Sequence[str] = WAYS,
+    crews: Sequence[Crew] = CREWS,
+    layouts: Mapping[str, TableSchema] = BARE,
 ) -> Iterator[tuple[str, SealingModel]]:
     """Every crew, there and back."""
     for way, (there, crew) in itertools.product(ways, crews):
         running: list[Any] = [("L", leader(way, rules, layouts), 0)]
         for at, (what, stale) in enumerate(crew, 1):
             if what == "mover":
-                running.append((f"W{at}", mover(MOVING if way == "there" or stale else RETURNING, at, rules, layouts), 0))
+                running.append(
+                    (f"W{at}", mover(MOVING if way == "there" or stale else RETURNING, at, rules, layouts), 0)
+                )
             elif what == "read":
                 running.append((f"R{at}", reader(stale, rules, layouts), 0))
             else:

@@ -1,8 +1,9 @@
-"""Versioned objects that share a row in the model checker: their writers, those that pin the row, and what must hold of them.
+"""Versioned objects that share a row in the model checker: their writers, those that pin the row, and what must hold of
+them.
 
-Each object has the serial history that a versioned row has. What every change is conditional on is the version of the row: one cell,
-which is read in a step of its own, and which the change of any object of the row replaces. One call on the row is one step, of however
-many objects; the shipped folded view decides what is read and put.
+Each object has the serial history that a versioned row has. What every change is conditional on is the version of the
+row: one cell, which is read in a step of its own, and which the change of any object of the row replaces. One call on
+the row is one step, of however many objects; the shipped folded view decides what is read and put.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from hbmodel.errors import HbmodelError
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCell
-from hbmodel.protocol.operations import Acknowledge, CheckAndMutate, CheckAndMutateRows, GetRows, LetClockTick, Operation, Protocol
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    CheckAndMutate,
+    CheckAndMutateRows,
+    GetRows,
+    LetClockTick,
+    Operation,
+    Protocol,
+)
 from hbmodel.protocol.versioned_plan import RowVersion
 from hbmodel.protocol.versioned_write import insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite
@@ -45,7 +54,16 @@ from tests.checker.protocol_adapter import (
     mc,
     visible,
 )
-from tests.checker.protocol_folded import FoldedTranslation, Script, View, _object, _objects, _through_view, _wide, versions_in
+from tests.checker.protocol_folded import (
+    FoldedTranslation,
+    Script,
+    View,
+    _object,
+    _objects,
+    _through_view,
+    _wide,
+    versions_in,
+)
 from tests.checker.protocol_processes import Insert, kind_of
 from tests.checker.protocol_versions import Intent, carried_out
 
@@ -66,11 +84,13 @@ SHIPPED = Rules()
 
 @frozen
 class Pinned:
-    """A local transaction, see `Session.group`: it reads objects and makes writes, if the row does not change in between.
+    """A local transaction, see `Session.group`: it reads objects and makes writes, if the row does not change in
+    between.
 
     Attributes:
         reads: the objects.
-        writes: each demands the version that its object was read with; updates and deletes of objects that are not there are left out.
+        writes: each demands the version that its object was read with; updates and deletes of objects that are not
+            there are left out.
     """
 
     reads: tuple[bytes, ...]
@@ -89,7 +109,8 @@ class Commit:
     Attributes:
         intents: of the writes, by object.
         numbers: theirs.
-        whole: whether none of them can fail unless all do; but of an object whose marker was purged it may not be known what became.
+        whole: whether none of them can fail unless all do; but of an object whose marker was purged it may not be known
+            what became.
         pinned: whether the version of the row was.
     """
 
@@ -125,7 +146,11 @@ def _grouped(store: Store, step: Step) -> bool:
     for place, cells in seen:
         if _shown(visible(store, schema_table, place)) != _shown(cells):
             store[BROKEN] = f"SKEW: {place!r} is not as it was read, and {commit} changes its row"
-    if (commit.pinned or REPAIRED not in store) and commit.whole and (left := commit.left_out(store, [place for _, place, *_ in parts])):
+    if (
+        (commit.pinned or REPAIRED not in store)
+        and commit.whole
+        and (left := commit.left_out(store, [place for _, place, *_ in parts]))
+    ):
         store[BROKEN] = f"HALF: writes {left} are not carried out with the others of their {commit}"
     if row_version is not None:
         place, changes = row_version
@@ -188,13 +213,23 @@ class SharedTranslation(FoldedTranslation):
     def _read(self, operation: GetRows, checked: bool, begun: set[bytes]) -> Generator[Step, Any, list[Any]]:
         found = yield from super()._read(operation, checked, begun)
         if self.paused and self.sent:
-            self.clock.repaired = yield ("late",)  # the protocol may ask the clock next, whether the answer that it lost is too old
+            # the protocol may ask the clock next, whether the answer that it lost is too old
+            self.clock.repaired = yield ("late",)
         return found
 
     def _made(self, operation: Operation) -> Generator[Step, Any, Step]:
         if isinstance(operation, CheckAndMutate):
             changes = _changes(operation.mutations, None)
-            return Told(("claim", versions.claims_in(operation.table), operation.row, operation.column, operation.expected, changes))
+            return Told(
+                (
+                    "claim",
+                    versions.claims_in(operation.table),
+                    operation.row,
+                    operation.column,
+                    operation.expected,
+                    changes,
+                )
+            )
         if not isinstance(operation, CheckAndMutateRows):
             return (yield from super()._made(operation))
         assert self.schema is not None
@@ -221,7 +256,16 @@ class SharedTranslation(FoldedTranslation):
             (own,) = _objects(wide, mutations).values()
             return Told(("fence", *checked, change.expected, _changes(own, number)))
         parts = tuple(
-            Told((self.table, place, own_version, _changes(own, self.kinds[place][0]), self.kinds[place][0], self._intent(place)))
+            Told(
+                (
+                    self.table,
+                    place,
+                    own_version,
+                    _changes(own, self.kinds[place][0]),
+                    self.kinds[place][0],
+                    self._intent(place),
+                )
+            )
             for place, own in _objects(wide, mutations).items()
         )
         return Told(
@@ -249,7 +293,10 @@ class SharedTranslation(FoldedTranslation):
             except StopIteration:
                 return
             if step[0] == "acknowledge":
-                step = ("acknowledge", step[1] | {-number for number, _, _, error in self.failed if error != "UnknownOutcome"})
+                step = (
+                    "acknowledge",
+                    step[1] | {-number for number, _, _, error in self.failed if error != "UnknownOutcome"},
+                )
                 if self.failed:
                     yield Told(("denied", self._row_version(), self.pinned, self.failed))
             answer = yield step
@@ -283,7 +330,9 @@ class SharedTranslation(FoldedTranslation):
             if isinstance(operation, CheckAndMutateRows) and operation.table != self.table:
                 answer = []
                 for claim in operation.changes:
-                    applied = yield CheckAndMutate(operation.table, claim.row, claim.column, claim.expected, claim.mutations)
+                    applied = yield CheckAndMutate(
+                        operation.table, claim.row, claim.column, claim.expected, claim.mutations
+                    )
                     answer.append(True if applied else False if self.final else None)
                 continue
             if isinstance(operation, Acknowledge):
@@ -300,7 +349,11 @@ class SharedTranslation(FoldedTranslation):
 
 def _named(error: HbmodelError | None) -> str:
     """The name of an error; another one for a value that others keep claiming, though nobody has changed the object."""
-    return "Disturbed" if error is not None and error.message.startswith("Other writes keep claiming") else type(error).__name__
+    return (
+        "Disturbed"
+        if error is not None and error.message.startswith("Other writes keep claiming")
+        else type(error).__name__
+    )
 
 
 def _ended() -> Protocol[None]:
@@ -350,16 +403,29 @@ def writer(
             if isinstance(action, Pinned):
                 pinned, seen, writes = yield from _pinned(schema, action)
             else:
-                writes = action if isinstance(action, tuple) else (action.write if isinstance(action, Insert) else cast(RowWrite, action),)
+                writes = (
+                    action
+                    if isinstance(action, tuple)
+                    else (action.write if isinstance(action, Insert) else cast(RowWrite, action),)
+                )
             if not writes:
                 continue
             indexes = tuple(schema.indexes.values())
             planner = rules.planner(
-                schema, indexes, BOUND, lambda: rules.nonce(process, next(drawn)), patience=0, claim_rounds=2, pinned=pinned
+                schema,
+                indexes,
+                BOUND,
+                lambda: rules.nonce(process, next(drawn)),
+                patience=0,
+                claim_rounds=2,
+                pinned=pinned,
             )
             numbers = range(number, number + len(writes))
             number += len(writes)
-            kinds = {w.row: (n, kind_of(action if isinstance(action, Insert) else w)) for n, w in zip(numbers, writes, strict=True)}
+            kinds = {
+                w.row: (n, kind_of(action if isinstance(action, Insert) else w))
+                for n, w in zip(numbers, writes, strict=True)
+            }
             commit = _commit(schema, writes, numbers, isinstance(action, Insert), pinned is not None)
             notes: Any = versions._Notes(rules.sent)
             if isinstance(action, Insert):
@@ -367,9 +433,20 @@ def writer(
             else:
                 protocol = write_versioned_batch(planner, writes, notes)
             translation = SharedTranslation(
-                schema.table, clock, kinds, numbers, sent, repeat, paused,
-                schema=schema, view=rules.view, commit=commit, pinned=pinned, seen=seen, final=final,
-            )  # fmt: skip
+                schema.table,
+                clock,
+                kinds,
+                numbers,
+                sent,
+                repeat,
+                paused,
+                schema=schema,
+                view=rules.view,
+                commit=commit,
+                pinned=pinned,
+                seen=seen,
+                final=final,
+            )
             yield from translation.steps(rules.around(protocol))
         if again is not None and again < len(sent):
             yield sent[again]
@@ -377,10 +454,14 @@ def writer(
     return run
 
 
-def _commit(schema: TableSchema, writes: Sequence[RowWrite], numbers: Sequence[int], insert: bool, pinned: bool) -> Commit:
+def _commit(
+    schema: TableSchema, writes: Sequence[RowWrite], numbers: Sequence[int], insert: bool, pinned: bool
+) -> Commit:
     sure = all(isinstance(write, PutObject) and not write.version for write in writes)
     intents = {write.row: Intent(write, insert, schema) for write in writes}
-    return Commit(intents, {w.row: n for w, n in zip(writes, numbers, strict=True)}, pinned or (sure and not insert), pinned)
+    return Commit(
+        intents, {w.row: n for w, n in zip(writes, numbers, strict=True)}, pinned or (sure and not insert), pinned
+    )
 
 
 def _pinned(schema: TableSchema, action: Pinned) -> Generator[Step, Any, tuple[RowVersion, Any, tuple[RowWrite, ...]]]:

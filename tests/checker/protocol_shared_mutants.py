@@ -133,8 +133,12 @@ MUTANTS: Mapping[str, Mutant] = {
     "refused by a neighbour": Mutant(Rules(sent=Tall), pair("k note", "m note"), "UNKNOWN"),
     "inserted beside a neighbour": Mutant(Rules(sent=Tall), pair("k insert", "m note", stores=("beside",)), "UNKNOWN"),
     "lost though purged": Mutant(evolve(LATE, sent=Neighbourly), purged("k put b", "live"), "after repair: AGAIN"),
-    "lost though absent for long": Mutant(evolve(LATE, clock=Patient), purged("k insert", "absent"), "after repair: AGAIN"),
+    "lost though absent for long": Mutant(
+        evolve(LATE, clock=Patient), purged("k insert", "absent"), "after repair: AGAIN"
+    ),
     "a local transaction ends in haste": Mutant(Rules(planner=Hasty), pair("pinned m note", "m delete"), "PINNED"),
-    "a local transaction deletes nothing in haste": Mutant(Rules(planner=Hasty), pair("pinned k delete", "k delete"), "PINNED"),
+    "a local transaction deletes nothing in haste": Mutant(
+        Rules(planner=Hasty), pair("pinned k delete", "k delete"), "PINNED"
+    ),
     "the pinned version not compared": Mutant(Rules(planner=Unpinned), pair("pinned m note", "k note"), "SKEW"),
 }

@@ -175,9 +175,16 @@ def shared(
     for kind, one, two, *readings in itertools.product(stores, mine, theirs, clocks, clocks):
         for other in others(rules) if others is not None else (None,):
             running: list[Process] = [
-                (f"W{n}", writer(schema, n, actions[name], at, rules, **{**options, **(first or {} if n == 1 else {})}), at)
+                (
+                    f"W{n}",
+                    writer(schema, n, actions[name], at, rules, **{**options, **(first or {} if n == 1 else {})}),
+                    at,
+                )
                 for n, (name, at) in enumerate(zip((one, two), readings, strict=True), 1)
             ]
             running += [] if other is None else [other]
-            label = f"{model}, {kind}, {one} at {readings[0]}, {two} at {readings[1]}, {None if other is None else other[0]}, {first}"
+            label = (
+                f"{model}, {kind}, {one} at {readings[0]}, {two} at {readings[1]}, "
+                f"{None if other is None else other[0]}, {first}"
+            )
             yield label, ProtocolModel(watch, STORES[model][kind], running, crashes, compaction, always=always)

@@ -1,4 +1,6 @@
-"""A unique index of objects that share a row in the model checker: writers, inserts and local transactions that want one value."""
+"""A unique index of objects that share a row in the model checker: writers, inserts and local transactions that want
+one value.
+"""
 
 from __future__ import annotations
 

@@ -127,7 +127,10 @@ def purgers(rules: Rules) -> list[Process]:
 @once
 def readers(rules: Rules) -> list[Process]:
     """Queries for one tag each; a query that fixes every index field never misses a row that matched throughout."""
-    return [(f"R{tag}", reader(THING, INDEX, tag.encode(), tag.encode() + b"\xff", _has(tag), rules=rules), 0) for tag in "ab"]
+    return [
+        (f"R{tag}", reader(THING, INDEX, tag.encode(), tag.encode() + b"\xff", _has(tag), rules=rules), 0)
+        for tag in "ab"
+    ]
 
 
 @once
@@ -151,12 +154,18 @@ def writers(
 ) -> list[Process]:
     """One writer for each name; `first` are options of the first alone."""
     return [
-        (f"W{n}", writer(schema, n, actions[name], clock, rules, **{**options, **(first or {} if n == 1 else {})}), clock)
+        (
+            f"W{n}",
+            writer(schema, n, actions[name], clock, rules, **{**options, **(first or {} if n == 1 else {})}),
+            clock,
+        )
         for n, (name, clock) in enumerate(zip(names, clocks, strict=True), 1)
     ]
 
 
-def combinations(names: Sequence[str], clocks: Sequence[int], count: int = 2, *, ordered: bool = False) -> Iterator[tuple[Any, Any]]:
+def combinations(
+    names: Sequence[str], clocks: Sequence[int], count: int = 2, *, ordered: bool = False
+) -> Iterator[tuple[Any, Any]]:
     """Writers with clocks; without `ordered`, in any order of the writers."""
     each = list(itertools.product(names, clocks))
     chosen = itertools.product(each, repeat=count) if ordered else itertools.combinations_with_replacement(each, count)
@@ -183,10 +192,15 @@ def two(
 ) -> Iterator[Configuration]:
     """Two writers (or `count`) of one row, each pair of actions and clocks, and one other process or none."""
     watch = watch_of(THING, strict)
-    for kind, (chosen, readings) in itertools.product(stores, list(combinations(names, clocks, count, ordered=ordered))):
+    for kind, (chosen, readings) in itertools.product(
+        stores, list(combinations(names, clocks, count, ordered=ordered))
+    ):
         for other in others(rules) if others is not None else (None,):
             running = writers(chosen, readings, rules, first=first, **options) + ([other] if other is not None else [])
-            label = f"{kind} row, {list(zip(chosen, readings, strict=True))}, {None if other is None else other[0]}, {first}, {options}"
+            label = (
+                f"{kind} row, {list(zip(chosen, readings, strict=True))}, {None if other is None else other[0]}, "
+                f"{first}, {options}"
+            )
             yield label, ProtocolModel(watch, STORES[kind], running, crashes, compaction, unmoved, always=always)
 
 
@@ -205,7 +219,8 @@ def building(
     compaction: str | None = None,
     **options: Any,
 ) -> Iterator[Configuration]:
-    """Two writers of a row whose index has no entries yet, and a builder; what must hold then holds once everything has stopped.
+    """Two writers of a row whose index has no entries yet, and a builder; what must hold then holds once everything has
+    stopped.
 
     Args:
         names: of what the writers do.
@@ -251,8 +266,8 @@ def built(
 ) -> Iterator[Configuration]:
     """Two writers of a row whose index has no entries yet, builders, and a query that begins once one of them is done.
 
-    Queries of an index that is being built are refused. Two builders do the same work, and the first that is done writes the state that
-    lets queries through.
+    Queries of an index that is being built are refused. Two builders do the same work, and the first that is done
+    writes the state that lets queries through.
     """
     watch = watch_of(THING)
     for kind, (chosen, readings), query in itertools.product(stores, list(combinations(names, clocks)), queries(rules)):
@@ -290,7 +305,9 @@ def batches(
     watch = watch_of(THING)
     for name, single, *readings in itertools.product(names, singles, clocks, clocks):
         for other in others(rules) if others is not None else (None,):
-            running = writers((name, single), readings, rules, {**BATCHES, **ACTIONS}, **options) + ([other] if other is not None else [])
+            running = writers((name, single), readings, rules, {**BATCHES, **ACTIONS}, **options) + (
+                [other] if other is not None else []
+            )
             yield f"{name} beside {single} at {readings}, {options}", ProtocolModel(watch, store, running, crashes)
 
 
@@ -320,5 +337,7 @@ def places(
     for chosen, readings in combinations(names, clocks):
         running = writers(chosen, readings, rules, PLACES, schema=PLACE, **options)
         if repair:
-            running.append(("G", repairer(PLACE, PLACE.indexes["by_place"], rules, purge=hb.row_key(Place, name="k")), 0))
+            running.append(
+                ("G", repairer(PLACE, PLACE.indexes["by_place"], rules, purge=hb.row_key(Place, name="k")), 0)
+            )
         yield f"places, {list(zip(chosen, readings, strict=True))}", ProtocolModel(watch, store, running, crashes)

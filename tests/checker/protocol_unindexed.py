@@ -1,7 +1,9 @@
-"""The protocols of models without indexes in the model checker: a row on a server that gives the time, and what its writers may see.
+"""The protocols of models without indexes in the model checker: a row on a server that gives the time, and what its
+writers may see.
 
-Besides the writers the server's clock moves, a row's life ends and a program reads, at any moment. Whatever is acknowledged or read
-must be what the calls would give one after the other, in some order that keeps what was over before something else began.
+Besides the writers the server's clock moves, a row's life ends and a program reads, at any moment. Whatever is
+acknowledged or read must be what the calls would give one after the other, in some order that keeps what was over
+before something else began.
 """
 
 from __future__ import annotations
@@ -66,9 +68,15 @@ UNKNOWN = "unknown"
 """The result of a call that is over and may have been carried out, or not."""
 
 ATOMIC = Capabilities(
-    check_and_mutate=True, mutate_row=True, presplit=True, family_configuration=True, put_ttl_mixed=True, alter=True, namespaces=True,
+    check_and_mutate=True,
+    mutate_row=True,
+    presplit=True,
+    family_configuration=True,
+    put_ttl_mixed=True,
+    alter=True,
+    namespaces=True,
     one_call_scans=True,
-)  # fmt: skip
+)
 APART = evolve(ATOMIC, check_and_mutate=False, mutate_row=False)
 
 
@@ -222,9 +230,13 @@ def _visible(now: int, tombstones: Any, cells: tuple[Cell, ...], columns: tuple[
 
 
 def _unsaid_end(store: Any, column: bytes) -> str | None:
-    """What is wrong with a liveness cell that expires. An update of the row gives its cells the end that the cell says."""
+    """What is wrong with a liveness cell that expires. An update of the row gives its cells the end that the cell
+    says.
+    """
     cells = visible(store, (column,))
-    ends = [end for name, at, _, end in store[CELLS] if column in cells and (name, at) == (column, cells[column].timestamp)]
+    ends = [
+        end for name, at, _, end in store[CELLS] if column in cells and (name, at) == (column, cells[column].timestamp)
+    ]
     if not ends or ends[-1] is None:
         return None
     row: Any = StoredRow(b"k", cells)
@@ -255,7 +267,12 @@ def _apply(store: Any, mutations: Sequence[Put | Delete]) -> None:
     kept: list[Cell] = []
     for n, cell in enumerate(cells):
         column, at, _, end = cell
-        if at > whole and at > hidden.get(column, -1) and (at, n) >= top.get(column, (-1, 0)) and (end is None or end > now):
+        if (
+            at > whole
+            and at > hidden.get(column, -1)
+            and (at, n) >= top.get(column, (-1, 0))
+            and (end is None or end > now)
+        ):
             kept.append(cell)
     store[CELLS] = tuple(kept)
 
@@ -271,7 +288,9 @@ def _step(store: Any, step: Step) -> Any:
             store[CLOCK] += store.get(DISTINCT, 0)
             return store[CLOCK]
         case GetRows(_, _, columns):
-            return Told(sorted((column, cell.timestamp, cell.value) for column, cell in visible(store, columns).items()))
+            return Told(
+                sorted((column, cell.timestamp, cell.value) for column, cell in visible(store, columns).items())
+            )
         case PutRows(_, (put,)):
             _apply(store, [put])
         case DeleteRows(_, deletes):
@@ -353,8 +372,14 @@ def _protocol(binding: Binding, call: Call, can: Capabilities, rules: Rules, dra
         return _increase(schema, call.column, binding.reader)
     if binding.writes_system_cells:
         mixed = rules.mixed and binding.rows == "mixed"
-        planner = rules.indexed(schema, (), bound, lambda: draw() + bytes(6), binding.adopting, mixed, can.check_and_mutate)
-        return insert_indexed(planner, call.write) if isinstance(call, Insert) else write_indexed_batch(planner, [call], can.mutate_row)
+        planner = rules.indexed(
+            schema, (), bound, lambda: draw() + bytes(6), binding.adopting, mixed, can.check_and_mutate
+        )
+        return (
+            insert_indexed(planner, call.write)
+            if isinstance(call, Insert)
+            else write_indexed_batch(planner, [call], can.mutate_row)
+        )
     writer = rules.writer(schema, draw, rules.marking and binding.rows == "marking")
     if isinstance(call, Insert):
         return insert_unindexed(writer, call.write, schema.exists_column or schema.required_columns[0], bound)
@@ -476,8 +501,8 @@ def explained(
 ) -> bool:
     """Whether the answers, and what is there in the end, come from the calls one after the other in some order.
 
-    Those of `drawn` give whatever they put a time that was drawn before. With `presence` it only counts whether there is a row. With
-    `exact` no update of a whole row covers what was written since the row was read.
+    Those of `drawn` give whatever they put a time that was drawn before. With `presence` it only counts whether there
+    is a row. With `exact` no update of a whole row covers what was written since the row was read.
     """
     if presence:
         history = {n: (over, _present(result)) for n, (over, result) in history.items()}
@@ -488,7 +513,8 @@ def explained(
     if any(result == UNKNOWN for _, result in history.values()) and not any(map(_replaces, calls.values())):
         return False
     for count in range(len(lost) + 1):
-        for some in itertools.combinations(lost, count):  # of a program that died, or does not know, a call may have been carried out
+        # of a program that died, or does not know, a call may have been carried out
+        for some in itertools.combinations(lost, count):
             if _ordered(frozenset((*sure, *some)), calls, history, end, [((), initial)], drawn, presence, exact):
                 return True
     return False
@@ -519,11 +545,14 @@ def _ordered(
             result = state[0] if result == "there" and state != "absent" else result
         found = [_carried_out(call, result, state, concurrent)]
         if call is not None and _rewrites(call) and isinstance(call, UpdateFields) and not exact:
-            # A row that expires is written whole, as it was read: the later of two at the same time wins with all its columns.
+            # A row that expires is written whole, as it was read: the later of two at the same time wins with all its
+            # columns.
             found += [_carried_out(call, result, earlier) for before, earlier in states if over <= {*before}]
         following = [after for after in found if after is not None]
         for after in following:
-            if _ordered(left - {number}, calls, history, end, [*states, ((*done, number), after)], drawn, presence, exact):
+            if _ordered(
+                left - {number}, calls, history, end, [*states, ((*done, number), after)], drawn, presence, exact
+            ):
                 return True
     return False
 
@@ -539,7 +568,9 @@ def _rewrites(call: Call) -> bool:
 
 
 def _carried_out(call: Call | None, result: Any, state: Any, over: bool = False) -> Any:
-    """The state after a call, or None where it cannot have this result in this state: `absent`, or values and whether they end."""
+    """The state after a call, or None where it cannot have this result in this state: `absent`, or values and
+    whether they end.
+    """
     there = state != "absent"
     if call is None:  # the end of lives
         return "absent" if there and state[1] else state
@@ -595,7 +626,9 @@ def glance_of(binding: Binding) -> RowDecoder:
 
 
 class PageIndexed(IndexedRowPlanner):
-    """As if the page were indexed: a delete leaves its empty cell, and every update of it puts the version too. It has no entries."""
+    """As if the page were indexed: a delete leaves its empty cell, and every update of it puts the version too. It
+    has no entries.
+    """
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -651,22 +684,38 @@ class RowModel(Model):
     """The checker over calls of one row."""
 
     def __init__(
-        self, model: Any, begin: str, programs: Sequence[Sequence[str]], can: Capabilities = ATOMIC, rules: Rules = SHIPPED,
-        *, crashes: int = 0, ends: bool = True, ticks: int = 1, distinct: bool = False, rows: Sequence[RowState] = (), first: int = 0,
-        before: RowState | None = None, adopt: bool = False, presence: bool = False,
+        self,
+        model: Any,
+        begin: str,
+        programs: Sequence[Sequence[str]],
+        can: Capabilities = ATOMIC,
+        rules: Rules = SHIPPED,
+        *,
+        crashes: int = 0,
+        ends: bool = True,
+        ticks: int = 1,
+        distinct: bool = False,
+        rows: Sequence[RowState] = (),
+        first: int = 0,
+        before: RowState | None = None,
+        adopt: bool = False,
+        presence: bool = False,
         exact: bool = False,
-    ) -> None:  # fmt: skip
-        """`presence` compares only whether there is a row, where a call changes its cells one by one; `exact` is as for `explained`.
+    ) -> None:
+        """`presence` compares only whether there is a row, where a call changes its cells one by one; `exact` is as for
+        `explained`.
 
         `rows` says what each program knows of the table.
 
-        What was done before was by the program `first`, or by one that knew `before`. With `adopt` a build adopts the row; in the
-        end it is then read as that of an indexed table too.
+        What was done before was by the program `first`, or by one that knew `before`. With `adopt` a build adopts the
+        row; in the end it is then read as that of an indexed table too.
         """
         rows = rows or ["unindexed"] * len(programs)
         known = calls_of(model)
         self._model, self._whole, self._presence, self._exact = model, can.check_and_mutate, presence, exact
-        self._readers = [rules.reader(Binding(hb.schema.schema_of(model), (), (), (), state)) for state in dict.fromkeys(rows)]
+        self._readers = [
+            rules.reader(Binding(hb.schema.schema_of(model), (), (), (), state)) for state in dict.fromkeys(rows)
+        ]
         self._adopted = Binding(hb.schema.schema_of(model), (), (), (), "indexed").reader if adopt else None
         self._calls = {10 * n + at: known[name] for n, names in enumerate(programs, 1) for at, name in enumerate(names)}
         self._drawn = frozenset(number for number in self._calls if rows[number // 10 - 1] not in AT_SERVER_TIME)
@@ -679,7 +728,8 @@ class RowModel(Model):
             store[HISTORY] = ()
             store[CLOCK] += 1
         processes: list[Any] = [
-            (f"W{n}", caller(model, n, [known[name] for name in names], can, rules, rows[n - 1]), 0) for n, names in enumerate(programs, 1)
+            (f"W{n}", caller(model, n, [known[name] for name in names], can, rules, rows[n - 1]), 0)
+            for n, names in enumerate(programs, 1)
         ]
         processes += [("T", _time(ticks, ends), 0)]
         if adopt:
@@ -688,14 +738,18 @@ class RowModel(Model):
         self.terminals = {}  # what is right in the end depends on the calls
 
     def broken(self, store: Any) -> str | None:
-        """A row that no reader may see, and one that expires where a program of an indexed table takes it for one that does not."""
+        """A row that no reader may see, and one that expires where a program of an indexed table takes it for one
+        that does not.
+        """
         found = "absent" if EXPIRY in dict(store[HISTORY]) else self._shown(store)
         if found == "incomplete" and self._whole:
             return "INCOMPLETE: a row lacks some of its required columns"
         return None if self._adopted is None else _unsaid_end(store, self._adopted.schema.liveness_column)
 
     def acknowledged(self, store: Any, step: Step) -> Any:
-        """With the result of a call. Where it came later, fewer calls would have to come after it: nothing else would be different."""
+        """With the result of a call. Where it came later, fewer calls would have to come after it: nothing else
+        would be different.
+        """
         _done(store, step)
         return store
 
@@ -711,9 +765,15 @@ class RowModel(Model):
     def terminal(self, store: Any) -> str | None:
         """Answers that no order of the calls gives."""
         late = store.get(LATE, ())
-        if any(number in self._drawn or _expires(call) or isinstance(call, Insert) for number in late for call in [self._calls[number]]):
+        if any(
+            number in self._drawn or _expires(call) or isinstance(call, Insert)
+            for number in late
+            for call in [self._calls[number]]
+        ):
             return None  # a life must be longer than the call that begins it, or that goes by its end
-        if any(isinstance(self._calls[number], UpdateFields) for number in late) and any(map(_expires, self._calls.values())):
+        if any(isinstance(self._calls[number], UpdateFields) for number in late) and any(
+            map(_expires, self._calls.values())
+        ):
             return None  # and longer than an update under way, which has read a row that does not end
         key = (store[HISTORY], self._shown(store))
         if self._adopted is not None:
@@ -722,7 +782,9 @@ class RowModel(Model):
             if found != key[1]:
                 return f"UNADOPTED: {key[1]} reads as {found} once the table is indexed"
         if key not in self._explained:
-            self._explained[key] = explained(self._calls, dict(key[0]), key[1], self._first, self._drawn, self._presence, self._exact)
+            self._explained[key] = explained(
+                self._calls, dict(key[0]), key[1], self._first, self._drawn, self._presence, self._exact
+            )
         if self._explained[key]:
             return None
         return f"UNEXPLAINED: {key[1]} after {[(n, result) for n, (_, result) in key[0]]}"

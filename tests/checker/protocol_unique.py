@@ -1,4 +1,6 @@
-"""Unique indexes in the model checker: writers of two rows that want the same values, and the rules of claims broken on purpose."""
+"""Unique indexes in the model checker: writers of two rows that want the same values, and the rules of claims broken
+on purpose.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,9 @@ def members(
     **options: Any,
 ) -> Iterator[Configuration]:
     """Writers of two rows; `options` are of the first."""
-    chosen_of = itertools.product(names, repeat=count) if ordered else itertools.combinations_with_replacement(names, count)
+    chosen_of = (
+        itertools.product(names, repeat=count) if ordered else itertools.combinations_with_replacement(names, count)
+    )
     for kind, chosen, clock in itertools.product(stores, list(chosen_of), clocks):
         running: list[Process] = [
             (f"W{n}", writer(MEMBER, n, ACTIONS[name], clock, rules, **(options if n == 1 else {})), clock)
@@ -187,7 +191,10 @@ def by_force(operation: CheckAndMutateRows) -> Protocol[Any]:
         evolve(
             change,
             expected=None if cell is None else cell.value,
-            mutations=[evolve(put, timestamp=max(put.timestamp, 0 if cell is None else cell.timestamp + 1)) for put in change.mutations],
+            mutations=[
+                evolve(put, timestamp=max(put.timestamp, 0 if cell is None else cell.timestamp + 1))
+                for put in change.mutations
+            ],
         )
         for change, cell in zip(operation.changes, now, strict=True)
     ]
@@ -226,7 +233,9 @@ def loser_releases(protocol: Protocol[Any]) -> Protocol[Any]:
                 (put,) = change.mutations
                 assert isinstance(put, Put)
                 value = _value(change)
-                freed = evolve(put, cells={MEMBER.claim_column: RELEASED + value[1:9]}, timestamp=(put.timestamp or 0) + 1)
+                freed = evolve(
+                    put, cells={MEMBER.claim_column: RELEASED + value[1:9]}, timestamp=(put.timestamp or 0) + 1
+                )
                 yield CheckAndMutateRows(INDEX.table, [evolve(change, expected=value, mutations=[freed])])
             held = []
 
@@ -267,8 +276,14 @@ MUTANTS: Mapping[str, Mutant] = {
     "unique: taken over without a fence": Mutant(around(unfenced), _where("k x", "m x", stores=("empty",)), "CLAIM"),
     "unique: no claim": Mutant(around(unclaimed), _where("k x", "m x", stores=("empty",)), "CLAIM"),
     "unique: claims by force": Mutant(around(by_force), _where("k x", "m x", stores=("empty",)), "CLAIM"),
-    "unique: the loser releases": Mutant(Rules(around=loser_releases), _where("k y", "k note", stores=("owned",)), "CLAIM"),
-    "unique: released by what is read later": Mutant(around(late_release), _where("k y", "k x", stores=("owned",)), "CLAIM"),
+    "unique: the loser releases": Mutant(
+        Rules(around=loser_releases), _where("k y", "k note", stores=("owned",)), "CLAIM"
+    ),
+    "unique: released by what is read later": Mutant(
+        around(late_release), _where("k y", "k x", stores=("owned",)), "CLAIM"
+    ),
     "unique: an own claim used again": Mutant(around(same_nonce), _where("k y", "k x", stores=("owned",)), "CLAIM"),
-    "unique: the row before its claim": Mutant(Rules(around=row_first), _where("k x", "m x", stores=("empty",)), "CLAIM"),
+    "unique: the row before its claim": Mutant(
+        Rules(around=row_first), _where("k x", "m x", stores=("empty",)), "CLAIM"
+    ),
 }

@@ -1,4 +1,6 @@
-"""Builds and repairs of a unique index in the model checker, beside writers of the rows, and their rules broken on purpose."""
+"""Builds and repairs of a unique index in the model checker, beside writers of the rows, and their rules broken on
+purpose.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,18 @@ from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from tests.checker.protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, _changes, found_row, mc
 from tests.checker.protocol_invariants import ProtocolModel
 from tests.checker.protocol_sweeps import Configuration, Process
-from tests.checker.protocol_unique import ACTIONS, INDEX, MEMBER, Member, UniqueWatch, _claimed, by_force, put, unclaimed, unfenced
+from tests.checker.protocol_unique import (
+    ACTIONS,
+    INDEX,
+    MEMBER,
+    Member,
+    UniqueWatch,
+    _claimed,
+    by_force,
+    put,
+    unclaimed,
+    unfenced,
+)
 from tests.checker.protocol_versions import SHIPPED, Rules, VersionTranslation, claims_in, is_fence, prepared, writer
 
 BUILT = ("built", 0)
@@ -80,7 +93,9 @@ def _planner(process: int) -> VersionedRowPlanner:
     return VersionedRowPlanner(MEMBER, (INDEX,), BOUND, lambda: bytes((process, next(drawn))) + bytes(6))
 
 
-def builder(process: int, reading: int, rows: Sequence[bytes], rules: BuildRules = SOUND, *, ends: bool = True) -> Callable[[], Steps]:
+def builder(
+    process: int, reading: int, rows: Sequence[bytes], rules: BuildRules = SOUND, *, ends: bool = True
+) -> Callable[[], Steps]:
     """A build of the index, row by row; one that does not end stands for a builder that crashed."""
     indexer = RowIndexer(MEMBER, (INDEX,))
 
@@ -102,7 +117,9 @@ def builder(process: int, reading: int, rows: Sequence[bytes], rules: BuildRules
     return run
 
 
-CLAIM_KEYS = {tag: next(key for table, key in _claimed({}, tag, "k") if table == claims_in(INDEX.table)) for tag in "xy"}
+CLAIM_KEYS = {
+    tag: next(key for table, key in _claimed({}, tag, "k") if table == claims_in(INDEX.table)) for tag in "xy"
+}
 
 
 def releaser(process: int, reading: int, tag: str, rules: BuildRules = SOUND) -> Callable[[], Steps]:
@@ -169,7 +186,9 @@ def building(
     others: int = 0,
     ordered: bool = False,
 ) -> Iterator[Configuration]:
-    """Writers of the two rows, each some of the actions or `ordered` as given, and a builder, perhaps beside `others` that crashed."""
+    """Writers of the two rows, each some of the actions or `ordered` as given, and a builder, perhaps beside
+    `others` that crashed.
+    """
     watch = BuildWatch(MEMBER)
     every = [tuple(names)] if ordered else list(itertools.combinations_with_replacement(names, count))
     for kind, chosen, clock in itertools.product(stores, every, clocks):
@@ -192,7 +211,9 @@ class _Undrained(VersionedRowPlanner):
         super().__init__(schema, (), *arguments, **options)
 
 
-def releasing(names: Sequence[str], rules: BuildRules = SOUND, *, crashes: int = 1, count: int = 2) -> Iterator[Configuration]:
+def releasing(
+    names: Sequence[str], rules: BuildRules = SOUND, *, crashes: int = 1, count: int = 2
+) -> Iterator[Configuration]:
     """Writers beside a repairer of claims."""
     owned = prepared(MEMBER, (10, put("k", "x")))
     stores = {
@@ -203,17 +224,24 @@ def releasing(names: Sequence[str], rules: BuildRules = SOUND, *, crashes: int =
     watch = UniqueWatch(MEMBER)
     for kind, (store, tag) in stores.items():
         for chosen in itertools.combinations_with_replacement(names, count):
-            running: list[Process] = [(f"W{n}", writer(MEMBER, n, ACTIONS[name], 12), 12) for n, name in enumerate(chosen, 1)]
+            running: list[Process] = [
+                (f"W{n}", writer(MEMBER, n, ACTIONS[name], 12), 12) for n, name in enumerate(chosen, 1)
+            ]
             running.append(("G", releaser(7, 12, tag, rules), 12))
             yield f"a release beside {chosen}, {kind}", ProtocolModel(watch, store, running, crashes)
 
 
-def purging(names: Sequence[str], *, waits: bool, crashes: int = 0, clocks: Sequence[int] = (5, 12)) -> Iterator[Configuration]:
+def purging(
+    names: Sequence[str], *, waits: bool, crashes: int = 0, clocks: Sequence[int] = (5, 12)
+) -> Iterator[Configuration]:
     """Writers beside a purge of a released claim."""
     watch = UniqueWatch(MEMBER)
-    for store, chosen, clock in itertools.product(({}, prepared(MEMBER, (10, put("k", "x")))), itertools.product(names, repeat=2), clocks):
+    for store, chosen, clock in itertools.product(
+        ({}, prepared(MEMBER, (10, put("k", "x")))), itertools.product(names, repeat=2), clocks
+    ):
         running: list[Process] = [
-            (f"W{n}", writer(MEMBER, n, ACTIONS[name], at), at) for n, (name, at) in enumerate(zip(chosen, (12, clock), strict=True), 1)
+            (f"W{n}", writer(MEMBER, n, ACTIONS[name], at), at)
+            for n, (name, at) in enumerate(zip(chosen, (12, clock), strict=True), 1)
         ]
         running.append(("G", purger("x", waits=waits), 0))
         yield f"a purge beside {chosen} at {clock}", ProtocolModel(watch, store, running, crashes)
@@ -258,11 +286,17 @@ def _releasing(*names: str) -> Callable[[BuildRules], Iterator[Configuration]]:
 MUTANTS: Mapping[str, BuildMutant] = {
     "build: rows are not claimed": BuildMutant(BuildRules(_around(unclaimed)), _building("k note", count=1), "CLAIM"),
     "build: claims by force": BuildMutant(BuildRules(_around(by_force)), _building("m x", count=1), "DUPLICATE"),
-    "build: taken over without a fence": BuildMutant(BuildRules(_around(unfenced)), _building("m x", count=1), "DUPLICATE"),
+    "build: taken over without a fence": BuildMutant(
+        BuildRules(_around(unfenced)), _building("m x", count=1), "DUPLICATE"
+    ),
     "build: what is held twice is not counted": BuildMutant(
         BuildRules(counted=lambda found: ()), _building("k note", count=1, stores=("two",)), "DUPLICATE"
     ),
-    "build: writers that do not keep the index yet": BuildMutant(BuildRules(drained=False), _building("m x", count=1), "MISSING"),
+    "build: writers that do not keep the index yet": BuildMutant(
+        BuildRules(drained=False), _building("m x", count=1), "MISSING"
+    ),
     "repair: released without a fence": BuildMutant(BuildRules(_around(unfenced)), _releasing("k x", "m x"), "CLAIM"),
-    "repair: released whatever it is by then": BuildMutant(BuildRules(_around(by_force)), _releasing("k x", "m x", "k y"), "CLAIM"),
+    "repair: released whatever it is by then": BuildMutant(
+        BuildRules(_around(by_force)), _releasing("k x", "m x", "k y"), "CLAIM"
+    ),
 }

@@ -1,6 +1,8 @@
-"""Fences of unique claims in the model checker, beside an index whose entries answer for whole rows: they say what version a row has.
+"""Fences of unique claims in the model checker, beside an index whose entries answer for whole rows: they say what
+version a row has.
 
-Queries take the version from an entry only where no index is unique. The entries that fences have left are there when that index is gone.
+Queries take the version from an entry only where no index is unique. The entries that fences have left are there when
+that index is gone.
 """
 
 from __future__ import annotations
@@ -79,17 +81,25 @@ class WholeWatch(UniqueWatch):
 
 
 def holders(
-    names: Sequence[str] = tuple(ACTIONS), rules: Rules = SHIPPED, *, stores: Sequence[str] = tuple(STORES), crashes: int = 1
+    names: Sequence[str] = tuple(ACTIONS),
+    rules: Rules = SHIPPED,
+    *,
+    stores: Sequence[str] = tuple(STORES),
+    crashes: int = 1,
 ) -> Iterator[Configuration]:
     """Two writers."""
     watch = WholeWatch(HOLDER)
     for kind, chosen in itertools.product(stores, list(itertools.combinations_with_replacement(names, 2))):
-        running: list[Process] = [(f"W{n}", writer(HOLDER, n, ACTIONS[name], 12, rules), 12) for n, name in enumerate(chosen, 1)]
+        running: list[Process] = [
+            (f"W{n}", writer(HOLDER, n, ACTIONS[name], 12, rules), 12) for n, name in enumerate(chosen, 1)
+        ]
         yield f"{kind}, {chosen}", ProtocolModel(watch, STORES[kind], running, crashes)
 
 
 MUTANTS: Mapping[str, Mutant] = {
     "a fence that leaves the version of an entry": Mutant(
-        Rules(planner=VersionsAlone), lambda rules: holders(("m y", "k note"), rules, stores=("a claim beside",)), "VERIFIED"
+        Rules(planner=VersionsAlone),
+        lambda rules: holders(("m y", "k note"), rules, stores=("a claim beside",)),
+        "VERIFIED",
     )
 }

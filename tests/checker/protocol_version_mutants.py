@@ -1,4 +1,6 @@
-"""The rules of versioned mode broken on purpose, each by changing what the shipped code does; the checker must notice every one."""
+"""The rules of versioned mode broken on purpose, each by changing what the shipped code does; the checker must
+notice every one.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,12 @@ def _loser_cleans() -> Callable[[Protocol[Any]], Protocol[Any]]:
                 entries = operation
             elif isinstance(operation, CheckAndMutateRows) and not all(answer) and entries is not None:
                 parts = [part for part in entries.operations if isinstance(part, PutRows)]
-                yield Together([DeleteRows(part.table, [Delete(put.row, timestamp=put.timestamp) for put in part.puts]) for part in parts])
+                yield Together(
+                    [
+                        DeleteRows(part.table, [Delete(put.row, timestamp=put.timestamp) for put in part.puts])
+                        for part in parts
+                    ]
+                )
 
     return around
 
@@ -200,7 +207,9 @@ class RowDeleteAtTime(VersionedRowPlanner):
 
     def _delete(self, write: DeleteRow, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._delete(write, old, timestamp)
-        return plan if plan.row_delete is None else evolve(plan, row_delete=evolve(plan.row_delete, timestamp=timestamp))
+        return (
+            plan if plan.row_delete is None else evolve(plan, row_delete=evolve(plan.row_delete, timestamp=timestamp))
+        )
 
 
 class OwnClock(VersionedRowPlanner):
@@ -227,12 +236,18 @@ MUTANTS: Mapping[str, Mutant] = {
     "versions: the loser cleans up": Mutant(Rules(around=_loser_cleans()), pair("put b", "tag b"), "MISSING"),
     "versions: no condition": Mutant(changed(unconditional), pair("note", "tag b"), "COUNT"),
     "versions: no condition, no index": Mutant(changed(unconditional), pair("note", "put b", model=BARE), "COUNT"),
-    "versions: the own nonce not looked for": Mutant(Rules(sent=Forgetful), pair("note", "put b at 10", **LOST_ANSWER), "AGAIN"),
-    "versions: refused though applied": Mutant(Rules(sent=Forgetful), pair("tag c at 10", "note at 10", **LOST_ANSWER), "DENIED"),
+    "versions: the own nonce not looked for": Mutant(
+        Rules(sent=Forgetful), pair("note", "put b at 10", **LOST_ANSWER), "AGAIN"
+    ),
+    "versions: refused though applied": Mutant(
+        Rules(sent=Forgetful), pair("tag c at 10", "note at 10", **LOST_ANSWER), "DENIED"
+    ),
     "versions: refusals taken for final": Mutant(
         TAKEN, lambda rules: two(("note", "put b at 10"), (12,), rules, final=rules is TAKEN, **LOST_ANSWER), "AGAIN"
     ),
-    "versions: no earlier nonces": Mutant(Rules(planner=NoEarlierNonces, sent=Sure), pair("tag b", "note", **LOST_ANSWER), "AGAIN"),
+    "versions: no earlier nonces": Mutant(
+        Rules(planner=NoEarlierNonces, sent=Sure), pair("tag b", "note", **LOST_ANSWER), "AGAIN"
+    ),
     "versions: one nonce for all": Mutant(
         Rules(nonce=lambda process, number: bytes(8)),
         pair("note at 10", "put b", clocks=(12,), model=BARE, crashes=0),
@@ -245,7 +260,11 @@ MUTANTS: Mapping[str, Mutant] = {
     "versions: row delete at t": Mutant(Rules(planner=RowDeleteAtTime), pair("delete, put", "note"), "COUNT"),
     "versions: t from the clock alone": Mutant(Rules(planner=OwnClock), pair("put b", "note"), "COUNT"),
     "versions: no writer is ever too late": Mutant(
-        Rules(clock=Patient, repair=Around(grace="clock")), pair("put b", "put b", **LATE, count=1), "after repair: MISSING"
+        Rules(clock=Patient, repair=Around(grace="clock")),
+        pair("put b", "put b", **LATE, count=1),
+        "after repair: MISSING",
     ),
-    "versions: repair without grace": Mutant(Rules(repair=Around(grace="never")), pair("put b", "put b", others=repairers), "MISSING"),
+    "versions: repair without grace": Mutant(
+        Rules(repair=Around(grace="never")), pair("put b", "put b", others=repairers), "MISSING"
+    ),
 }

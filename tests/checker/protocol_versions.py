@@ -1,7 +1,8 @@
-"""Versioned models in the model checker: the shipped generators, what must hold of them, and their rules broken on purpose.
+"""Versioned models in the model checker: the shipped generators, what must hold of them, and their rules broken on
+purpose.
 
-Beside the invariants of every indexed model a versioned row holds what its writes give one after the other: each is applied once if it
-is acknowledged, and not at all if it is refused.
+Beside the invariants of every indexed model a versioned row holds what its writes give one after the other: each is
+applied once if it is acknowledged, and not at all if it is refused.
 """
 
 from __future__ import annotations
@@ -99,7 +100,9 @@ class Intent:
         return kind_of(self.write)
 
     def after(self, state: tuple[int, Any]) -> Any:
-        """The values that a row of a version and values (or None) holds after it, or what is wrong with carrying it out there, a text."""
+        """The values that a row of a version and values (or None) holds after it, or what is wrong with carrying it
+        out there, a text.
+        """
         version, values = state
         write, before = self.write, None if values is None else dict(values)
         if self.insert and before is not None:
@@ -118,8 +121,12 @@ class Intent:
         return _values({**before, **write.changes, **dict(_entries(self.schema, before, write.changes))}.items())
 
 
-def _entries(schema: TableSchema, before: Mapping[str, Any] | None, written: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Map columns as they are after a write: its entries are merged into those before, and where it has None they go."""
+def _entries(
+    schema: TableSchema, before: Mapping[str, Any] | None, written: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """Map columns as they are after a write: its entries are merged into those before, and where it has None they
+    go.
+    """
     for of in schema.maps:
         merged = {**dict((before or {}).get(of.name, ())), **written.get(of.name, {})}
         yield of.name, tuple((key, merged[key]) for key in sorted(merged) if merged[key] is not None)
@@ -139,7 +146,9 @@ def _change(store: Store, step: Step) -> bool:
     return True
 
 
-def carried_out(store: Store, table: str, row: bytes, column: bytes, changes: Sequence[Step], number: int, intent: Intent) -> None:
+def carried_out(
+    store: Store, table: str, row: bytes, column: bytes, changes: Sequence[Step], number: int, intent: Intent
+) -> None:
     """The change of one row, with its version in a column, under a condition that holds."""
     cells = visible(store, table, row)
     _put(store, table, row, changes, number)
@@ -163,7 +172,10 @@ def claims_in(table: str) -> str:
 
 def is_fence(operation: CheckAndMutate) -> bool:
     """Whether a change counts the version on and nothing else."""
-    return all(isinstance(mutation, Put) and {c[-3:] for c in mutation.cells} <= {b":_v", b":_l"} for mutation in operation.mutations)
+    return all(
+        isinstance(mutation, Put) and {c[-3:] for c in mutation.cells} <= {b":_v", b":_l"}
+        for mutation in operation.mutations
+    )
 
 
 def _claim(store: Store, step: Step) -> bool:
@@ -210,7 +222,9 @@ class VersionWatch(Watch):
         cells = {column: value for column, _, value in visible(store, self.schema.table, row)}
         found = VersionCell.of(cells.get(self.schema.version_column, b"")).version
         view = self.view(store, row)
-        shown = _values((name, value) for name, value in view.values if name in dict(values or ())) if view.live else None
+        shown = (
+            _values((name, value) for name, value in view.values if name in dict(values or ())) if view.live else None
+        )
         if shown != values:
             yield f"SERIAL: row {row!r} holds {shown}, and one write after the other gives {values}"
         if found != version and cells:
@@ -244,7 +258,9 @@ class VersionTranslation(Translation):
             return super()._step(operation)
         if operation.table != self.table:
             changes = _changes(operation.mutations, None)
-            return Told(("claim", claims_in(operation.table), operation.row, operation.column, operation.expected, changes))
+            return Told(
+                ("claim", claims_in(operation.table), operation.row, operation.column, operation.expected, changes)
+            )
         if is_fence(operation):
             ((number, _), *_) = self.kinds.values()
             changes = _changes(operation.mutations, number)
@@ -269,7 +285,9 @@ class VersionTranslation(Translation):
 
 
 def _one_by_one(protocol: Protocol[Any], final: bool) -> Protocol[Any]:
-    """The changes of a call land in their order, one after the other; refusals are `final`, or may come from a lost answer."""
+    """The changes of a call land in their order, one after the other; refusals are `final`, or may come from a lost
+    answer.
+    """
     answer: Any = None
     while True:
         try:
@@ -281,7 +299,9 @@ def _one_by_one(protocol: Protocol[Any], final: bool) -> Protocol[Any]:
         elif isinstance(operation, CheckAndMutateRows):
             answer = []
             for change in operation.changes:
-                applied = yield CheckAndMutate(operation.table, change.row, change.column, change.expected, change.mutations)
+                applied = yield CheckAndMutate(
+                    operation.table, change.row, change.column, change.expected, change.mutations
+                )
                 answer.append(True if applied else False if final else None)
         else:
             answer = yield operation
@@ -306,7 +326,12 @@ def writer(
     def run() -> Steps:
         drawn = itertools.count(1)
         planner = rules.planner(
-            schema, tuple(schema.indexes.values()), BOUND, lambda: rules.nonce(process, next(drawn)), patience=0, claim_rounds=2
+            schema,
+            tuple(schema.indexes.values()),
+            BOUND,
+            lambda: rules.nonce(process, next(drawn)),
+            patience=0,
+            claim_rounds=2,
         )
         clock = rules.clock(reading, slow)
         number = 10 * process
@@ -315,18 +340,25 @@ def writer(
             if number > 10 * process:
                 yield ("issue", clock.now())
             writes: Sequence[RowWrite] = (
-                action if isinstance(action, tuple) else (action.write if isinstance(action, Insert) else cast(RowWrite, action),)
+                action
+                if isinstance(action, tuple)
+                else (action.write if isinstance(action, Insert) else cast(RowWrite, action),)
             )
             numbers = range(number, number + len(writes))
             number += len(writes)
-            kinds = {w.row: (n, kind_of(action if isinstance(action, Insert) else w)) for n, w in zip(numbers, writes, strict=True)}
+            kinds = {
+                w.row: (n, kind_of(action if isinstance(action, Insert) else w))
+                for n, w in zip(numbers, writes, strict=True)
+            }
             intents = {write.row: Intent(write, isinstance(action, Insert), schema) for write in writes}
             notes: Any = _Notes(rules.sent)
             if isinstance(action, Insert):
                 protocol: Protocol[Any] = insert_versioned(planner, action.write, notes)
             else:
                 protocol = write_versioned_batch(planner, writes, notes)
-            translation = VersionTranslation(schema.table, clock, kinds, numbers, sent, repeat, paused, intents, final=final)
+            translation = VersionTranslation(
+                schema.table, clock, kinds, numbers, sent, repeat, paused, intents, final=final
+            )
             yield from _with_refusals(translation.steps(_outcomes_of(rules.around(protocol), translation)), translation)
         if again is not None and again < len(sent):
             yield sent[again]
@@ -446,7 +478,10 @@ def actions_of(model: Any) -> dict[str, tuple[Action, ...]]:
 ACTIONS = {name: actions_of(model) for name, model in MODELS.items()}
 STORES: Mapping[str, Mapping[str, Store]] = {
     name: {
-        "live": prepared(hb.schema.schema_of(model), (10, put_object(hb.schema.schema_of(model), model(name="k", tag="a", note="old")))),
+        "live": prepared(
+            hb.schema.schema_of(model),
+            (10, put_object(hb.schema.schema_of(model), model(name="k", tag="a", note="old"))),
+        ),
         "dead": prepared(
             hb.schema.schema_of(model),
             (9, put_object(hb.schema.schema_of(model), model(name="k", tag="a", note="old"))),
@@ -501,11 +536,18 @@ def two(
     for kind, (chosen, readings) in itertools.product(stores, chosen_of):
         for other in others(rules) if others is not None else (None,):
             running: list[Process] = [
-                (f"W{n}", writer(schema, n, actions[name], at, rules, **{**options, **(first or {} if n == 1 else {})}), at)
+                (
+                    f"W{n}",
+                    writer(schema, n, actions[name], at, rules, **{**options, **(first or {} if n == 1 else {})}),
+                    at,
+                )
                 for n, (name, at) in enumerate(zip(chosen, readings, strict=True), 1)
             ]
             running += [] if other is None else [other]
-            label = f"{model}, {kind} row, {list(zip(chosen, readings, strict=True))}, {None if other is None else other[0]}, {first}"
+            label = (
+                f"{model}, {kind} row, {list(zip(chosen, readings, strict=True))}, "
+                f"{None if other is None else other[0]}, {first}"
+            )
             yield label, ProtocolModel(watch, STORES[model][kind], running, crashes, compaction, always=always)
 
 
@@ -513,7 +555,11 @@ def batches(rules: Rules = SHIPPED, **options: Any) -> Iterator[Configuration]:
     """One commit of two rows, one of which another program writes too."""
     schema = ACCOUNT
     other = hb.row_key(Account, name="m")
-    store = prepared(schema, (10, put_object(schema, Account(name="k", tag="a"))), (10, put_object(schema, Account(name="m", tag="c"))))
+    store = prepared(
+        schema,
+        (10, put_object(schema, Account(name="k", tag="a"))),
+        (10, put_object(schema, Account(name="m", tag="c"))),
+    )
     watch = watch_of(schema)
     both: tuple[RowWrite, ...] = (
         evolve(put_object(schema, Account(name="k", tag="b")), version=10),

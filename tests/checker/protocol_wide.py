@@ -1,4 +1,6 @@
-"""Configurations for the model checker with objects that share a row, which are deleted by their own columns; and rules of that broken."""
+"""Configurations for the model checker with objects that share a row, which are deleted by their own columns; and
+rules of that broken.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ UNEXPIRING = tuple(name for name in FIRST if "expiring" not in name)
 
 
 def _older(store: Store) -> Store:
-    """The first object as an older version of the model has left it: without a column of today's, and with one that is no more."""
+    """The first object as an older version of the model has left it: without a column of today's, and with one that
+    is no more.
+    """
     tombstone, columns = store[(PIECE.table, KEY)]
     kept = dict(columns)
     del kept[PIECE.by_name["note"].column]
@@ -110,7 +114,10 @@ def readers(rules: Rules) -> list[Process]:
     def has(tag: str) -> Callable[[dict[str, Any]], bool]:
         return lambda values: values["tag"] == tag
 
-    return [(f"R{tag}", reader(PIECE, INDEX, tag.encode(), tag.encode() + b"\xff", has(tag), rules=rules), 0) for tag in "ab"]
+    return [
+        (f"R{tag}", reader(PIECE, INDEX, tag.encode(), tag.encode() + b"\xff", has(tag), rules=rules), 0)
+        for tag in "ab"
+    ]
 
 
 def time_passes() -> Steps:
@@ -152,13 +159,18 @@ def pieces(
     for kind, one, two, *readings in itertools.product(stores, mine, theirs, clocks, clocks):
         for other in others(rules) if others is not None else (None,):
             running: list[Process] = [
-                (f"W{n}", writer(PIECE, n, ACTIONS[name], reading, rules, **{**options, **((first or {}) if n == 1 else {})}), reading)
+                (
+                    f"W{n}",
+                    writer(PIECE, n, ACTIONS[name], reading, rules, **{**options, **((first or {}) if n == 1 else {})}),
+                    reading,
+                )
                 for n, (name, reading) in enumerate(zip((one, two), readings, strict=True), 1)
             ]
             running += [("T", time_passes, 0)] if "expiring" in one + two else []
             running += [] if other is None else [other]
             label = (
-                f"{kind} pieces, {one} at {readings[0]}, {two} at {readings[1]}, {None if other is None else other[0]}, {first}, {options}"
+                f"{kind} pieces, {one} at {readings[0]}, {two} at {readings[1]}, "
+                f"{None if other is None else other[0]}, {first}, {options}"
             )
             yield label, ProtocolModel(watch, STORES[kind], running, crashes, compaction)
 
@@ -200,13 +212,19 @@ def pair(first: str, second: str, **options: Any) -> Callable[[Rules], Iterable[
 
 
 MUTANTS: Mapping[str, Mutant] = {
-    "a delete takes its neighbour's columns": Mutant(Rules(tombstones=neighbours_too), pair("k delete", "m note", clocks=(5, 13)), "LOST"),
-    "a delete leaves out a declared column": Mutant(Rules(tombstones=without(b"n")), pair("k delete", "m note"), "KEPT"),
+    "a delete takes its neighbour's columns": Mutant(
+        Rules(tombstones=neighbours_too), pair("k delete", "m note", clocks=(5, 13)), "LOST"
+    ),
+    "a delete leaves out a declared column": Mutant(
+        Rules(tombstones=without(b"n")), pair("k delete", "m note"), "KEPT"
+    ),
     "a delete leaves out a column that was read": Mutant(
         Rules(tombstones=without(b"x")), pair("k delete", "m note", stores=("older",)), "KEPT"
     ),
     "a delete of columns at t": Mutant(Rules(tombstones=at_time), pair("k delete", "k put b"), "LOST"),
-    "a delete of columns at t, in two calls": Mutant(Rules(tombstones=at_time), pair("k delete", "k put b", atomic=False), "LOST"),
+    "a delete of columns at t, in two calls": Mutant(
+        Rules(tombstones=at_time), pair("k delete", "k put b", atomic=False), "LOST"
+    ),
     "an object that expires leaves out its liveness cell": Mutant(
         Rules(tombstones=without(b"_l")), pair("k expiring b", "k note"), "GHOST"
     ),

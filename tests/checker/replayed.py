@@ -1,6 +1,8 @@
-"""A store for code that makes calls: they become steps of the model checker, and the code runs once more from its start for each.
+"""A store for code that makes calls: they become steps of the model checker, and the code runs once more from its start
+for each.
 
-What the code does must be a function of the answers that it has had. Rows are kept as in `cells.py`, several tables side by side.
+What the code does must be a function of the answers that it has had. Rows are kept as in `cells.py`, several tables
+side by side.
 """
 
 from __future__ import annotations
@@ -75,7 +77,9 @@ class Replayed:
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         self._answer("change", table, tuple(map(_taken, mutations)))
 
-    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
         (applied,) = self.check_and_mutate_many(table, [ConditionalChange(row, column, expected, mutations)])
         return applied
 
@@ -87,7 +91,9 @@ class Replayed:
 
 def as_row(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> Any:
     """What a store answers for these cells of a row."""
-    return StoredRow(row, {column: StoredCell(value, timestamp) for column, timestamp, value in cells}) if cells else None
+    return (
+        StoredRow(row, {column: StoredCell(value, timestamp) for column, timestamp, value in cells}) if cells else None
+    )
 
 
 def _taken(mutation: Put | Delete) -> tuple[Any, ...]:
@@ -111,7 +117,9 @@ def carried_out(store: Any, call: Call) -> Any:
     return Told(_change_if(store, table, *each) for each in asked)
 
 
-def read(store: Any, table: str, row: bytes, columns: Sequence[bytes] = (), prefix: bytes = b"") -> tuple[tuple[bytes, int, bytes], ...]:
+def read(
+    store: Any, table: str, row: bytes, columns: Sequence[bytes] = (), prefix: bytes = b""
+) -> tuple[tuple[bytes, int, bytes], ...]:
     """The cells that a get shows."""
     return tuple(
         (c, t, v)
@@ -133,7 +141,9 @@ def _change(store: Any, table: str, mutations: Sequence[Any]) -> None:
             mc._delrow(store, table, row, at)
 
 
-def _change_if(store: Any, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Any]) -> bool:
+def _change_if(
+    store: Any, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Any]
+) -> bool:
     held = {c: value for c, _, value in mc.vis(store, table, row)}.get(column)
     if (held or None) != (expected or None):
         return False

@@ -52,18 +52,33 @@ def _some(configurations: Callable[..., Iterable[Any]], part: int, *args: Any, *
 
 INDEXED: Mapping[str, Sweep] = {
     "a repairer": lambda: two(("put b", "tag a", "delete, put"), TWO_CLOCKS, others=repairers),
-    "a repairer, deletes in two calls": lambda: two(("put b", "delete", "insert"), (5, 13), others=repairers, atomic=False),
+    "a repairer, deletes in two calls": lambda: two(
+        ("put b", "delete", "insert"), (5, 13), others=repairers, atomic=False
+    ),
     "queries for one tag": lambda: two(FEW, TWO_CLOCKS, others=readers),
     "a query for a range": lambda: two(("put b", "delete, insert"), TWO_CLOCKS, others=ranges, unmoved="tag"),
-    "two crashes and a compaction": lambda: two(UNCOUNTED, (12,), stores=("dead",), crashes=2, compaction="any", strict=False),
-    "a lost answer": lambda: chain.from_iterable(
-        two(("tag b", "insert", "delete"), TWO_CLOCKS, stores=("live", "absent"), ordered=True, first={"repeat": at}) for at in (0, 1)
+    "two crashes and a compaction": lambda: two(
+        UNCOUNTED, (12,), stores=("dead",), crashes=2, compaction="any", strict=False
     ),
-    "a call that arrives again": lambda: chain.from_iterable(
-        two(("put b", "delete"), TWO_CLOCKS, others=purgers, crashes=0, compaction="grace", ordered=True, first={"again": at})
+    "a lost answer": lambda: chain.from_iterable(
+        two(("tag b", "insert", "delete"), TWO_CLOCKS, stores=("live", "absent"), ordered=True, first={"repeat": at})
         for at in (0, 1)
     ),
-    "a write that takes too long": lambda: two(("put b", "tag b", "insert", "delete, insert"), TWO_CLOCKS, ordered=True, first={"slow": 1}),
+    "a call that arrives again": lambda: chain.from_iterable(
+        two(
+            ("put b", "delete"),
+            TWO_CLOCKS,
+            others=purgers,
+            crashes=0,
+            compaction="grace",
+            ordered=True,
+            first={"again": at},
+        )
+        for at in (0, 1)
+    ),
+    "a write that takes too long": lambda: two(
+        ("put b", "tag b", "insert", "delete, insert"), TWO_CLOCKS, ordered=True, first={"slow": 1}
+    ),
     "rounds of two rows": lambda: batches((12,), ("note", "delete, insert"), names=("delete both", "mixed too")),
     "two indexes": lambda: places(TWO_CLOCKS),
     "rows that never change": lambda: chain(
@@ -72,7 +87,9 @@ INDEXED: Mapping[str, Sweep] = {
     "rows that expire": lambda: expiring.lives(
         ("expiring b", "expiring tag b", "expiring b, note"), ("put b", "note", "delete"), TWO_CLOCKS
     ),
-    "rows that expire, in two calls": lambda: expiring.lives(("expiring b",), ("expiring a", "tag b", "insert"), TWO_CLOCKS, atomic=False),
+    "rows that expire, in two calls": lambda: expiring.lives(
+        ("expiring b",), ("expiring a", "tag b", "insert"), TWO_CLOCKS, atomic=False
+    ),
     "rows that expire over others that do": lambda: expiring.lives(
         ("put b", "expiring insert"), ("note", "delete, put"), stores=("expiring",)
     ),
@@ -80,14 +97,18 @@ INDEXED: Mapping[str, Sweep] = {
         expiring.lives(("note", "tag b", "expiring tag b"), ("delete",), (5, 14), stores=("live", "expiring")),
         expiring.lives(("note",), ("expiring tag b", "delete, put"), TWO_CLOCKS, stores=("expiring",)),
     ),
-    "rows that expire, and compactions": lambda: expiring.lives(("expiring a",), ("put a", "delete"), crashes=0, compaction="grace"),
+    "rows that expire, and compactions": lambda: expiring.lives(
+        ("expiring a",), ("put a", "delete"), crashes=0, compaction="grace"
+    ),
     "rows that expire, and a repairer": lambda: expiring.lives(
         ("expiring a",), ("put b", "tag b", "delete"), (12,), stores=("live", "dead"), others=expiring.repairers
     ),
     "rows that expire, and queries": lambda: expiring.lives(
         ("expiring a", "expiring b"), ("put b", "note"), (12,), others=expiring.readers
     ),
-    "a family with a TTL": lambda: expiring.fading(("put b", "tag b", "note"), ("note", "delete", "insert"), TWO_CLOCKS),
+    "a family with a TTL": lambda: expiring.fading(
+        ("put b", "tag b", "note"), ("note", "delete", "insert"), TWO_CLOCKS
+    ),
     "a family with a TTL, in two calls, and a repairer": lambda: expiring.fading(
         ("tag b",), ("note", "delete"), (12,), repair=True, atomic=False, ages=(10,)
     ),
@@ -104,7 +125,9 @@ INDEXED: Mapping[str, Sweep] = {
         ("put bc", "no tags, tags ab", "shut", "delete", "insert"), (12,), stores=("live", "shut", "dead")
     ),
     "several entries, and queries": lambda: several.kinds(("put bc", "tags b", "shut"), (12,), others=several.readers),
-    "several entries, and a query for several": lambda: several.kinds(("put bc", "note"), (12,), others=several.ranges, unmoved="tags"),
+    "several entries, and a query for several": lambda: several.kinds(
+        ("put bc", "note"), (12,), others=several.ranges, unmoved="tags"
+    ),
     "several entries, and a repairer": lambda: several.kinds(("put bc", "shut"), (12,), others=several.repairers),
     "increments": lambda: two(("increment", "put a", "delete, put"), TWO_CLOCKS),
 }
@@ -113,11 +136,21 @@ VERSIONED: Mapping[str, Sweep] = {
     "two writers": _some(versions.two, 2, stores=EVERY_ROW, clocks=(12,)),
     "two writers, no index": lambda: versions.two(stores=EVERY_ROW, clocks=(12,), model=BARE),
     "two writers, final refusals": lambda: versions.two(stores=EVERY_ROW, clocks=(12,), model=BARE, final=True),
-    "a repairer": lambda: islice(versions.two(("put b", "tag c at 10", "delete, put"), (12,), others=versions.repairers), 5),
+    "a repairer": lambda: islice(
+        versions.two(("put b", "tag c at 10", "delete, put"), (12,), others=versions.repairers), 5
+    ),
     "queries": lambda: versions.two(VERSIONED_FEW, (12,), others=versions.readers),
-    "two crashes and a compaction": lambda: versions.two(VERSIONED_FEW, (12,), stores=("live", "dead"), crashes=2, compaction="any"),
+    "two crashes and a compaction": lambda: versions.two(
+        VERSIONED_FEW, (12,), stores=("live", "dead"), crashes=2, compaction="any"
+    ),
     "a lost answer": lambda: chain.from_iterable(
-        versions.two(("tag b if a", "note at 10", "insert", "delete"), (12,), stores=("live", "absent"), ordered=True, first={"repeat": at})
+        versions.two(
+            ("tag b if a", "note at 10", "insert", "delete"),
+            (12,),
+            stores=("live", "absent"),
+            ordered=True,
+            first={"repeat": at},
+        )
         for at in (0, 1)
     ),
     "a call that arrives again": lambda: chain.from_iterable(
@@ -143,7 +176,9 @@ UNIQUE: Mapping[str, Sweep] = {
     "a value that moves": lambda: unique.members(("k y", "k gone", "m x"), stores=("owned",), clocks=(5, 12)),
     "a value and back": lambda: islice(unique.members(("k y, k x", "m x"), stores=("owned",), crashes=0), 1, None),
     "entries that answer for versions": unique_versions.holders,
-    "a crashed claim": lambda: unique.members(("k note", "m x", "m y", "k none"), stores=("a claim of nobody", "a claim beside")),
+    "a crashed claim": lambda: unique.members(
+        ("k note", "m x", "m y", "k none"), stores=("a claim of nobody", "a claim beside")
+    ),
     "a lost answer": lambda: chain.from_iterable(
         unique.members(("k y", "m x"), stores=("owned", "empty"), crashes=0, ordered=True, repeat=at) for at in range(3)
     ),
@@ -161,7 +196,11 @@ BARE_SAMPLES: Mapping[str, Sweep] = {
     "two calls": _some(bare.pairs, 7, "atomic", ticks=0),
     "two calls, apart": _some(bare.pairs, 43, "apart", ticks=0),
     "two calls, absent cells": _some(bare.pairs, 11, "absent cells", ticks=0),
-    **{f"two calls, {store}": _some(bare.pairs, 97, store, ticks=0) for store in bare.STORES if store not in (*bare.TIMED, "apart")},
+    **{
+        f"two calls, {store}": _some(bare.pairs, 97, store, ticks=0)
+        for store in bare.STORES
+        if store not in (*bare.TIMED, "apart")
+    },
     "adjacent states": _some(bare.joint, 149, "atomic", ticks=0),
     "adjacent states, apart": _some(bare.joint, 281, "apart", ticks=0),
     "adjacent states, absent cells": _some(bare.joint, 149, "absent cells", ticks=0),
@@ -176,7 +215,9 @@ BARE_SAMPLES: Mapping[str, Sweep] = {
 }
 
 UNIQUE_BUILD: Mapping[str, Sweep] = {
-    "one writer": lambda: unique_build.building(("k x", "k y", "k none", "k gone", "m x", "m insert x"), count=1, clocks=TWO_CLOCKS),
+    "one writer": lambda: unique_build.building(
+        ("k x", "k y", "k none", "k gone", "m x", "m insert x"), count=1, clocks=TWO_CLOCKS
+    ),
     "a value that moves": lambda: unique_build.building(("k y", "m x"), stores=("one",), crashes=0, ordered=True),
     "two builders": lambda: unique_build.building(("m x",), stores=("one",), others=1, count=1, crashes=0),
     "a release": lambda: unique_build.releasing(("k x", "k y", "m x", "m insert x"), count=1),
@@ -186,9 +227,12 @@ COVERING: Mapping[str, Sweep] = {
     "versioned": lambda: held.covering("V", ("put b", "extra"), (12,), stores=held.EVERY_ROW),
     "versioned, several entries": lambda: held.covering("V2", ("put b", "note", "delete"), (12,), crashes=0),
     "puts of facts": lambda: chain(
-        held.covering("I", ("put", "delete"), (12,), stores=held.EVERY_ROW), held.covering("I", ("put", "delete"), (12,), heal=True)
+        held.covering("I", ("put", "delete"), (12,), stores=held.EVERY_ROW),
+        held.covering("I", ("put", "delete"), (12,), heal=True),
     ),
-    "deletes of facts in two calls": lambda: held.covering("I", ("put", "delete"), (12,), others=held.readers, atomic=False),
+    "deletes of facts in two calls": lambda: held.covering(
+        "I", ("put", "delete"), (12,), others=held.readers, atomic=False
+    ),
     "inserts of facts": lambda: held.covering("I", held.INSERTS, (12,), stores=("live", "absent")),
     "facts that expire": lambda: held.covering("I", ("expiring", "put", "delete"), (12,), expire=True),
     "queries": lambda: chain(
@@ -219,55 +263,117 @@ WIDE: Mapping[str, Sweep] = {
     "objects that expire": lambda: wide.pieces(
         ("k expiring b",), ("k put b", "k note", "k delete", "m note"), (12,), stores=("live", "absent")
     ),
-    "commits of two objects": lambda: wide.pieces(tuple(wide.BOTH), ("k note", "k delete, insert", "m put b", "m delete"), (5, 12)),
+    "commits of two objects": lambda: wide.pieces(
+        tuple(wide.BOTH), ("k note", "k delete, insert", "m put b", "m delete"), (5, 12)
+    ),
     "commits of two objects at once": lambda: wide.pieces(
         tuple(wide.BOTH), ("k note", "m put b", "m delete"), (5, 12), stores=("live", "older"), joint=True
     ),
-    "a repairer": lambda: wide.pieces(("k delete", "k delete, put"), ("k note", "m note"), (12,), others=wide.repairers),
+    "a repairer": lambda: wide.pieces(
+        ("k delete", "k delete, put"), ("k note", "m note"), (12,), others=wide.repairers
+    ),
     "queries": lambda: wide.pieces(("k delete",), ("k put b", "m tag b"), (12,), others=wide.readers),
-    "a compaction": lambda: wide.pieces(("k delete, insert",), ("k note", "m delete"), (12,), compaction="any", strict=False),
-    "a lost answer": lambda: wide.pieces(("k delete", "delete both"), ("k note", "m note"), (5, 13), first={"repeat": 0}),
+    "a compaction": lambda: wide.pieces(
+        ("k delete, insert",), ("k note", "m delete"), (12,), compaction="any", strict=False
+    ),
+    "a lost answer": lambda: wide.pieces(
+        ("k delete", "delete both"), ("k note", "m note"), (5, 13), first={"repeat": 0}
+    ),
 }
 
 SHARED: Mapping[str, Sweep] = {
-    "two writers": _some(shared.shared, 2, ("k put b", "k delete, insert"), shared.NAMES, (12,), stores=("live", "absent")),
-    "two writers, no index": _some(shared.shared, 4, clocks=(12,), stores=("live", "dead", "beside"), model=shared.BARE),
-    "two writers, final refusals": lambda: shared.shared(clocks=(12,), stores=("live", "absent"), model=shared.BARE, final=True),
-    "commits of two objects": _some(shared.shared, 2, shared.BOTH, shared.FEW, (12,), stores=("live", "dead")),
-    "local transactions": lambda: shared.shared(shared.PINNED, (*shared.FEW, "m delete"), (12,), stores=("live", "beside")),
-    "a lost answer": lambda: shared.shared(("k note", "k insert"), shared.FEW, (12,), stores=("live", "absent"), first={"repeat": 1}),
-    "a lost answer, and a purge": lambda: shared.shared(
-        ("k insert", "k note"), ("k delete", "k delete, insert", "m note"), (12,), shared.LATE,
-        stores=("live", "absent"), others=shared.purgers,
-        crashes=0, paused=True, always=False, first={"repeat": 1},
+    "two writers": _some(
+        shared.shared, 2, ("k put b", "k delete, insert"), shared.NAMES, (12,), stores=("live", "absent")
     ),
-    "a repairer": lambda: shared.shared(("k delete",), ("k note", "m note", "put both"), (12,), others=shared.repairers),
-    "unique values": lambda: shared_unique.badges(("k x", "k insert x", "pinned k x"), ("m x", "pinned m x"), stores=("empty", "owned")),
-    "queries": lambda: shared.shared(("k put b",), ("k delete", "m tag c at 10", "put both"), (12,), others=shared.readers),
+    "two writers, no index": _some(
+        shared.shared, 4, clocks=(12,), stores=("live", "dead", "beside"), model=shared.BARE
+    ),
+    "two writers, final refusals": lambda: shared.shared(
+        clocks=(12,), stores=("live", "absent"), model=shared.BARE, final=True
+    ),
+    "commits of two objects": _some(shared.shared, 2, shared.BOTH, shared.FEW, (12,), stores=("live", "dead")),
+    "local transactions": lambda: shared.shared(
+        shared.PINNED, (*shared.FEW, "m delete"), (12,), stores=("live", "beside")
+    ),
+    "a lost answer": lambda: shared.shared(
+        ("k note", "k insert"), shared.FEW, (12,), stores=("live", "absent"), first={"repeat": 1}
+    ),
+    "a lost answer, and a purge": lambda: shared.shared(
+        ("k insert", "k note"),
+        ("k delete", "k delete, insert", "m note"),
+        (12,),
+        shared.LATE,
+        stores=("live", "absent"),
+        others=shared.purgers,
+        crashes=0,
+        paused=True,
+        always=False,
+        first={"repeat": 1},
+    ),
+    "a repairer": lambda: shared.shared(
+        ("k delete",), ("k note", "m note", "put both"), (12,), others=shared.repairers
+    ),
+    "unique values": lambda: shared_unique.badges(
+        ("k x", "k insert x", "pinned k x"), ("m x", "pinned m x"), stores=("empty", "owned")
+    ),
+    "queries": lambda: shared.shared(
+        ("k put b",), ("k delete", "m tag c at 10", "put both"), (12,), others=shared.readers
+    ),
     "two crashes and a compaction": lambda: shared.shared(
         ("k delete, insert", "put both"), ("k note", "m delete", "pinned m note"), (12,), crashes=2, compaction="any"
     ),
-}  # fmt: skip
+}
 
 MAPS: Mapping[str, Sweep] = dict(
     chain.from_iterable(
         (
-            (f"two writers: {model}", partial(mapped.maps, mapped.FEW, mapped.FEW, (12,), stores=mapped.EVERY_STORE, model=model)),
-            (f"deletes in two calls: {model}", partial(mapped.maps, ("delete",), mapped.FEW, (5, 12), atomic=False, model=model)),
+            (
+                f"two writers: {model}",
+                partial(mapped.maps, mapped.FEW, mapped.FEW, (12,), stores=mapped.EVERY_STORE, model=model),
+            ),
+            (
+                f"deletes in two calls: {model}",
+                partial(mapped.maps, ("delete",), mapped.FEW, (5, 12), atomic=False, model=model),
+            ),
             (
                 f"a repairer: {model}",
-                partial(mapped.maps, ("delete, put",), ("entry", "remove"), (12,), others=mapped.repairers, model=model),
+                partial(
+                    mapped.maps, ("delete, put",), ("entry", "remove"), (12,), others=mapped.repairers, model=model
+                ),
             ),
-            (f"readers: {model}", partial(mapped.maps, mapped.FEW, ("entry", "delete"), (12,), others=mapped.readers, model=model)),
-            (f"a lost answer: {model}", partial(mapped.maps, ("entry", "delete"), mapped.FEW, (5, 12), first={"repeat": 0}, model=model)),
-            (f"versions, two writers: {model}", partial(mapped_versions.maps, mapped_versions.FEW, clocks=(12,), model=model)),
+            (
+                f"readers: {model}",
+                partial(mapped.maps, mapped.FEW, ("entry", "delete"), (12,), others=mapped.readers, model=model),
+            ),
+            (
+                f"a lost answer: {model}",
+                partial(mapped.maps, ("entry", "delete"), mapped.FEW, (5, 12), first={"repeat": 0}, model=model),
+            ),
+            (
+                f"versions, two writers: {model}",
+                partial(mapped_versions.maps, mapped_versions.FEW, clocks=(12,), model=model),
+            ),
             (
                 f"versions, a lost answer: {model}",
-                partial(mapped_versions.maps, mapped_versions.FEW, ("entry", "delete"), (12,), first={"repeat": 1}, model=model),
+                partial(
+                    mapped_versions.maps,
+                    mapped_versions.FEW,
+                    ("entry", "delete"),
+                    (12,),
+                    first={"repeat": 1},
+                    model=model,
+                ),
             ),
             (
                 f"versions, readers: {model}",
-                partial(mapped_versions.maps, ("entry",), ("delete, put",), (12,), others=mapped_versions.readers, model=model),
+                partial(
+                    mapped_versions.maps,
+                    ("entry",),
+                    ("delete, put",),
+                    (12,),
+                    others=mapped_versions.readers,
+                    model=model,
+                ),
             ),
         )
         for model in mapped.MODELS
@@ -280,18 +386,26 @@ MAPS: Mapping[str, Sweep] = dict(
 
 JOINT: Mapping[str, Sweep] = {
     "no index": partial(joint.joint, "no index", clocks=(12,)),
-    "indexed": partial(joint.joint, "indexed", ("put all", "delete, put"), ("put both", "tags", "delete, note"), (5, 12)),
-    "versioned": partial(joint.joint, "versioned", ("put all", "delete, put"), ("put both", "notes", "delete, note"), (12,)),
+    "indexed": partial(
+        joint.joint, "indexed", ("put all", "delete, put"), ("put both", "tags", "delete, note"), (5, 12)
+    ),
+    "versioned": partial(
+        joint.joint, "versioned", ("put all", "delete, put"), ("put both", "notes", "delete, note"), (12,)
+    ),
     "versioned, absent objects": lambda: chain(
         *(joint.joint("versioned", joint.NOTHING, joint.PLACED, (12,), lost=at) for at in (None, 0)),
     ),
     "a lost answer": lambda: chain.from_iterable(
-        joint.joint(kind, ("put all", "delete, put"), ("put both", "tags"), (12,), lost=at) for kind in joint.MODELS for at in (0, 1)
+        joint.joint(kind, ("put all", "delete, put"), ("put both", "tags"), (12,), lost=at)
+        for kind in joint.MODELS
+        for at in (0, 1)
     ),
     "unique values": lambda: joint_unique.joint(
         ("r k x, m none", "s k x"), ("s k x",), stores=("empty", "a claim of nobody", "a claim in the row"), crashes=0
     ),
-    "unique values that move": lambda: joint_unique.joint(joint_unique.CHANGING, ("s k x",), stores=("owned",), crashes=0),
+    "unique values that move": lambda: joint_unique.joint(
+        joint_unique.CHANGING, ("s k x",), stores=("owned",), crashes=0
+    ),
     "unique values, a lost answer": lambda: chain.from_iterable(
         joint_unique.joint(("r k x",), ("s k x",), stores=("empty",), crashes=0, lost=at) for at in range(4)
     ),
@@ -299,13 +413,21 @@ JOINT: Mapping[str, Sweep] = {
 
 PLAIN: Mapping[str, Sweep] = {
     "a table of others": lambda: islice(plain.models(), 0, None, 61),
-    "a table of others, a writer that stands still": lambda: islice(plain.models(plain.Rules(by_clock=True)), 0, None, 211),
+    "a table of others, a writer that stands still": lambda: islice(
+        plain.models(plain.Rules(by_clock=True)), 0, None, 211
+    ),
 }
 
 PREPENDED: Mapping[str, Sweep] = {
-    "rows of one cell": lambda: islice(prepended.prepends(prepended.Word, (prepended.CLAIMING, prepended.CLAIMING)), 1, None, 5),
-    "checked rows": lambda: islice(prepended.prepends(prepended.Remark, (prepended.ATOMIC, prepended.ATOMIC)), 1, None, 5),
-    "claimed rows": lambda: islice(prepended.prepends(prepended.Remark, (prepended.CLAIMING, prepended.CLAIMING)), 6, 7),
+    "rows of one cell": lambda: islice(
+        prepended.prepends(prepended.Word, (prepended.CLAIMING, prepended.CLAIMING)), 1, None, 5
+    ),
+    "checked rows": lambda: islice(
+        prepended.prepends(prepended.Remark, (prepended.ATOMIC, prepended.ATOMIC)), 1, None, 5
+    ),
+    "claimed rows": lambda: islice(
+        prepended.prepends(prepended.Remark, (prepended.CLAIMING, prepended.CLAIMING)), 6, 7
+    ),
     "claimed rows beside checked ones": lambda: islice(
         prepended.prepends(prepended.SaltedRemark, (prepended.CLAIMING, prepended.ATOMIC)), 1, 2
     ),
@@ -333,9 +455,13 @@ REKEY: Mapping[str, Sweep] = {
     "a unique value": lambda: moved.values(calls=("take", "tag m")),
     "an index that is built": lambda: rebuilt.moves(("indexed", "versioned", "wide", "wide versioned", "covered")),
     "a put, and an index that is built": put_builds.puts,
-    "an insert, and an index that is built": lambda: filled.inserts(("indexed", "versioned", "wide", "wide versioned", "covered")),
+    "an insert, and an index that is built": lambda: filled.inserts(
+        ("indexed", "versioned", "wide", "wide versioned", "covered")
+    ),
     "a unique index that is built": lambda: rebuilt.moves(("unique",), ("nobody",)),
-    "an insert that is not acknowledged": lambda: inserted.inserts(("bare", "indexed", "wide bare"), ("nobody", "a delete")),
+    "an insert that is not acknowledged": lambda: inserted.inserts(
+        ("bare", "indexed", "wide bare"), ("nobody", "a delete")
+    ),
     "an insert that takes too long": lambda: inserted.inserts(inserted.BARE, ("nobody",), late=True),
 }
 

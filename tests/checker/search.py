@@ -1,17 +1,20 @@
 """Goes through every state that a few processes over one store can reach: every interleaving, every crash.
 
-A state is the store, where each process stands, what is known of the reads under way, and how many crashes are left. Stores, and the
-points where a process can stand, have numbers, so that a state is one integer, and each step of a process in a store is carried out
-once, however many states and models share the two.
+A state is the store, where each process stands, what is known of the reads under way, and how many crashes are left.
+Stores, and the points where a process can stand, have numbers, so that a state is one integer, and each step of a
+process in a store is carried out once, however many states and models share the two.
 
-What is left out was seen already, or cannot be told from what was seen (`test_search.py` holds it against the full search):
+What is left out was seen already, or cannot be told from what was seen (`test_search.py` holds it against the full
+search):
 
-- Acknowledgements and the ends of reads come at once after the step before them: no other process reads what they change, and what
-  must hold is looked at before and after. (Clarke, Grumberg and Peled, *Model Checking*, chapter 10: invisible steps that commute.)
-- Histories of a process after which it holds the same are one point (`fingerprint.py`): its future is a function of what it holds.
-- A crash is the last step of its process and changes nothing in the store. It commutes with every step of another process but one that
-  looks at who has died: the beginning of a write, the end of a wait, and a compaction that keeps what is young. So it comes just before
-  such a step, or once nobody else is left who could make one.
+- Acknowledgements and the ends of reads come at once after the step before them: no other process reads what they
+  change, and what must hold is looked at before and after. (Clarke, Grumberg and Peled, *Model Checking*, chapter 10:
+  invisible steps that commute.)
+- Histories of a process after which it holds the same are one point (`fingerprint.py`): its future is a function of
+  what it holds.
+- A crash is the last step of its process and changes nothing in the store. It commutes with every step of another
+  process but one that looks at who has died: the beginning of a write, the end of a wait, and a compaction that keeps
+  what is young. So it comes just before such a step, or once nobody else is left who could make one.
 - A crash before a step that changes nothing leads to the state that a crash after it leads to.
 - A crash of a process whose writes are all acknowledged is its end: nothing else is noted of the dead.
 """
@@ -60,12 +63,13 @@ class Model:
         pool: of stores, to be shared by models with the same invariants.
 
     Attributes:
-        reduced: whether points of a process with the same future are one, and crashes that come to the same; without it every history
-            is a point of its own.
+        reduced: whether points of a process with the same future are one, and crashes that come to the same; without it
+            every history is a point of its own.
         merges: whether the same goes for two processes alone: it does where they repeat what they do.
         compacts: whether there is a compaction.
         ages: whether what it leaves depends on who is under way.
-        terminals: what is wrong with stores once everything has stopped; the pool's, where that depends on nothing else.
+        terminals: what is wrong with stores once everything has stopped; the pool's, where that depends on nothing
+            else.
     """
 
     reduced = True
@@ -73,13 +77,15 @@ class Model:
     compacts = False
     ages = False
 
-    def __init__(self, store: Store, processes: Sequence[tuple[str, Start, int]], crashes: int = 0, pool: Pool | None = None) -> None:
+    def __init__(
+        self, store: Store, processes: Sequence[tuple[str, Start, int]], crashes: int = 0, pool: Pool | None = None
+    ) -> None:
         self._store, self.procs, self._crashes = dict(store), list(processes), crashes
         self._pool = pool if pool is not None else Pool()
         self.terminals = self._pool.terminals
         self._writers = [name.startswith("W") for name, _, _ in processes]
 
-    # --- what a model says of its stores --------------------------------------------------------------------------------
+    # --- what a model says of its stores ------------------------------------------------------------------------------
 
     def broken(self, store: Store) -> str | None:
         """What must hold in every state and does not."""
@@ -110,7 +116,9 @@ class Model:
         return False
 
     def compacted(self, store: Store, young: int) -> Store | None:
-        """The store after a major compaction while writers with times from `young` on are under way, or None where there is none."""
+        """The store after a major compaction while writers with times from `young` on are under way, or None where
+        there is none.
+        """
         return None
 
     def observed(self, must: frozenset[Any], seen: frozenset[Any]) -> frozenset[Any]:
@@ -120,15 +128,19 @@ class Model:
     def returned(self, found: Sequence[Any], matches: Callable[[Any], bool], seen: frozenset[Any]) -> None:
         """Raises `Violation` if a read must not return this."""
 
-    # --- the search -----------------------------------------------------------------------------------------------------
+    # --- the search ---------------------------------------------------------------------------------------------------
 
     def run(self, limit: int | None = None) -> dict[str, Any]:
-        """Goes through every state, or through `limit` of them: whether all is well, states, transitions, and else what is wrong."""
+        """Goes through every state, or through `limit` of them: whether all is well, states, transitions, and else
+        what is wrong.
+        """
         found = self._search(limit, None)
         return self._search(limit, {}) if found["ok"] is False else found  # once more for the steps that lead there
 
     def reached(self) -> frozenset[Any]:
-        """What the invariants could see of the states of the last run: the number of a store, and what is known of reads."""
+        """What the invariants could see of the states of the last run: the number of a store, and what is known of
+        reads.
+        """
         found = {code & (1 << CRASHES_AT) - 1 for code in self._reached}
         monitors = [(of.compacted, tuple(read and read[1:] for read in of.reads)) for of in self._pool.monitors]
         return frozenset((code & STORES, monitors[code >> MONITOR_AT]) for code in found)
@@ -158,7 +170,10 @@ class Model:
         label: Any = "BEGIN"
         try:
             begin = self._begin()
-            processes = [(i, SHIFTS[i], self._moves_of[i], self._behaviours[i].first, self._writers[i]) for i in range(len(self.procs))]
+            processes = [
+                (i, SHIFTS[i], self._moves_of[i], self._behaviours[i].first, self._writers[i])
+                for i in range(len(self.procs))
+            ]
             watching, observed = self._pool.watching, self._pool.observed
             seen = self._reached = {begin}
             stack = [begin]
@@ -181,7 +196,9 @@ class Model:
                         there = code + distance
                         if watching[monitor] and move[0] != store:
                             known = observed.get((monitor, move[0]))
-                            there += ((self._observe(monitor, move[0]) if known is None else known) - monitor) << MONITOR_AT
+                            there += (
+                                (self._observe(monitor, move[0]) if known is None else known) - monitor
+                            ) << MONITOR_AT
                         transitions += 1
                         if there not in seen:
                             seen.add(there)
@@ -253,7 +270,9 @@ class Model:
         return Moves(tuple(plain), tuple(others), pure, step[0] in BEGINS)
 
     def _noted(self, i: int, store: int, point: int) -> tuple[int, int]:
-        """The store and the point after the acknowledgements that follow a step: readers see no more of them than of the step."""
+        """The store and the point after the acknowledgements that follow a step: readers see no more of them than of
+        the step.
+        """
         behaviour = self._behaviours[i]
         while (step := behaviour.steps[point]) is not None and step[0] == "acknowledge":
             after = self._pool.number(self.acknowledged(dict(self._pool.stores[store]), step), store)
@@ -314,12 +333,18 @@ class Model:
             point = self._behaviours[i].after(point, None)
 
     def _crashing(self, code: int, running: Sequence[tuple[int, Moves, bool]]) -> Sequence[int]:
-        """Which processes crash now: without reductions all that may, else those whose death a next step could tell, or that are left."""
+        """Which processes crash now: without reductions all that may, else those whose death a next step could tell,
+        or that are left.
+        """
         crashes = code >> CRASHES_AT & MOST_CRASHES
         if not crashes:
             return ()
         mortal = [i for i, _, may in running if may]
-        if not self.reduced or not mortal or (self.ages and not self._pool.monitors[code >> MONITOR_AT & MONITORS].compacted):
+        if (
+            not self.reduced
+            or not mortal
+            or (self.ages and not self._pool.monitors[code >> MONITOR_AT & MONITORS].compacted)
+        ):
             return mortal
         heeding = [i for i, moves, _ in running if moves.heeds]
         if len(heeding) > 1 or (len(running) <= crashes and all(self._writers[i] for i, _, _ in running)):
@@ -328,7 +353,11 @@ class Model:
 
     def _crashed(self, code: int, i: int) -> int:
         point = code >> SHIFTS[i] & POINTS
-        return code - (1 << CRASHES_AT) + (((DONE if self.reduced and self._over(code & STORES, i) else DEAD) - point) << SHIFTS[i])
+        return (
+            code
+            - (1 << CRASHES_AT)
+            + (((DONE if self.reduced and self._over(code & STORES, i) else DEAD) - point) << SHIFTS[i])
+        )
 
     def _over(self, store: int, i: int) -> bool:
         over = self._pool.over
@@ -362,7 +391,7 @@ class Model:
                 young = min(young, self.procs[i][2] if issued is None else issued)
         return young
 
-    # --- monitors and facts ---------------------------------------------------------------------------------------------
+    # --- monitors and facts -------------------------------------------------------------------------------------------
 
     def _monitor(self, monitor: Monitor) -> int:
         return self._pool.monitor(monitor)
@@ -382,7 +411,11 @@ class Model:
         behaviour, must, seen = read
         assert behaviour.matches is not None
         seen |= frozenset(now)
-        return behaviour, self.observed(must & frozenset(found[0] for found in now if behaviour.matches(found)), seen), seen
+        return (
+            behaviour,
+            self.observed(must & frozenset(found[0] for found in now if behaviour.matches(found)), seen),
+            seen,
+        )
 
     def _ended(self, monitor: int, i: int, found: Sequence[Any]) -> int:
         """The end of a read: nothing that matched throughout is missing, and nothing is returned that never was."""
@@ -428,7 +461,7 @@ class Model:
         if (wrong := self.terminals[store]) is not None:
             raise Violation(wrong)
 
-    # --- traces ---------------------------------------------------------------------------------------------------------
+    # --- traces -------------------------------------------------------------------------------------------------------
 
     def _trace(self, code: int, label: Any, parents: dict[int, tuple[int, Any]] | None) -> tuple[str, ...]:
         labels = [label]

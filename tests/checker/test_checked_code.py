@@ -33,7 +33,14 @@ def step(value: int,
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("LIMIT = 3", "LIMIT = 4"), ("value + by", "value - by"), ("by: int = 1", "by: int = 0"), ("!r", "!s"), ("/, ", "")]
+    ("old", "new"),
+    [
+        ("LIMIT = 3", "LIMIT = 4"),
+        ("value + by", "value - by"),
+        ("by: int = 1", "by: int = 0"),
+        ("!r", "!s"),
+        ("/, ", ""),
+    ],
 )
 def test_code_counts(old: str, new: str) -> None:
     assert old in SOURCE
@@ -51,9 +58,16 @@ def test_every_version_of_python_finds_the_same() -> None:
 
 def test_the_protocols_and_the_checker_are_judged() -> None:
     names = {path.relative_to(checked_code.ROOT).as_posix() for path in judged()}
-    assert {"tests/checker/search.py", "hbmodel/protocol/rekey.py", "hbmodel/session/shared_row_commit.py", "hbmodel/errors.py"} <= names
+    assert {
+        "tests/checker/search.py",
+        "hbmodel/protocol/rekey.py",
+        "hbmodel/session/shared_row_commit.py",
+        "hbmodel/errors.py",
+    } <= names
     assert not any(name.startswith("hbmodel/localhbase") for name in names)
 
 
 def test_the_fingerprint_is_that_of_the_files_as_they_are() -> None:
-    assert fingerprint() == of_sources({path.relative_to(checked_code.ROOT).as_posix(): path.read_text() for path in judged()})
+    assert fingerprint() == of_sources(
+        {path.relative_to(checked_code.ROOT).as_posix(): path.read_text() for path in judged()}
+    )

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
+from hbmodel.protocol.operations import (
+    CheckAndMutate,
+    DeleteRows,
+    GetRows,
+    MutateRow,
+    Operation,
+    Protocol,
+    PutRows,
+    Together,
+)
 from hbmodel.store import Delete, Family, Put, Row
 from hbmodel.store.embedded import EmbeddedStore
 from tests.checker import protocol_lives as expiring
@@ -20,7 +29,9 @@ TIMES, VALUES = st.integers(1, 6), st.sampled_from([b"", b"\x01", b"x"])
 CELLS = st.dictionaries(st.sampled_from(COLUMNS), VALUES, min_size=1)
 PUTS = st.builds(Put, st.sampled_from(ROWS), CELLS, TIMES, st.sampled_from([None, None, expiring.LIFE]))
 DELETES = st.builds(
-    lambda row, columns, time: Delete(row, columns=columns, timestamp=time) if columns else Delete(row, families=(b"d",), timestamp=time),
+    lambda row, columns, time: (
+        Delete(row, columns=columns, timestamp=time) if columns else Delete(row, families=(b"d",), timestamp=time)
+    ),
     st.sampled_from(ROWS),
     st.lists(st.sampled_from(COLUMNS), unique=True).map(tuple),
     TIMES,
@@ -28,7 +39,10 @@ DELETES = st.builds(
 
 
 def _of_one_row(row: bytes, put: Put, delete: Delete) -> MutateRow:
-    return MutateRow("t", [Put(row, put.cells, put.timestamp, put.ttl), Delete(row, delete.families, delete.columns, delete.timestamp)])
+    return MutateRow(
+        "t",
+        [Put(row, put.cells, put.timestamp, put.ttl), Delete(row, delete.families, delete.columns, delete.timestamp)],
+    )
 
 
 OPERATIONS = st.one_of(
@@ -37,15 +51,24 @@ OPERATIONS = st.one_of(
     st.builds(lambda put: Together([PutRows("t", [put])]), PUTS),
     st.builds(_of_one_row, st.sampled_from(ROWS), PUTS, DELETES),
     st.builds(
-        lambda put, column, expected: CheckAndMutate("t", put.row, column, expected or None, [put]), PUTS, st.sampled_from(COLUMNS), VALUES
+        lambda put, column, expected: CheckAndMutate("t", put.row, column, expected or None, [put]),
+        PUTS,
+        st.sampled_from(COLUMNS),
+        VALUES,
     ),
-    st.builds(lambda rows, columns: GetRows("t", rows, columns), st.permutations(ROWS), st.sampled_from([[b"d"], [b"d:a"], COLUMNS[:2]])),
+    st.builds(
+        lambda rows, columns: GetRows("t", rows, columns),
+        st.permutations(ROWS),
+        st.sampled_from([[b"d"], [b"d:a"], COLUMNS[:2]]),
+    ),
 )
 
 
 def _plain(answer: Any) -> Any:
     def row(found: Row | None) -> Any:
-        return None if found is None else {column: (cell.value, cell.timestamp) for column, cell in found.columns.items()}
+        return (
+            None if found is None else {column: (cell.value, cell.timestamp) for column, cell in found.columns.items()}
+        )
 
     return [row(found) for found in answer] if isinstance(answer, list | tuple) else answer
 

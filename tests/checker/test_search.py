@@ -1,4 +1,6 @@
-"""What the checker's search leaves out is what it has seen already: without its reductions it sees the same and finds the same."""
+"""What the checker's search leaves out is what it has seen already: without its reductions it sees the same and
+finds the same.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,15 @@ CONFIGURATIONS: dict[str, Callable[[], Iterable[Any]]] = {
     "a repairer": lambda: two(("put b", "delete, put"), (12,), others=repairers, atomic=False),
     "queries": lambda: two(("put b", "tag a"), TWO_CLOCKS, others=readers),
     "a range": lambda: two(("put b",), TWO_CLOCKS, others=ranges, unmoved="tag"),
-    "two crashes and a compaction": lambda: two(("put b", "delete, insert"), (12,), stores=("dead",), crashes=2, compaction="any"),
-    "a call again": lambda: two(("put b", "delete"), TWO_CLOCKS, others=purgers, compaction="grace", ordered=True, first={"again": 1}),
-    "a crash and a compaction of what is old": lambda: two(("put b", "delete"), (12,), others=purgers, compaction="grace"),
+    "two crashes and a compaction": lambda: two(
+        ("put b", "delete, insert"), (12,), stores=("dead",), crashes=2, compaction="any"
+    ),
+    "a call again": lambda: two(
+        ("put b", "delete"), TWO_CLOCKS, others=purgers, compaction="grace", ordered=True, first={"again": 1}
+    ),
+    "a crash and a compaction of what is old": lambda: two(
+        ("put b", "delete"), (12,), others=purgers, compaction="grace"
+    ),
     "three writers, two crashes": lambda: two(("tag b", "delete"), (12,), count=3, crashes=2),
     "a writer that is late": lambda: two(("put b", "insert"), TWO_CLOCKS, ordered=True, first={"slow": 1}),
     "rounds of two rows": lambda: batches((12,), ("note",), names=("delete both",)),
@@ -61,8 +69,12 @@ def test_the_reduced_search_sees_every_store(name: str) -> None:
     assert 0 < states[0] <= states[1]
 
 
-LED = frozenset({"sealing: writers do not look whether their phase is over", "sealing: what was sealed is not read again"})
-"""Whole migrations, in which a writer repeats its attempts: without reductions each of them leads to further states, and none to an end."""
+LED = frozenset(
+    {"sealing: writers do not look whether their phase is over", "sealing: what was sealed is not read again"}
+)
+"""Whole migrations, in which a writer repeats its attempts: without reductions each of them leads to further states,
+and none to an end.
+"""
 
 
 @pytest.mark.parametrize("name", sorted(BROKEN.keys() - LED))
@@ -92,10 +104,16 @@ def test_a_store_that_is_not_atomic_makes_no_difference_where_nothing_is_deleted
     for row in ("live", "dead"):
         counts = [_counts(two(names, (12,), stores=(row,), crashes=0, atomic=atomic)) for atomic in (True, False)]
         assert counts[0] == counts[1]
-        counts = [_counts(several.kinds(kinds, (12,), stores=(row,), crashes=0, count=1, atomic=atomic)) for atomic in (True, False)]
+        counts = [
+            _counts(several.kinds(kinds, (12,), stores=(row,), crashes=0, count=1, atomic=atomic))
+            for atomic in (True, False)
+        ]
         assert counts[0] == counts[1]
         facts = ("put", "insert a", "insert b")
-        counts = [_counts(held.covering("I", facts, (12,), stores=(row,), crashes=0, atomic=atomic)) for atomic in (True, False)]
+        counts = [
+            _counts(held.covering("I", facts, (12,), stores=(row,), crashes=0, atomic=atomic))
+            for atomic in (True, False)
+        ]
         assert counts[0] == counts[1]
         of = {"ages": (10,), "crashes": 0, "stores": (row,)}
         counts = [_counts(expiring.fading(fading, fading[:2], (12,), atomic=atomic, **of)) for atomic in (True, False)]
@@ -116,7 +134,9 @@ def test_a_step_that_a_writer_does_not_have_cannot_come_twice(what: str) -> None
 
 def test_programs_that_know_the_same_may_change_places() -> None:
     for one, two_ in (("add", "delete"), ("update page", "expiring add"), ("insert", "forget")):
-        cases = [("add", *names, ("marking", "marking"), first) for names in ((one, two_), (two_, one)) for first in (0, 1)]
+        cases = [
+            ("add", *names, ("marking", "marking"), first) for names in ((one, two_), (two_, one)) for first in (0, 1)
+        ]
         found = [bare.side_by_side("atomic", case, ticks=0).run() for case in cases]
         assert len({(one["ok"], one["states"], one["trans"]) for one in found}) == 1
 

@@ -1,6 +1,7 @@
 """The shipped protocols through every interleaving and crash of small configurations, and every rule broken on purpose.
 
-The default run takes samples of the sweeps; the slow tests run them whole, as `make check-protocol` does on two processes.
+The default run takes samples of the sweeps; the slow tests run them whole, as `make check-protocol` does on two
+processes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def test_the_shipped_code_holds_in_a_sample(name: str, record_property: Callable
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_rule_is_found_where_the_shipped_code_holds(name: str, record_property: Callable[[str, Any], None]) -> None:
+def test_a_broken_rule_is_found_where_the_shipped_code_holds(
+    name: str, record_property: Callable[[str, Any], None]
+) -> None:
     broken = BROKEN[name]
     found = sweep(broken.mutant())
     print(f"found after {found.models} models, {found.states} states: {found.error}")

@@ -31,7 +31,10 @@ def _prepended() -> Iterator[tuple[str, Sweep]]:
     yield "prepend, one of two calls", partial(prepended.prepends, prepended.Remark, (claiming, claiming), calls=(2, 1))
     yield "prepend, two programs die", partial(prepended.prepends, prepended.Remark, (claiming, claiming), crashes=2)
     for model in (prepended.Word, prepended.Remark):
-        yield f"prepend, three programs: {model.__name__}", partial(prepended.prepends, model, (atomic,) * 3, calls=(1, 1, 1))
+        yield (
+            f"prepend, three programs: {model.__name__}",
+            partial(prepended.prepends, model, (atomic,) * 3, calls=(1, 1, 1)),
+        )
 
 
 def _ids() -> Iterator[tuple[str, Sweep]]:
@@ -60,8 +63,14 @@ def _rekey() -> Iterator[tuple[str, Sweep]]:
     )
     yield "rekey before an insert is acknowledged", inserted.inserts
     yield "rekey before an insert is acknowledged, two crashes", partial(inserted.inserts, crashes=2)
-    yield "rekey before an insert is acknowledged, which takes too long", partial(inserted.inserts, inserted.BARE, late=True)
-    yield "rekey before an insert is acknowledged, and once more", partial(inserted.inserts, beside=inserted.KEPT, onward=True)
+    yield (
+        "rekey before an insert is acknowledged, which takes too long",
+        partial(inserted.inserts, inserted.BARE, late=True),
+    )
+    yield (
+        "rekey before an insert is acknowledged, and once more",
+        partial(inserted.inserts, beside=inserted.KEPT, onward=True),
+    )
 
 
 def _migration() -> Iterator[tuple[str, Sweep]]:
@@ -80,4 +89,5 @@ def _sealing() -> Iterator[tuple[str, Sweep]]:
         yield f"sealing, one program: {way}", partial(sealing_sweeps.models, ways=(way,), crews=sealing_sweeps.ALONE)
 
 
-KEYS = (_rekey, _prepended, _ids, _migration, _sealing)  # the largest of them first, so that both processes end together
+# the largest of them first, so that both processes end together
+KEYS = (_rekey, _prepended, _ids, _migration, _sealing)

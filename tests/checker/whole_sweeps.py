@@ -32,11 +32,24 @@ from tests.checker import protocol_unique_versions as unique_versions
 from tests.checker import protocol_versions as versions
 from tests.checker import protocol_wide as wide
 from tests.checker.protocol_processes import Rules
-from tests.checker.protocol_sweeps import ACTIONS, CLOCKS, batches, built, places, purgers, ranges, readers, repairers, two
+from tests.checker.protocol_sweeps import (
+    ACTIONS,
+    CLOCKS,
+    batches,
+    built,
+    places,
+    purgers,
+    ranges,
+    readers,
+    repairers,
+    two,
+)
 from tests.checker.whole_key_sweeps import KEYS
 
 Sweep = Callable[[], Iterable[Any]]
-"""Configurations, each a name and a model of the checker; an iterator among them gives further ones, each once the last was run."""
+"""Configurations, each a name and a model of the checker; an iterator among them gives further ones, each once the
+last was run.
+"""
 
 TWO_CLOCKS = (5, 12)
 EVERY_ROW = ("live", "dead", "absent")
@@ -50,7 +63,9 @@ def _calls(atomic: bool) -> str:
 
 
 def _of_stores(atomic: bool, configurations: Sweep) -> Sweep:
-    """Configurations over a store that mutates rows atomically or not; it makes a difference only where a writer deletes its row."""
+    """Configurations over a store that mutates rows atomically or not; it makes a difference only where a writer
+    deletes its row.
+    """
     return configurations if atomic else lambda: (found for found in configurations() if "delete" in found[0])
 
 
@@ -81,7 +96,10 @@ def _indexed() -> Iterator[tuple[str, Sweep]]:
     for atomic in (True, False):
         yield f"rounds of two rows: {_calls(atomic)}", partial(batches, atomic=atomic)
     yield "two indexes", partial(places, crashes=2)
-    yield "two indexes and a repairer of one", partial(places, TWO_CLOCKS, ("city", "street", "delete", "insert"), repair=True)
+    yield (
+        "two indexes and a repairer of one",
+        partial(places, TWO_CLOCKS, ("city", "street", "delete", "insert"), repair=True),
+    )
     yield "increments", _increments
     yield (
         "three writers",
@@ -96,7 +114,10 @@ def _built() -> Iterator[tuple[str, Sweep]]:
         yield f"a built index, queries: {row} row", partial(built, tuple(ACTIONS), TWO_CLOCKS, **of)
         two_calls = partial(built, UNCOUNTED, TWO_CLOCKS, atomic=False, **of)
         yield f"a built index, queries: {row} row, {_calls(False)}", _of_stores(False, two_calls)
-        yield f"a built index, a query for a range: {row} row", partial(built, UNCOUNTED, TWO_CLOCKS, queries=ranges, unmoved="tag", **of)
+        yield (
+            f"a built index, a query for a range: {row} row",
+            partial(built, UNCOUNTED, TWO_CLOCKS, queries=ranges, unmoved="tag", **of),
+        )
         yield f"a built index, two builders: {row} row", partial(built, UNCOUNTED, (12,), builders=2, **of)
 
 
@@ -153,11 +174,18 @@ def _several() -> Iterator[tuple[str, Sweep]]:
     """Two writers of a row that has several entries in one index and sometimes one in another."""
     for row, atomic in itertools.product(several.STORES, (True, False)):
         for name, others, unmoved in (
-            ("repairers", several.repairers, None), ("queries", several.readers, None), ("a query for several", several.ranges, "tags"),
-        ):  # fmt: skip
+            ("repairers", several.repairers, None),
+            ("queries", several.readers, None),
+            ("a query for several", several.ranges, "tags"),
+        ):
             yield (
                 f"several entries, {name}: {row} row, {_calls(atomic)}",
-                _of_stores(atomic, partial(several.kinds, clocks=TWO_CLOCKS, stores=(row,), others=others, unmoved=unmoved, atomic=atomic)),
+                _of_stores(
+                    atomic,
+                    partial(
+                        several.kinds, clocks=TWO_CLOCKS, stores=(row,), others=others, unmoved=unmoved, atomic=atomic
+                    ),
+                ),
             )
 
 
@@ -174,7 +202,10 @@ def _expiring() -> Iterator[tuple[str, Sweep]]:
         fading = partial(expiring.fading, stores=(row,), atomic=atomic)
         name = f"{row} row, {_calls(atomic)}"
         yield f"a family with a TTL: {name}", _of_stores(atomic, partial(fading, ages=(10, 11, 12)))
-        yield f"a family with a TTL, and a repairer: {name}", _of_stores(atomic, partial(fading, clocks=(12,), repair=True))
+        yield (
+            f"a family with a TTL, and a repairer: {name}",
+            _of_stores(atomic, partial(fading, clocks=(12,), repair=True)),
+        )
     for atomic in (True, False):
         yield (
             f"writes over a row that expires: {_calls(atomic)}",
@@ -189,16 +220,25 @@ def _versioned() -> Iterator[tuple[str, Sweep]]:
         yield f"versions, a repairer: {row} row", partial(of, others=versions.repairers)
         yield f"versions, queries: {row} row", partial(of, others=versions.readers)
         for model in versions.MODELS:
-            yield f"versions, two crashes and a compaction: {row} row, {model}", partial(of, model=model, crashes=2, compaction="any")
+            yield (
+                f"versions, two crashes and a compaction: {row} row, {model}",
+                partial(of, model=model, crashes=2, compaction="any"),
+            )
         for what in ("repeat", "again"):
             yield f"versions, {what}: {row} row", _each(what, partial(of, ordered=True))
         yield f"versions, a write that takes too long: {row} row", partial(of, ordered=True, first={"slow": 1})
         still = {"others": versions.repairers, "crashes": 0, "paused": True, "always": False}
         rules = evolve(versions.SHIPPED, repair=Rules(grace="clock"))
-        yield f"versions, a writer that stands still: {row} row", partial(of, ("put b", "tag b", "delete", "insert"), (5,), rules, **still)
+        yield (
+            f"versions, a writer that stands still: {row} row",
+            partial(of, ("put b", "tag b", "delete", "insert"), (5,), rules, **still),
+        )
     for model in versions.MODELS:
         names = ("put b", "tag c at 10", "note", "delete", "insert")
-        yield f"versions, three writers: {model}", partial(versions.two, names, (12,), model=model, stores=EVERY_ROW, count=3, crashes=0)
+        yield (
+            f"versions, three writers: {model}",
+            partial(versions.two, names, (12,), model=model, stores=EVERY_ROW, count=3, crashes=0),
+        )
 
 
 def _unique() -> Iterator[tuple[str, Sweep]]:
@@ -219,12 +259,18 @@ def _unique_build() -> Iterator[tuple[str, Sweep]]:
     for store in ("nothing", "one"):
         building = partial(unique_build.building, (*names, "k gone, m x"), stores=(store,), clocks=TWO_CLOCKS)
         yield f"unique build, two writers: {store}", building
-    # Two rows hold the value already: a writer of two calls has another one beside it in the sweeps above alone. Here a single
-    # configuration of such a pair would have millions of states.
+    # Two rows hold the value already: a writer of two calls has another one beside it in the sweeps above alone. Here a
+    # single configuration of such a pair would have millions of states.
     of = {"stores": ("two",), "clocks": TWO_CLOCKS}
     yield "unique build, two writers: two", partial(unique_build.building, calls, **of)
-    yield "unique build, a writer of two calls: two", partial(unique_build.building, ("k y, k x", "k gone, m x"), count=1, **of)
-    yield "unique build, two builders", partial(unique_build.building, ("k x", "k y", "k note", "m x"), others=1, count=1)
+    yield (
+        "unique build, a writer of two calls: two",
+        partial(unique_build.building, ("k y, k x", "k gone, m x"), count=1, **of),
+    )
+    yield (
+        "unique build, two builders",
+        partial(unique_build.building, ("k x", "k y", "k note", "m x"), others=1, count=1),
+    )
     yield "unique build, a release", partial(unique_build.releasing, names)
 
 
@@ -233,7 +279,10 @@ def _bare() -> Iterator[tuple[str, Sweep]]:
     for store in ("atomic", "absent cells"):
         yield f"no index, rows that are adopted: {store}", partial(bare.adopted, store)
     for store in bare.STORES:
-        yield f"no index, every two calls: {store}", partial(bare.pairs, store, **({} if store in bare.TIMED else {"ticks": 0}))
+        yield (
+            f"no index, every two calls: {store}",
+            partial(bare.pairs, store, **({} if store in bare.TIMED else {"ticks": 0})),
+        )
     for store in ("atomic", "absent cells", "apart"):
         yield f"no index, adjacent states of a table: {store}", partial(bare.joint, store, ticks=0)
         yield f"no index, nothing is lost beside a first index: {store}", partial(states.kept, store)
@@ -255,12 +304,18 @@ def _covering() -> Iterator[tuple[str, Sweep]]:
             for what, names in (("puts", held.PUTS), ("inserts", held.INSERTS)):
                 sweep = partial(held.covering, "I", names, TWO_CLOCKS, stores=(row,), others=others)
                 yield f"covering, {what} of facts, {name}: {row} row", sweep
-            expiring_facts = partial(held.covering, "I", held.MORTAL, (11, 12), stores=(row,), others=others, expire=True)
+            expiring_facts = partial(
+                held.covering, "I", held.MORTAL, (11, 12), stores=(row,), others=others, expire=True
+            )
             yield f"covering, facts that expire, {name}: {row} row", expiring_facts
         crashing = {"stores": (row,), "crashes": 2, "compaction": "any"}
-        yield f"covering, V, two crashes and a compaction: {row} row", partial(held.covering, "V", None, (11, 12), **crashing)
-        # Two indexes: with a second crash one sweep alone would take as long as a tenth of all others. Entries from before a build
-        # differ from those of a live row in their status alone, which only readers look at, and none is here: the states are as many.
+        yield (
+            f"covering, V, two crashes and a compaction: {row} row",
+            partial(held.covering, "V", None, (11, 12), **crashing),
+        )
+        # Two indexes: with a second crash one sweep alone would take as long as a tenth of all others. Entries from
+        # before a build differ from those of a live row in their status alone, which only readers look at, and none is
+        # here: the states are as many.
         if row != "built before":
             yield (
                 f"covering, V2, a crash and a compaction: {row} row",
@@ -275,7 +330,9 @@ def _covering() -> Iterator[tuple[str, Sweep]]:
             ("I", ", inserts of facts", ("insert a", "insert b", "delete")),
             ("V", "", ("put b", "extra", "delete", "insert")),
         ):
-            twice = partial(held.covering, kind, names, TWO_CLOCKS, stores=(row,), ordered=True, crashes=0, compaction="grace")
+            twice = partial(
+                held.covering, kind, names, TWO_CLOCKS, stores=(row,), ordered=True, crashes=0, compaction="grace"
+            )
             for what in ("repeat", "again"):
                 yield f"covering, {kind}{of}, {what}: {row} row", _each(what, twice)
     for kind, names in (("I", ("put", "delete")), ("V", ("put b", "extra", "delete", "insert"))):
@@ -284,10 +341,11 @@ def _covering() -> Iterator[tuple[str, Sweep]]:
 
 
 def _covering_in_two_calls() -> Iterator[tuple[str, Sweep]]:
-    """Covering reads of rows that never change, where a delete is two calls, as on Thrift1: a versioned model needs atomic changes.
+    """Covering reads of rows that never change, where a delete is two calls, as on Thrift1: a versioned model needs
+    atomic changes.
 
-    Entries from before a build differ from those of a live row in their status alone, see `_covering`. Rows that expire have a live row
-    before them alone, because their states are many.
+    Entries from before a build differ from those of a live row in their status alone, see `_covering`. Rows that expire
+    have a live row before them alone, because their states are many.
     """
     for row in ("live", "dead", "absent"):
         of = partial(held.covering, "I", stores=(row,), atomic=False)
@@ -302,7 +360,8 @@ def _covering_in_two_calls() -> Iterator[tuple[str, Sweep]]:
             )
     for name, others in (("queries", held.readers), ("a repairer", held.repairers), ("a build", held.builders)):
         sweep = partial(held.covering, "I", held.MORTAL, (12,), others=others, expire=True, atomic=False)
-        yield f"covering, facts that expire, {name}: live row, {_calls(False)}", sweep  # what expires deletes what is older
+        # what expires deletes what is older
+        yield f"covering, facts that expire, {name}: live row, {_calls(False)}", sweep
 
 
 def _plain() -> Iterator[tuple[str, Sweep]]:
@@ -327,11 +386,17 @@ def _wide() -> Iterator[tuple[str, Sweep]]:
         yield f"one row, commits of two objects: {name}", both
         again = partial(wide.pieces, (*wide.UNEXPIRING, *wide.BOTH), **of)
         yield f"one row, a lost answer: {name}", _each("repeat", again, atomic)
-        yield f"one row, a call that arrives again: {name}", _each("again", partial(again, crashes=0, compaction="grace"), atomic)
+        yield (
+            f"one row, a call that arrives again: {name}",
+            _each("again", partial(again, crashes=0, compaction="grace"), atomic),
+        )
     for row in wide.STORES:
         joint = partial(wide.pieces, tuple(wide.BOTH), tuple(wide.ACTIONS), stores=(row,), joint=True)
         yield f"one row, commits of two objects at once: {row} objects", joint
-        yield f"one row, commits of two objects at once, and a repairer: {row} objects", partial(joint, others=wide.repairers)
+        yield (
+            f"one row, commits of two objects at once, and a repairer: {row} objects",
+            partial(joint, others=wide.repairers),
+        )
         yield (
             f"one row, commits of two objects at once, two crashes and a compaction: {row} objects",
             partial(joint, crashes=2, compaction="any", strict=False),
@@ -348,7 +413,10 @@ def _shared() -> Iterator[tuple[str, Sweep]]:
         yield f"row versions, two writers: {name}", partial(of, clocks=TWO_CLOCKS)
         for final in (True, False):
             refusals = "final" if final else "uncertain"
-            yield f"row versions, no index, {refusals} refusals: {name}", partial(of, clocks=TWO_CLOCKS, model=shared.BARE, final=final)
+            yield (
+                f"row versions, no index, {refusals} refusals: {name}",
+                partial(of, clocks=TWO_CLOCKS, model=shared.BARE, final=final),
+            )
         yield f"row versions, a lost answer: {name}", _each("repeat", of)
         # A conditional call that arrives again is always refused: few writers show what entries do.
         few = partial(of, mine=shared.FEW, theirs=shared.FEW, crashes=0, compaction="grace")
@@ -365,14 +433,25 @@ def _shared() -> Iterator[tuple[str, Sweep]]:
         claims = partial(shared_unique.badges, stores=(row,))
         yield f"row versions, unique values: {row}", claims
         yield f"row versions, unique values, a lost answer: {row}", _each("repeat", partial(claims, crashes=0))
-    yield "row versions, a write that takes too long", partial(shared.shared, mine, clocks=TWO_CLOCKS, first={"slow": 1})
+    yield (
+        "row versions, a write that takes too long",
+        partial(shared.shared, mine, clocks=TWO_CLOCKS, first={"slow": 1}),
+    )
 
 
 def _maps() -> Iterator[tuple[str, Sweep]]:
     """Map columns of objects with rows of their own and in one row."""
     for model in mapped.MODELS:
         for atomic in (True, False):
-            of = partial(mapped.maps, mapped.BRIEF, mapped.BRIEF, clocks=(12,), model=model, stores=mapped.EVERY_STORE, atomic=atomic)
+            of = partial(
+                mapped.maps,
+                mapped.BRIEF,
+                mapped.BRIEF,
+                clocks=(12,),
+                model=model,
+                stores=mapped.EVERY_STORE,
+                atomic=atomic,
+            )
             yield f"maps, two writers: {model}, {_calls(atomic)}", _of_stores(atomic, of)
         twice = partial(mapped.maps, mapped.FEW, (mapped.TWICE_DELETED,), (5,), model=model)
         yield f"maps, an object that is deleted twice: {model}", twice
@@ -384,7 +463,10 @@ def _maps() -> Iterator[tuple[str, Sweep]]:
             yield f"maps, readers: {name}", partial(of, mapped.FEW, mapped.BRIEF, others=mapped.readers)
             yield f"maps, two crashes and a compaction: {name}", partial(few, crashes=2, compaction="grace")
             yield f"maps, a lost answer: {name}", _each("repeat", few)
-            yield f"maps, a call that arrives again: {name}", _each("again", partial(few, crashes=0, compaction="grace"))
+            yield (
+                f"maps, a call that arrives again: {name}",
+                _each("again", partial(few, crashes=0, compaction="grace")),
+            )
         yield (
             f"maps, a write that takes too long: {model}",
             partial(mapped.maps, mapped.BRIEF, mapped.FEW, clocks=(12,), model=model, first={"slow": 1}),
@@ -393,7 +475,10 @@ def _maps() -> Iterator[tuple[str, Sweep]]:
             of = partial(mapped_versions.maps, model=model, stores=(row,), clocks=(12,))
             name = f"{model}, {row}"
             yield f"maps, versions, two writers: {name}", of
-            yield f"maps, versions, a repairer: {name}", partial(of, mapped_versions.FEW, others=mapped_versions.repairers)
+            yield (
+                f"maps, versions, a repairer: {name}",
+                partial(of, mapped_versions.FEW, others=mapped_versions.repairers),
+            )
             yield f"maps, versions, readers: {name}", partial(of, mapped_versions.FEW, others=mapped_versions.readers)
             yield f"maps, versions, two crashes and a compaction: {name}", partial(of, crashes=2, compaction="grace")
             yield f"maps, versions, a lost answer: {name}", _each("repeat", partial(of, mapped_versions.FEW))
@@ -415,7 +500,10 @@ def _joint() -> Iterator[tuple[str, Sweep]]:
     """Commits of several kinds into one row."""
     for kind in joint.MODELS:
         timed = kind == "indexed"
-        yield f"several kinds, two commits: {kind}", partial(joint.joint, kind, clocks=(5, 12, 15) if timed else (12,), crashes=2)
+        yield (
+            f"several kinds, two commits: {kind}",
+            partial(joint.joint, kind, clocks=(5, 12, 15) if timed else (12,), crashes=2),
+        )
         for at in range(3):
             yield f"several kinds, answer {at} lost: {kind}", partial(joint.joint, kind, clocks=(12,), lost=at)
         if kind.startswith("versioned"):
@@ -428,7 +516,10 @@ def _joint() -> Iterator[tuple[str, Sweep]]:
         of = partial(joint_unique.joint, mine=names, theirs=names, stores=(store,))
         yield f"several kinds, unique values: {store}", of
         for at in range(4):
-            yield f"several kinds, unique values, answer {at} lost: {store}", partial(of, theirs=("s k x",), crashes=0, lost=at)
+            yield (
+                f"several kinds, unique values, answer {at} lost: {store}",
+                partial(of, theirs=("s k x",), crashes=0, lost=at),
+            )
 
 
 FAMILIES = (

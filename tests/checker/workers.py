@@ -1,4 +1,6 @@
-"""Runs tasks in processes of their own, a few at a time; one that dies without a result is an error, not a wait without end."""
+"""Runs tasks in processes of their own, a few at a time; one that dies without a result is an error, not a wait
+without end.
+"""
 
 from __future__ import annotations
 

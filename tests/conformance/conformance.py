@@ -59,10 +59,14 @@ class Bed:
         """The values of one row, empty if it is absent."""
         return {column: value for column, (value, _) in self.get(row, *columns).items()}
 
-    def put(self, row: bytes, cells: Mapping[bytes, bytes], timestamp: int | None = None, ttl: int | None = None) -> None:
+    def put(
+        self, row: bytes, cells: Mapping[bytes, bytes], timestamp: int | None = None, ttl: int | None = None
+    ) -> None:
         self.store.put(self.table, [Put(row, cells, timestamp, ttl)])
 
-    def delete(self, row: bytes, *, families: Sequence[bytes] = (), columns: Sequence[bytes] = (), timestamp: int | None = None) -> None:
+    def delete(
+        self, row: bytes, *, families: Sequence[bytes] = (), columns: Sequence[bytes] = (), timestamp: int | None = None
+    ) -> None:
         self.store.delete(self.table, [Delete(row, families, columns, timestamp)])
 
 
@@ -114,15 +118,27 @@ class GetConformance:
             bed.put(key(name), {b"d:n": name}, 1)
         asked = [key(name) for name in (b"c", b"x", b"a", b"c", b"y", b"b", b"x")]
         found = bed.store.get(bed.table, asked)
-        assert [None if row is None else row.columns[b"d:n"].value for row in found] == [b"c", None, b"a", b"c", None, b"b", None]
+        assert [None if row is None else row.columns[b"d:n"].value for row in found] == [
+            b"c",
+            None,
+            b"a",
+            b"c",
+            None,
+            b"b",
+            None,
+        ]
         assert [row.row for row in found if row is not None] == [key(b"c"), key(b"a"), key(b"c"), key(b"b")]
 
     def test_many_rows_in_one_call(self, bed: Bed) -> None:
         key = bed.key()
-        bed.store.put(bed.table, [Put(key(b"%04d" % number), {b"d:n": b"%d" % number}, 1) for number in range(0, 700, 2)])
+        bed.store.put(
+            bed.table, [Put(key(b"%04d" % number), {b"d:n": b"%d" % number}, 1) for number in range(0, 700, 2)]
+        )
         found = bed.store.get(bed.table, [key(b"%04d" % number) for number in range(700)])
         assert [row is not None for row in found] == [True, False] * 350
-        assert [row.columns[b"d:n"].value for row in found if row is not None] == [b"%d" % number for number in range(0, 700, 2)]
+        assert [row.columns[b"d:n"].value for row in found if row is not None] == [
+            b"%d" % number for number in range(0, 700, 2)
+        ]
 
     def test_projection(self, bed: Bed) -> None:
         row = bed.key()(b"r")
@@ -134,7 +150,9 @@ class GetConformance:
         assert bed.store.get(bed.table, [row], [b"s"]) == [None]
 
     @pytest.mark.parametrize("columns", [(b"d", b"d:a"), (b"d:a", b"d")])
-    def test_a_whole_family_is_read_although_one_of_its_columns_is_named_too(self, bed: Bed, columns: tuple[bytes, ...]) -> None:
+    def test_a_whole_family_is_read_although_one_of_its_columns_is_named_too(
+        self, bed: Bed, columns: tuple[bytes, ...]
+    ) -> None:
         row = bed.key()(b"r")
         bed.put(row, {b"d:a": b"1", b"d:b": b"2", b"e:a": b"3"}, 1)
         assert set(bed.get(row, *columns)) == {b"d:a", b"d:b"}
@@ -152,8 +170,19 @@ class GetConformance:
 
     def test_the_cells_of_a_family_come_in_the_order_of_their_qualifiers(self, bed: Bed) -> None:
         row = bed.key()(b"r")
-        qualifiers = [b"", *(bytes((first,)) for first in range(256)), b"a\x00", b"a\x7f", b"a\x80", b"a\xff", b"\x80a", b"\x7fa"]
-        bed.put(row, {family + b":" + qualifier: b"1" for family in (b"d", b"d1") for qualifier in reversed(qualifiers)}, 1)
+        qualifiers = [
+            b"",
+            *(bytes((first,)) for first in range(256)),
+            b"a\x00",
+            b"a\x7f",
+            b"a\x80",
+            b"a\xff",
+            b"\x80a",
+            b"\x7fa",
+        ]
+        bed.put(
+            row, {family + b":" + qualifier: b"1" for family in (b"d", b"d1") for qualifier in reversed(qualifiers)}, 1
+        )
         (got,) = bed.store.get(bed.table, [row])
         (scanned,) = rows_of(bed, Scan(KeyRange.exactly(row)))
         for found in (got, scanned):
@@ -172,7 +201,9 @@ class GetConformance:
 class GetEachConformance:
     def found(self, bed: Bed, *gets: Get) -> list[dict[bytes, bytes] | None]:
         rows = bed.store.get_each(bed.table, gets)
-        assert [row.row for row in rows if row is not None] == [get.row for get, row in zip(gets, rows, strict=True) if row is not None]
+        assert [row.row for row in rows if row is not None] == [
+            get.row for get, row in zip(gets, rows, strict=True) if row is not None
+        ]
         return [None if row is None else {column: cell.value for column, cell in row.columns.items()} for row in rows]
 
     def test_nothing_to_read(self, bed: Bed) -> None:
@@ -209,7 +240,15 @@ class GetEachConformance:
 
     def test_by_the_prefix_of_qualifiers(self, bed: Bed) -> None:
         row = bed.key()(b"r")
-        bed.put(row, {family + b":" + name: name for family in (b"d", b"e") for name in (b"", b"a", b"a\x00", b"ab'", b"b", b"\xff")}, 1)
+        bed.put(
+            row,
+            {
+                family + b":" + name: name
+                for family in (b"d", b"e")
+                for name in (b"", b"a", b"a\x00", b"ab'", b"b", b"\xff")
+            },
+            1,
+        )
         assert self.found(
             bed,
             Get(row, prefix=b"a"),
@@ -235,9 +274,13 @@ class GetEachConformance:
         bed.put(row, {b"d:" + name + field: name * 4 for name in names for field in (b"a", b"b")}, 1)
         asked = names[::-3] + names[::50]
         gets = [Get(row, [b"d:" + name + b"b", b"d:" + name + b"a"]) for name in asked]
-        assert self.found(bed, *gets) == [{b"d:" + name + b"a": name * 4, b"d:" + name + b"b": name * 4} for name in asked]
+        assert self.found(bed, *gets) == [
+            {b"d:" + name + b"a": name * 4, b"d:" + name + b"b": name * 4} for name in asked
+        ]
         by_prefix = [Get(row, [b"d"], prefix=name) for name in asked[::10]]
-        assert self.found(bed, *by_prefix) == [{b"d:" + name + b"a": name * 4, b"d:" + name + b"b": name * 4} for name in asked[::10]]
+        assert self.found(bed, *by_prefix) == [
+            {b"d:" + name + b"a": name * 4, b"d:" + name + b"b": name * 4} for name in asked[::10]
+        ]
         # Among rows of other sizes, and by columns for all rows alike.
         bed.put(row + b"0", {b"d:00000a": b"small"}, 1)
         for columns in ([b"d:00000a"], [b"d:00000a", b"d:02999b"], [b"d"]):
@@ -290,7 +333,9 @@ class PutConformance:
         key = bed.key()
         puts = [Put(key(b"%d" % (number % 3)), {b"d:n": b"%d" % number}, 100 - number) for number in range(9)]
         bed.store.put(bed.table, puts)
-        assert [bed.get(key(b"%d" % number)) for number in range(3)] == [{b"d:n": (b"%d" % number, 100 - number)} for number in range(3)]
+        assert [bed.get(key(b"%d" % number)) for number in range(3)] == [
+            {b"d:n": (b"%d" % number, 100 - number)} for number in range(3)
+        ]
 
     def test_nothing_to_put_or_delete(self, bed: Bed) -> None:
         bed.store.put(bed.table, [])

@@ -1,4 +1,6 @@
-"""What every store promises about atomic changes: conditions, counters, and changes of a whole row where the store can do them."""
+"""What every store promises about atomic changes: conditions, counters, and changes of a whole row where the store
+can do them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from tests.support.slow_machines import lives_for
 
 
 class CheckAndPutConformance:
-    def check_and_put(self, bed: Bed, row: bytes, column: bytes, expected: bytes | None, cell: bytes, value: bytes) -> bool:
+    def check_and_put(
+        self, bed: Bed, row: bytes, column: bytes, expected: bytes | None, cell: bytes, value: bytes
+    ) -> bool:
         return bed.store.check_and_put(bed.table, row, column, expected, Put(row, {cell: value}))
 
     @pytest.mark.parametrize("expected", [None, b""])
@@ -63,7 +67,11 @@ class CheckAndPutConformance:
     def test_one_of_many_wins(self, bed: Bed) -> None:
         row = bed.key()(b"r")
         with ThreadPoolExecutor(8) as threads:
-            won = list(threads.map(lambda number: self.check_and_put(bed, row, b"d:a", None, b"d:a", b"%d" % number), range(32)))
+            won = list(
+                threads.map(
+                    lambda number: self.check_and_put(bed, row, b"d:a", None, b"d:a", b"%d" % number), range(32)
+                )
+            )
         assert won.count(True) == 1
         assert bed.values(row) == {b"d:a": b"%d" % won.index(True)}
 
@@ -71,16 +79,27 @@ class CheckAndPutConformance:
         key = bed.key()
         rows = [key(b"%04d" % n) for n in range(200)]
         bed.store.put(bed.table, [Put(row, {b"d:a": b"%d" % (n % 3)}) for n, row in enumerate(rows) if n % 3])
-        for expected, wanted, value in ((b"1", 1, b"first"), (None, 0, b"second"), (b"2", 2, b"third"), (b"none", 3, b"fourth")):
+        for expected, wanted, value in (
+            (b"1", 1, b"first"),
+            (None, 0, b"second"),
+            (b"2", 2, b"third"),
+            (b"none", 3, b"fourth"),
+        ):
             puts = [ConditionalPut(b"d:a", expected, Put(row, {b"d:b": value})) for row in rows]
             assert list(check_and_put_each(bed.store, bed.table, puts)) == [n % 3 == wanted for n in range(200)]
         found = bed.store.get(bed.table, rows, [b"d:b"])
-        assert [row and row.columns[b"d:b"].value for row in found] == [(b"second", b"first", b"third")[n % 3] for n in range(200)]
+        assert [row and row.columns[b"d:b"].value for row in found] == [
+            (b"second", b"first", b"third")[n % 3] for n in range(200)
+        ]
         assert list(check_and_put_each(bed.store, bed.table, [])) == []
 
     def test_what_it_refuses(self, bed: Bed) -> None:
         row = bed.key()(b"r")
-        for put in (Put(row, {b"d:a": b"1"}, timestamp=5), Put(row, {b"d:a": b"1", b"d:b": b"1"}), Put(row + b"x", {b"d:a": b"1"})):
+        for put in (
+            Put(row, {b"d:a": b"1"}, timestamp=5),
+            Put(row, {b"d:a": b"1", b"d:b": b"1"}),
+            Put(row + b"x", {b"d:a": b"1"}),
+        ):
             with pytest.raises(InvalidRequest, match="A check-and-put writes one cell of the checked row, without"):
                 bed.store.check_and_put(bed.table, row, b"d:a", None, put)
 
@@ -163,7 +182,10 @@ class RowChangeConformance:
 
     def test_a_tombstone_hides_puts_of_its_own_time_in_the_same_call(self, bed: Bed) -> None:
         row = bed.key()(b"r")
-        for change in ([Delete(row, timestamp=30), Put(row, {b"d:a": b"1"}, 30)], [Delete(row), Put(row, {b"d:a": b"1"})]):
+        for change in (
+            [Delete(row, timestamp=30), Put(row, {b"d:a": b"1"}, 30)],
+            [Delete(row), Put(row, {b"d:a": b"1"})],
+        ):
             if not bed.store.capabilities.mutate_row:
                 with pytest.raises(CapabilityError):
                     bed.store.mutate_row(bed.table, change)
@@ -216,7 +238,12 @@ class RowChangeConformance:
 
         def changes(expected: bytes | None, value: bytes, timestamp: int) -> list[ConditionalChange]:
             return [
-                ConditionalChange(row, b"d:v", expected, [Put(row, {b"d:v": value, b"e:a": row}, timestamp), Delete(row, (b"d",), (), 1)])
+                ConditionalChange(
+                    row,
+                    b"d:v",
+                    expected,
+                    [Put(row, {b"d:v": value, b"e:a": row}, timestamp), Delete(row, (b"d",), (), 1)],
+                )
                 for row in rows
             ]
 

@@ -8,7 +8,17 @@ import pytest
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.store import Put, Row, Scan
-from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
+from hbmodel.store.filters import (
+    And,
+    ColumnPrefix,
+    ColumnRange,
+    FirstCellOnly,
+    KeyOnly,
+    Or,
+    Pagination,
+    RowContains,
+    ValueFilter,
+)
 from hbmodel.store.ranges import KeyRange
 from tests.conformance.conformance import Bed, pieces_of
 
@@ -49,7 +59,9 @@ class PieceConformance:
         assert all(cell.value == column * 20 for piece in found for column, cell in piece.columns.items())
 
     @pytest.mark.parametrize("limit", [0, 1, 2, 5, 9])
-    def test_a_limit_counts_pieces(self, bed: Bed, rows: tuple[KeyRange, list[tuple[bytes, list[bytes]]]], limit: int) -> None:
+    def test_a_limit_counts_pieces(
+        self, bed: Bed, rows: tuple[KeyRange, list[tuple[bytes, list[bytes]]]], limit: int
+    ) -> None:
         of, all_rows = rows
         assert shown(pieces_of(bed, Scan(of, limit=limit, cells=10))) == list(cut(all_rows, 10))[:limit]
 

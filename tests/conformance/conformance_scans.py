@@ -10,7 +10,18 @@ import pytest
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest
 from hbmodel.store import Put, Scan
-from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
+from hbmodel.store.filters import (
+    And,
+    ColumnPrefix,
+    ColumnRange,
+    Filter,
+    FirstCellOnly,
+    KeyOnly,
+    Or,
+    Pagination,
+    RowContains,
+    ValueFilter,
+)
 from hbmodel.store.ranges import KeyRange
 from tests.conformance.conformance import Bed, long, rows_of
 
@@ -41,7 +52,10 @@ class ScanConformance:
     def test_ranges_are_half_open_both_ways(self, bed: Bed, reversed: bool, prefix: bytes) -> None:
         for start, stop in itertools.product(NAMES, [b"a", b"a\x00", b"b", b"b\xff", b"bz", b"\xff\xff\xff"]):
             expected = sorted((name for name in NAMES if start <= name < stop), reverse=reversed)
-            assert self.names(bed, prefix, KeyRange(prefix + start, prefix + stop), reversed=reversed) == expected, (start, stop)
+            assert self.names(bed, prefix, KeyRange(prefix + start, prefix + stop), reversed=reversed) == expected, (
+                start,
+                stop,
+            )
 
     @pytest.mark.parametrize("reversed", [False, True])
     def test_one_row(self, bed: Bed, prefix: bytes, reversed: bool) -> None:
@@ -86,7 +100,10 @@ class ScanConformance:
 
     def test_many_rows_in_batches(self, bed: Bed) -> None:
         prefix = bed.key()(b"")
-        puts = [Put(prefix + b"%05d" % number, {b"d:n": b"%d" % number, b"d:x": bytes(20)}, 1) for number in range(self.many)]
+        puts = [
+            Put(prefix + b"%05d" % number, {b"d:n": b"%d" % number, b"d:x": bytes(20)}, 1)
+            for number in range(self.many)
+        ]
         bed.store.put(bed.narrow, puts)
         for reversed in (False, True):
             found = rows_of(bed, Scan(KeyRange.prefix(prefix), reversed, batch_size=700), bed.narrow)
@@ -94,7 +111,11 @@ class ScanConformance:
             assert all(row.columns[b"d:n"].value == b"%d" % int(row.row[-5:]) for row in found)
 
     def test_several_scans_at_once(self, bed: Bed, prefix: bytes) -> None:
-        ranges = [KeyRange(prefix + b"b", prefix + b"c"), KeyRange(prefix, prefix + b"a"), KeyRange(prefix + b"x", prefix + b"y")]
+        ranges = [
+            KeyRange(prefix + b"b", prefix + b"c"),
+            KeyRange(prefix, prefix + b"a"),
+            KeyRange(prefix + b"x", prefix + b"y"),
+        ]
         scans = [Scan(range, reversed=reversed, batch_size=1) for range in ranges for reversed in (False, True)]
         started = bed.store.scan(bed.table, scans)
         found: list[list[bytes]] = [[] for _ in scans]
@@ -104,7 +125,14 @@ class ScanConformance:
             if not any(len(rows) < expected for rows, expected in zip(found, (3, 3, 2, 2, 0, 0), strict=True)):
                 break
         assert [next(batches, None) for batches in started] == [None] * 6
-        assert found == [[b"b", b"b\xff", b"b\xff\xff"], [b"b\xff\xff", b"b\xff", b"b"], [b"", b"\x00"], [b"\x00", b""], [], []]
+        assert found == [
+            [b"b", b"b\xff", b"b\xff\xff"],
+            [b"b\xff\xff", b"b\xff", b"b"],
+            [b"", b"\x00"],
+            [b"\x00", b""],
+            [],
+            [],
+        ]
 
     def test_closed_early(self, bed: Bed, prefix: bytes) -> None:
         for _ in range(20):  # more often than a store has connections
@@ -123,7 +151,10 @@ class ScanConformance:
         bed.put(key(b"3"), {b"e:a": b"3"}, 3)
 
         def found(*columns: bytes) -> list[tuple[bytes, set[bytes]]]:
-            return [(row.row[-1:], set(row.columns)) for row in rows_of(bed, Scan(KeyRange.prefix(key(b"")), columns=columns))]
+            return [
+                (row.row[-1:], set(row.columns))
+                for row in rows_of(bed, Scan(KeyRange.prefix(key(b"")), columns=columns))
+            ]
 
         assert found(b"d:a", b"e:a") == [(b"1", {b"d:a", b"e:a"}), (b"3", {b"e:a"})]
         assert found(b"d") == [(b"1", {b"d:a", b"d:b"}), (b"2", {b"d:b"})]
@@ -138,7 +169,13 @@ class ScanConformance:
         assert [row.row[-1:] for row in rows_of(bed, Scan(KeyRange.prefix(key(b""))))] == [b"1", b"3"]
 
     def test_what_it_refuses(self, bed: Bed) -> None:
-        for scan in (Scan(batch_size=0), Scan(limit=-1), Scan(columns=[b":a"]), Scan(filter=Or([])), Scan(filter=And([]))):
+        for scan in (
+            Scan(batch_size=0),
+            Scan(limit=-1),
+            Scan(columns=[b":a"]),
+            Scan(filter=Or([])),
+            Scan(filter=And([])),
+        ):
             with pytest.raises(InvalidRequest):
                 rows_of(bed, scan)
         with pytest.raises(FamilyNotFound):
@@ -150,7 +187,9 @@ class FilterConformance:
         self, bed: Bed, prefix: bytes, filter: Filter, columns: Sequence[bytes] = (), reversed: bool = False
     ) -> dict[bytes, dict[bytes, bytes]]:
         rows = rows_of(bed, Scan(KeyRange.prefix(prefix), filter=filter, columns=columns, reversed=reversed))
-        return {row.row.removeprefix(prefix): {column: cell.value for column, cell in row.columns.items()} for row in rows}
+        return {
+            row.row.removeprefix(prefix): {column: cell.value for column, cell in row.columns.items()} for row in rows
+        }
 
     @pytest.fixture
     def prefix(self, bed: Bed) -> bytes:
@@ -185,9 +224,16 @@ class FilterConformance:
 
     def test_a_value_filter_in_a_reversed_scan_of_several_families(self, bed: Bed, prefix: bytes) -> None:
         """HBase itself refuses it where the filter drops rows, unless something else wants to see all the families."""
-        for filter in (ValueFilter(b"d:v", "=", b"m"), Or([ValueFilter(b"d:v", "=", b"m"), ValueFilter(b"d:v", "=", b"no")])):
-            assert self.found(bed, prefix, filter, reversed=True) == {b"mid": {b"d:v": b"m", b"d:w": b"w", b"e:x": b"x"}}
-            assert self.found(bed, prefix, filter, [b"d:v", b"e"], reversed=True) == {b"mid": {b"d:v": b"m", b"e:x": b"x"}}
+        for filter in (
+            ValueFilter(b"d:v", "=", b"m"),
+            Or([ValueFilter(b"d:v", "=", b"m"), ValueFilter(b"d:v", "=", b"no")]),
+        ):
+            assert self.found(bed, prefix, filter, reversed=True) == {
+                b"mid": {b"d:v": b"m", b"d:w": b"w", b"e:x": b"x"}
+            }
+            assert self.found(bed, prefix, filter, [b"d:v", b"e"], reversed=True) == {
+                b"mid": {b"d:v": b"m", b"e:x": b"x"}
+            }
 
     def test_a_value_filter_sees_only_the_columns_that_are_read(self, bed: Bed, prefix: bytes) -> None:
         filter = ValueFilter(b"d:v", "=", b"m")
@@ -225,7 +271,9 @@ class FilterConformance:
     def wide(self, bed: Bed) -> bytes:
         """A row with the same qualifiers in two families."""
         row = bed.key()(b"r")
-        bed.put(row, {family + b":" + qualifier: qualifier for family in (b"d", b"e") for qualifier in self.QUALIFIERS}, 1)
+        bed.put(
+            row, {family + b":" + qualifier: qualifier for family in (b"d", b"e") for qualifier in self.QUALIFIERS}, 1
+        )
         return row
 
     def qualifiers(self, bed: Bed, row: bytes, filter: Filter, reversed: bool = False) -> list[bytes]:
@@ -238,11 +286,15 @@ class FilterConformance:
     @pytest.mark.parametrize("reversed", [False, True])
     @pytest.mark.parametrize("inclusive", [(True, False), (False, True), (True, True), (False, False)])
     @pytest.mark.parametrize("start", [None, b"", b"a", b"aa", b"b", b"\xff", b"\xff\xff"])
-    def test_column_range(self, bed: Bed, wide: bytes, start: bytes | None, inclusive: tuple[bool, bool], reversed: bool) -> None:
+    def test_column_range(
+        self, bed: Bed, wide: bytes, start: bytes | None, inclusive: tuple[bool, bool], reversed: bool
+    ) -> None:
         for stop in (None, b"", b"a", b"b", b"b'", b"bb", b"\xff"):
             above = [q for q in self.QUALIFIERS if not start or q > start or (inclusive[0] and q == start)]
             expected = [q for q in above if not stop or q < stop or (inclusive[1] and q == stop)]
-            assert self.qualifiers(bed, wide, ColumnRange(start, inclusive[0], stop, inclusive[1]), reversed) == expected
+            assert (
+                self.qualifiers(bed, wide, ColumnRange(start, inclusive[0], stop, inclusive[1]), reversed) == expected
+            )
 
     @pytest.mark.parametrize("prefix", [b"", b"a", b"b", b"b'", b"bx", b"\xff", b"\xff\xff"])
     def test_column_prefix(self, bed: Bed, wide: bytes, prefix: bytes) -> None:
@@ -252,7 +304,9 @@ class FilterConformance:
 
     def test_pagination_counts_through_the_families_in_their_order(self, bed: Bed) -> None:
         row = bed.key()(b"r")
-        bed.put(row, {family + b":" + qualifier: b"1" for family in (b"d", b"d1", b"e") for qualifier in (b"a", b"b")}, 1)
+        bed.put(
+            row, {family + b":" + qualifier: b"1" for family in (b"d", b"d1", b"e") for qualifier in (b"a", b"b")}, 1
+        )
         in_order = [b"d:a", b"d:b", b"d1:a", b"d1:b", b"e:a", b"e:b"]
         for offset in range(7):
             for limit in range(7):
@@ -277,7 +331,12 @@ class FilterConformance:
     def test_or_of_values(self, bed: Bed, prefix: bytes) -> None:
         for filter in (
             Or([ValueFilter(b"d:v", "=", b"m"), ValueFilter(b"d:v", "=", b"")]),
-            Or([ValueFilter(b"d:v", "=", b"m"), And([ValueFilter(b"d:w", "=", b"w"), ValueFilter(b"d:v", "<", b"\x00")])]),
+            Or(
+                [
+                    ValueFilter(b"d:v", "=", b"m"),
+                    And([ValueFilter(b"d:w", "=", b"w"), ValueFilter(b"d:v", "<", b"\x00")]),
+                ]
+            ),
         ):
             found = self.found(bed, prefix, filter)
             assert set(found) == {b"mid", b"empty"}
@@ -293,7 +352,10 @@ class FilterConformance:
 
     def test_rows_and_values(self, bed: Bed, prefix: bytes) -> None:
         assert set(self.found(bed, prefix, And([RowContains("i"), ValueFilter(b"d:v", ">", b"")]))) == {b"mid", b"high"}
-        assert set(self.found(bed, prefix, Or([RowContains("miss"), ValueFilter(b"d:v", "=", b"m")]))) == {b"mid", b"missing"}
+        assert set(self.found(bed, prefix, Or([RowContains("miss"), ValueFilter(b"d:v", "=", b"m")]))) == {
+            b"mid",
+            b"missing",
+        }
 
     def test_pages_of_a_column_range(self, bed: Bed, wide: bytes) -> None:
         """A page inside a row: the range first, then the count."""
@@ -302,7 +364,9 @@ class FilterConformance:
             assert set(self.found(bed, wide, page, [b"d"], reversed)[b""]) == {b"d:a\x00", b"d:ab", b"d:b"}
 
     def slices(self, bed: Bed, *filters: Filter) -> list[list[bytes]]:
-        """What the filters let pass of a row of 500 columns, among them some above 7F, and of two short rows beside it."""
+        """What the filters let pass of a row of 500 columns, among them some above 7F, and of two short rows beside
+        it.
+        """
         key = bed.key()
         names = [b"%03d" % number for number in range(480)] + [bytes((number,)) for number in range(0x70, 0x84)]
         bed.put(key(b"1"), {b"d:" + name: b"v" * 100 for name in names} | {b"e:100": b"1"}, 1)
@@ -315,8 +379,14 @@ class FilterConformance:
         return found
 
     def test_slices_of_a_row_and_of_rows(self, bed: Bed) -> None:
-        """A column range first and then a count: from the front, the middle, and past the end, where pages are short."""
-        ranges = [ColumnRange(b"000", True, b"480", False), ColumnRange(b"100", True, None, False), ColumnRange(b"\x7f", True, None, False)]
+        """A column range first and then a count: from the front, the middle, and past the end, where pages are
+        short.
+        """
+        ranges = [
+            ColumnRange(b"000", True, b"480", False),
+            ColumnRange(b"100", True, None, False),
+            ColumnRange(b"\x7f", True, None, False),
+        ]
         pages = [And([found, Pagination(3, 0)]) for found in ranges]
         assert self.slices(bed, *pages) == [
             [b"1/000", b"1/001", b"1/002"],
@@ -326,7 +396,10 @@ class FilterConformance:
             [b"1/\x7f", b"1/\x80", b"1/\x81"],
             [b"0/\x80", b"1/\x7f", b"1/\x80", b"1/\x81", b"2/\x80"],
         ]
-        assert self.slices(bed, And([ColumnRange(b"\x83", True, None, False), Pagination(3, 0)])) == [[b"1/\x83"], [b"1/\x83"]]
+        assert self.slices(bed, And([ColumnRange(b"\x83", True, None, False), Pagination(3, 0)])) == [
+            [b"1/\x83"],
+            [b"1/\x83"],
+        ]
 
     def test_several_column_ranges_under_one_count(self, bed: Bed) -> None:
         ranges = [
@@ -334,8 +407,14 @@ class FilterConformance:
             ColumnRange(b"099", True, b"101", True),
             ColumnRange(b"470", True, b"471", False),
         ]
-        for some in (ranges, ranges[::-1], [ranges[1], ranges[2], ranges[0], ColumnRange(b"100", False, b"102", False)]):
-            first, all_rows, everything, _ = self.slices(bed, And([Or(some), Pagination(5, 0)]), And([Or(some), Pagination(100, 0)]))
+        for some in (
+            ranges,
+            ranges[::-1],
+            [ranges[1], ranges[2], ranges[0], ColumnRange(b"100", False, b"102", False)],
+        ):
+            first, all_rows, everything, _ = self.slices(
+                bed, And([Or(some), Pagination(5, 0)]), And([Or(some), Pagination(100, 0)])
+            )
             assert first == [b"1/099", b"1/100", b"1/101", b"1/470", b"1/\x80"]
             assert all_rows == [b"0/100", b"0/\x80", *first, b"2/100", b"2/\x80"]
             assert everything == [*first, b"1/\x81", b"1/\x82"]
@@ -346,7 +425,13 @@ class FilterConformance:
         for filter in (
             And([ColumnRange(b"300", True, None, False), Pagination(4, 0), KeyOnly()]),
             And([KeyOnly(), ColumnRange(b"300", True, None, False), Pagination(4, 0)]),
-            And([Or([ColumnRange(b"300", True, b"302", False), ColumnRange(b"302", True, b"600", False)]), Pagination(4, 0), KeyOnly()]),
+            And(
+                [
+                    Or([ColumnRange(b"300", True, b"302", False), ColumnRange(b"302", True, b"600", False)]),
+                    Pagination(4, 0),
+                    KeyOnly(),
+                ]
+            ),
         ):
             assert self.found(bed, key(b""), filter) == {b"r": {b"d:30%d" % number: b"" for number in range(4)}}
 
@@ -360,17 +445,23 @@ class FilterConformance:
         assert set(self.found(bed, wide, And([Pagination(1, 1), ColumnPrefix(b"b")]), [b"d"])[b""]) == {b"d:b"}
 
     @pytest.mark.parametrize("size", [1, 100_000])
-    def test_a_jump_from_below_the_first_range_passes_over_the_cell_of_a_value_filter(self, bed: Bed, size: int) -> None:
+    def test_a_jump_from_below_the_first_range_passes_over_the_cell_of_a_value_filter(
+        self, bed: Bed, size: int
+    ) -> None:
         """So the row passes that has a cell to jump from, and in a reversed scan, which does not jump, none."""
         key = bed.key()
         bed.put(key(b"jumps"), {b"d:0": b"v" * size, b"d:a": b"n" * size, b"d:b": b""}, 1)
         bed.put(key(b"sees"), {b"d:a": b"n" * size, b"d:b": b""}, 1)
-        filter = And([ColumnRange(b"a", True, None, False), ValueFilter(b"d:a", "=", b"y", if_missing=True), ColumnPrefix(b"b")])
+        filter = And(
+            [ColumnRange(b"a", True, None, False), ValueFilter(b"d:a", "=", b"y", if_missing=True), ColumnPrefix(b"b")]
+        )
         for columns in ([], [b"d"]):
             assert self.found(bed, key(b""), filter, columns) == {b"jumps": {b"d:b": b""}}
             assert self.found(bed, key(b""), filter, columns, reversed=True) == {}
 
-    @pytest.mark.parametrize("part", [ColumnRange(b"b", True, None, False), ColumnPrefix(b"b"), And([KeyOnly(), ColumnPrefix(b"b")])])
+    @pytest.mark.parametrize(
+        "part", [ColumnRange(b"b", True, None, False), ColumnPrefix(b"b"), And([KeyOnly(), ColumnPrefix(b"b")])]
+    )
     def test_a_reversed_scan_takes_no_column_range_inside_or(self, bed: Bed, wide: bytes, part: Filter) -> None:
         """HBase would lose cells: its filter list compares seek hints the wrong way round there."""
         filter = Or([RowContains("nowhere"), part])

@@ -63,7 +63,8 @@ class TableConformance:
         for _ in range(2):
             bed.store.create_table(table, [Family(b"f")])
             assert bed.store.get(table, [b"r"]) == [None]
-            bed.store.put(table, [Put(b"r", {b"f:a": b"1"}, 10)])  # the second time: behind the tombstone of the first table
+            # the second time: behind the tombstone of the first table
+            bed.store.put(table, [Put(b"r", {b"f:a": b"1"}, 10)])
             assert bed.store.get(table, [b"r"]) != [None]
             bed.store.delete(table, [Delete(b"r", timestamp=20)])
             bed.store.delete_table(table)
@@ -107,7 +108,11 @@ class TableConformance:
         bed.store.create_table(table, [Family(b"f")], [b"p", b"g"])
         try:
             regions = bed.store.regions(table)
-            assert [region.range for region in regions] == [KeyRange(b"", b"g"), KeyRange(b"g", b"p"), KeyRange(b"p", None)]
+            assert [region.range for region in regions] == [
+                KeyRange(b"", b"g"),
+                KeyRange(b"g", b"p"),
+                KeyRange(b"p", None),
+            ]
             assert len({region.name for region in regions}) == 3
             bed.store.put(table, [Put(row, {b"f:a": b"1"}, 1) for row in (b"a", b"g", b"z")])
             (batches,) = bed.store.scan(table, [Scan()])
@@ -176,7 +181,10 @@ class AlterConformance:
         with made(bed.store, [Family(b"d")]) as table:
             bed.store.put(table, [Put(b"r", {b"d:a": b"1"})])
             if not bed.store.capabilities.alter:
-                refused(lambda: bed.store.add_family(table, OPTIONS), f"alter '{table}', {{NAME => 'f', VERSIONS => 3, TTL => 3600, ")
+                refused(
+                    lambda: bed.store.add_family(table, OPTIONS),
+                    f"alter '{table}', {{NAME => 'f', VERSIONS => 3, TTL => 3600, ",
+                )
                 assert [family.name for family in bed.store.families(table)] == [b"d"]
                 return
             bed.store.add_family(table, OPTIONS)
@@ -198,7 +206,10 @@ class AlterConformance:
             (Family(b"f", ttl=60), evolve(OPTIONS, ttl=60)),
             (Family(b"f", ttl=FOREVER), evolve(OPTIONS, ttl=None)),
             (Family(b"f", max_versions=1, in_memory=False), evolve(OPTIONS, max_versions=1, in_memory=False)),
-            (Family(b"f", compression="NONE", bloom_filter="NONE"), evolve(OPTIONS, compression="NONE", bloom_filter="NONE")),
+            (
+                Family(b"f", compression="NONE", bloom_filter="NONE"),
+                evolve(OPTIONS, compression="NONE", bloom_filter="NONE"),
+            ),
             (
                 Family(b"f", block_size=8192, configuration={"x": "y"}),
                 evolve(OPTIONS, block_size=8192, configuration={**OPTIONS.configuration, "x": "y"}),

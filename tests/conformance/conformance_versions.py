@@ -44,7 +44,9 @@ def ways_to_put(bed: Bed, row: bytes) -> dict[str, Callable[[int], object]]:
     if store.capabilities.mutate_row:
         ways["mutate_row"] = lambda number: store.mutate_row(table, [put(number), Put(row, {b"e:b": b"x"})])
     if store.capabilities.check_and_mutate:
-        ways["check_and_mutate"] = lambda number: store.check_and_mutate(table, row, b"e:a", before(number), [put(number)])
+        ways["check_and_mutate"] = lambda number: store.check_and_mutate(
+            table, row, b"e:a", before(number), [put(number)]
+        )
     return ways
 
 
@@ -65,7 +67,12 @@ class VersionConformance:
             only = {column: cell for column, cell in expected.items() if column == b"e:a"}
             gets = [Get(row, before=before), Get(row, [b"e"], before=before), Get(row, [b"e:a"], before=before)]
             gets.append(Get(row, [b"e"], b"a", before))
-            assert [shown(found) for found in bed.store.get_each(bed.table, gets)] == [expected, expected, only, only], before
+            assert [shown(found) for found in bed.store.get_each(bed.table, gets)] == [
+                expected,
+                expected,
+                only,
+                only,
+            ], before
             for reversed in (False, True):
                 found = rows_of(bed, Scan(KeyRange.exactly(row), reversed, before=before))
                 assert [shown(each) for each in found] == ([expected] if expected else []), before
@@ -121,7 +128,9 @@ class VersionConformance:
         for time in (10, 20, 30):
             bed.put(row, {b"e:a": b"%d" % time}, time)
         bed.store.delete(bed.table, [Delete(row, columns=[b"e:a"], timestamp=15)])
-        found = [shown(row) for row in bed.store.get_each(bed.table, [Get(row, before=before) for before in (15, 25, 35)])]
+        found = [
+            shown(row) for row in bed.store.get_each(bed.table, [Get(row, before=before) for before in (15, 25, 35)])
+        ]
         assert found == [{}, {b"e:a": (b"20", 20)}, {b"e:a": (b"30", 30)}]
 
     def test_versions(self, bed: Bed) -> None:

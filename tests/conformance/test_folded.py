@@ -27,7 +27,9 @@ GATEWAYS = tuple(pytest.param((name, 34), marks=pytest.mark.hbase, id=name) for 
 COLUMNS = [b"d:" + alias for alias in (b"", b"a", b"b", b"c", b"n", b"v", b"w")]
 
 
-@pytest.fixture(scope="module", params=[pytest.param(("memory", 3), id="3"), pytest.param(("memory", 34), id="34"), *GATEWAYS])
+@pytest.fixture(
+    scope="module", params=[pytest.param(("memory", 3), id="3"), pytest.param(("memory", 34), id="34"), *GATEWAYS]
+)
 def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     kind, length = request.param
     url = "memory:"

@@ -1,4 +1,6 @@
-"""The same random operations on two stores, everything read compared: the embedded store against HBase and a plain reference."""
+"""The same random operations on two stores, everything read compared: the embedded store against HBase and a plain
+reference.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,18 @@ from hbmodel.session.connect import connect
 from hbmodel.store import FOREVER, ConditionalChange, Delete, Family, Get, Put, Scan, Store
 from hbmodel.store.checks.reads import check_filter
 from hbmodel.store.embedded import EmbeddedStore, cells
-from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
+from hbmodel.store.filters import (
+    And,
+    ColumnPrefix,
+    ColumnRange,
+    Filter,
+    FirstCellOnly,
+    KeyOnly,
+    Or,
+    Pagination,
+    RowContains,
+    ValueFilter,
+)
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from tests.support.beds import drop_left
 from tests.support.examples import examples
@@ -27,7 +40,9 @@ from tests.support.reference_store import ReferenceStore
 FAMILIES = (Family(b"d"), Family(b"d1"), Family(b"e", max_versions=3))
 NARROW = (Family(b"d"),)
 MANY = (Family(b"d", max_versions=1000), Family(b"e", max_versions=1000))
-"""So many versions that none is left out: where some are, HBase may show them in reads as of a time until it compacts."""
+"""So many versions that none is left out: where some are, HBase may show them in reads as of a time until it
+compacts.
+"""
 MORTAL = (Family(b"d"), Family(b"e", max_versions=3), Family(b"s", max_versions=2, ttl=1))
 
 T = TypeVar("T")
@@ -35,7 +50,7 @@ T = TypeVar("T")
 CLOCK_TIMES = 10**9
 """Timestamps above this were given by a clock and differ between stores."""
 
-# --- operations -----------------------------------------------------------------------------------------------------------
+# --- operations -------------------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -47,11 +62,13 @@ class Operation:
 
 
 ROWS = st.sampled_from([b"", b"\x00", b"a", b"a\x00", b"ab", b"B", b"\xff"])
-# Not the empty one: its cells sort among the family's tombstones, and where a newer cell of it lies before one, HBase's seek
-# to a column range or prefix jumps over the tombstone and shows what it hides.
+# Not the empty one: its cells sort among the family's tombstones, and where a newer cell of it lies before one, HBase's
+# seek to a column range or prefix jumps over the tombstone and shows what it hides.
 QUALIFIERS = st.sampled_from([b"\x00", b"a", b"aa", b"b", b"c", b"\xff"])
 BOUNDS = st.sampled_from([None, b""]) | QUALIFIERS
-VALUES = st.sampled_from([b"", b"\x00", b"a", b"b", b"it's", (0).to_bytes(8, "big"), (7).to_bytes(8, "big"), b"\xff" * 8])
+VALUES = st.sampled_from(
+    [b"", b"\x00", b"a", b"b", b"it's", (0).to_bytes(8, "big"), (7).to_bytes(8, "big"), b"\xff" * 8]
+)
 TIMES = st.integers(1, 6)
 # Dead as soon as they are put, at such timestamps; alive for ever; not limited.
 LIVES = st.sampled_from([None, None, None, 1, 10**15, 10**14])
@@ -73,7 +90,9 @@ def deletes_of(families: Sequence[Family], times: st.SearchStrategy[int | None])
 
 
 def projections_of(families: Sequence[Family]) -> st.SearchStrategy[tuple[bytes, ...]]:
-    some = st.lists(columns_of(families) | st.sampled_from([family.name for family in families]), max_size=4, unique=True)
+    some = st.lists(
+        columns_of(families) | st.sampled_from([family.name for family in families]), max_size=4, unique=True
+    )
     return st.just(()) | some.map(tuple)
 
 
@@ -117,9 +136,9 @@ def scans_of(families: Sequence[Family], filters: st.SearchStrategy[Filter | Non
     ranges = st.builds(KeyRange, ROWS, st.none() | ROWS)
     limits = st.none() | st.integers(0, 3)
     sizes = st.sampled_from([1, 2, 1000])
-    return st.builds(Scan, ranges, st.booleans(), projections_of(families), filters, limits, sizes, st.none(), befores_of(families)).filter(
-        allowed
-    )
+    return st.builds(
+        Scan, ranges, st.booleans(), projections_of(families), filters, limits, sizes, st.none(), befores_of(families)
+    ).filter(allowed)
 
 
 def operations_of(
@@ -138,13 +157,20 @@ def operations_of(
         st.builds(lambda puts: Operation("put", (puts,)), st.lists(puts, min_size=1, max_size=4)),
         st.builds(lambda deletes: Operation("delete", (deletes,)), st.lists(deletes, min_size=1, max_size=3)),
         st.builds(
-            lambda rows, columns: Operation("get", (rows, columns)), st.lists(ROWS, min_size=1, max_size=4), projections_of(families)
+            lambda rows, columns: Operation("get", (rows, columns)),
+            st.lists(ROWS, min_size=1, max_size=4),
+            projections_of(families),
         ),
         st.builds(lambda gets: Operation("get_each", (gets,)), st.lists(gets_of(families), min_size=1, max_size=6)),
         st.builds(lambda scan: Operation("scan", (scan,)), scans_of(families, filters)),
         st.builds(lambda scan: Operation("scan", (scan,)), scans_of(families, filters)),
         st.builds(lambda *arguments: Operation("increment", arguments), ROWS, columns, st.integers(-3, 3)),
-        st.builds(lambda *arguments: Operation("versions", arguments), ROWS, st.lists(columns, min_size=1, max_size=2), st.integers(1, 4)),
+        st.builds(
+            lambda *arguments: Operation("versions", arguments),
+            ROWS,
+            st.lists(columns, min_size=1, max_size=2),
+            st.integers(1, 4),
+        ),
         st.builds(
             lambda row, column, expected, cell: Operation("check_and_put", (row, column, expected, Put(row, cell))),
             ROWS,
@@ -161,18 +187,26 @@ def operations_of(
         changes = st.lists(puts | deletes, min_size=1, max_size=3)
         conditional = st.builds(
             lambda row, column, expected, changes: ConditionalChange(row, column, expected, of_row(row, changes)),
-            ROWS, columns, checked, changes,
-        )  # fmt: skip
+            ROWS,
+            columns,
+            checked,
+            changes,
+        )
         kinds += [
             st.builds(lambda row, changes: Operation("mutate_row", (of_row(row, changes),)), ROWS, changes),
             st.builds(
-                lambda row, column, expected, changes: Operation("check_and_mutate", (row, column, expected, of_row(row, changes))),
+                lambda row, column, expected, changes: Operation(
+                    "check_and_mutate", (row, column, expected, of_row(row, changes))
+                ),
                 ROWS,
                 columns,
                 checked,
                 changes,
             ),
-            st.builds(lambda several: Operation("check_and_mutate_many", (several,)), st.lists(conditional, min_size=1, max_size=4)),
+            st.builds(
+                lambda several: Operation("check_and_mutate_many", (several,)),
+                st.lists(conditional, min_size=1, max_size=4),
+            ),
         ]
     return st.one_of(kinds)
 
@@ -190,10 +224,12 @@ def alterations_of(families: Sequence[Family]) -> st.SearchStrategy[Operation]:
 
 def several(operations: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
     """More of them than a list has on average, and yet quick to make few."""
-    return st.lists(st.lists(operations, max_size=8), max_size=8).map(lambda parts: [operation for part in parts for operation in part])
+    return st.lists(st.lists(operations, max_size=8), max_size=8).map(
+        lambda parts: [operation for part in parts for operation in part]
+    )
 
 
-# --- running them ---------------------------------------------------------------------------------------------------------
+# --- running them -----------------------------------------------------------------------------------------------------
 
 
 def shown(row: Any, prefix: bytes) -> Any:
@@ -262,9 +298,13 @@ class TestFileAgainstMemory:
 
     @pytest.fixture
     def stores(self, tmp_path: Path) -> Iterator[tuple[Store, Store]]:
-        # One time for both: of two increments and a put in one millisecond the put is older, of those in several it is newer.
+        # One time for both: of two increments and a put in one millisecond the put is older, of those in several it is
+        # newer.
         clock = lambda: 2 * 10**12  # noqa: E731
-        with EmbeddedStore(None, clock) as memory, EmbeddedStore(str(tmp_path / "store.db"), clock, segment_size=20) as file:
+        with (
+            EmbeddedStore(None, clock) as memory,
+            EmbeddedStore(str(tmp_path / "store.db"), clock, segment_size=20) as file,
+        ):
             for store in (memory, file):
                 store.create_table("wide", FAMILIES)
                 store.create_table("narrow", NARROW)
@@ -287,12 +327,20 @@ class TestFileAgainstMemory:
         compare(stores[0], "many", stores[1], "many", operations)
 
 
-def lived_through(families: Sequence[Family]) -> st.SearchStrategy[tuple[Sequence[Family], list[Operation | int | str]]]:
+def lived_through(
+    families: Sequence[Family],
+) -> st.SearchStrategy[tuple[Sequence[Family], list[Operation | int | str]]]:
     """Families with operations on them, times that pass, compactions and alterations."""
     operations = operations_of(
-        families, times=st.none() | st.integers(0, 3000), lives=st.none() | st.integers(1, 2000), filters=st.none(), rows_change=True
+        families,
+        times=st.none() | st.integers(0, 3000),
+        lives=st.none() | st.integers(1, 2000),
+        filters=st.none(),
+        rows_change=True,
     )
-    return st.tuples(st.just(families), several(operations | st.integers(1, 900) | st.just("compact") | alterations_of(families)))
+    return st.tuples(
+        st.just(families), several(operations | st.integers(1, 900) | st.just("compact") | alterations_of(families))
+    )
 
 
 def kept(operation: Operation, answer: Any, fewest: dict[bytes, int]) -> Any:
@@ -324,7 +372,10 @@ class TestAgainstReference:
                     assert isinstance(operation, Operation)
                     ran = [kept(operation, run(each, "t", b"r", operation), fewest) for each in (store, reference)]
                     assert ran[0] == ran[1], operation
-                    fewest = {family.name: min(fewest[family.name], family.max_versions or 1) for family in store.families("t")}
+                    fewest = {
+                        family.name: min(fewest[family.name], family.max_versions or 1)
+                        for family in store.families("t")
+                    }
                 everything = Operation("scan", (Scan(),))
                 assert run(store, "t", b"r", everything) == run(reference, "t", b"r", everything), operation
 
@@ -403,12 +454,16 @@ class AgainstHBase:
 class TestAgainstHBase(AgainstHBase):
     @settings(max_examples=examples(20), deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
-    def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
+    def test_same_with_several_families(
+        self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject
+    ) -> None:
         self.check_several_families(embedded, hbase, data)
 
     @settings(max_examples=examples(20), deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
-    def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
+    def test_same_with_one_family(
+        self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject
+    ) -> None:
         self.check_one_family(embedded, hbase, data)
 
     @settings(max_examples=examples(10), deadline=None, suppress_health_check=SHARED_STORES)
@@ -423,12 +478,16 @@ class TestAgainstHBase(AgainstHBase):
 class TestAgainstHBaseForLong(AgainstHBase):
     @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
-    def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
+    def test_same_with_several_families(
+        self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject
+    ) -> None:
         self.check_several_families(embedded, hbase, data)
 
     @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
-    def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
+    def test_same_with_one_family(
+        self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject
+    ) -> None:
         self.check_one_family(embedded, hbase, data)
 
     @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)

@@ -23,7 +23,12 @@ from tests.conformance.conformance import (
 from tests.conformance.conformance_atomic import CheckAndPutConformance, CounterConformance, RowChangeConformance
 from tests.conformance.conformance_pieces import PieceConformance
 from tests.conformance.conformance_scans import FilterConformance, ScanConformance
-from tests.conformance.conformance_tables import AlterConformance, ClosingConformance, NamespaceConformance, TableConformance
+from tests.conformance.conformance_tables import (
+    AlterConformance,
+    ClosingConformance,
+    NamespaceConformance,
+    TableConformance,
+)
 from tests.conformance.conformance_versions import VersionConformance
 from tests.support.beds import drop_left
 

@@ -95,7 +95,9 @@ GOLDEN: list[tuple[c.Codec[Any], Any, str, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("codec", "value", "raw", "part", "desc"), GOLDEN, ids=lambda x: repr(x)[:40])
-def test_bytes_as_a_column_and_in_every_place_of_a_key(codec: c.Codec[Any], value: Any, raw: str, part: str | None, desc: str) -> None:
+def test_bytes_as_a_column_and_in_every_place_of_a_key(
+    codec: c.Codec[Any], value: Any, raw: str, part: str | None, desc: str
+) -> None:
     raw_form, desc_form = bytes.fromhex(raw), bytes.fromhex(desc)
     part_form = raw_form if part is None else bytes.fromhex(part)
     assert codec.encode(value) == raw_form
@@ -191,13 +193,17 @@ def test_codecs_that_say_so_really_lose_their_order(codec: c.Codec[Any], small: 
 
 
 def test_no_other_codec_says_that_it_loses_its_order() -> None:
-    assert {codec for codec in KEY_CODECS if codec.order is None and codec.exact == codec} == {codec for codec, *_ in UNORDERED}
+    assert {codec for codec in KEY_CODECS if codec.order is None and codec.exact == codec} == {
+        codec for codec, *_ in UNORDERED
+    }
     assert c.Delimited("|").raw_order == "ascending"
     assert c.Delimited(b"\x00").order == "ascending"
 
 
 @given(each_codec.flatmap(lambda codec: st.tuples(st.just(codec), values_of(codec))), st.data())
-def test_decoding_accepts_nothing_that_encoding_does_not_write(example: tuple[c.Codec[Any], Any], data: st.DataObject) -> None:
+def test_decoding_accepts_nothing_that_encoding_does_not_write(
+    example: tuple[c.Codec[Any], Any], data: st.DataObject
+) -> None:
     codec, value = example
     for encode, decode in ((codec.encode, codec.decode), (codec.encode_part, lambda b: codec.decode_part(b, 0)[0])):
         stored = bytearray(encode(value))
@@ -325,7 +331,9 @@ def test_floor_is_the_nearest_storable_value_from_below(codec: c.Codec[Any], val
 @given(st.datetimes(timezones=st.just(UTC)), st.sampled_from(["us", "ms", "s"]))
 def test_floors_of_times_are_not_later(value: datetime, unit: Any) -> None:
     floor = c.Datetime(unit).floor(value)
-    assert timedelta(0) <= value - floor < {"us": timedelta(0, 0, 1), "ms": timedelta(0, 0, 1000), "s": timedelta(1)}[unit]
+    assert (
+        timedelta(0) <= value - floor < {"us": timedelta(0, 0, 1), "ms": timedelta(0, 0, 1000), "s": timedelta(1)}[unit]
+    )
     assert c.Datetime(unit).decode(c.Datetime(unit).encode(floor)) == floor
 
 

@@ -164,7 +164,9 @@ def test_encoding_refuses(codec: c.Codec[Any], value: Any) -> None:
 
 
 @pytest.mark.parametrize("codec", [*KEY_CODECS, c.Json(int), c.MsgPack(int)], ids=repr)
-@pytest.mark.parametrize("value", [None, object(), [], float("nan"), NotATime(2024, 1, 1)], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize(
+    "value", [None, object(), [], float("nan"), NotATime(2024, 1, 1)], ids=lambda x: type(x).__name__
+)
 def test_no_codec_takes_what_is_no_value_at_all(codec: c.Codec[Any], value: Any) -> None:
     with pytest.raises(EncodingError):
         codec.encode(value)
@@ -402,7 +404,11 @@ class Line:
 STRUCTURED: list[tuple[Any, Any, dict[str, str]]] = [
     (list[Line], [{"sku": "x", "count": "secret"}], {"expected": "int", "found": "str", "path": "$[0].count"}),
     (list[Line], [{"sku": "secret"}], {"missing": "count", "path": "$[0]"}),
-    (dict[str, dict[str, int]], {"secret": {"secret": 2.5}}, {"expected": "int", "found": "float", "path": "$[...][...]"}),
+    (
+        dict[str, dict[str, int]],
+        {"secret": {"secret": 2.5}},
+        {"expected": "int", "found": "float", "path": "$[...][...]"},
+    ),
     (tuple[int, int], (123454321,), {"expected": "array"}),
     (int, "secret", {"expected": "int", "found": "str"}),
     (list[int], [object()], {"found": "object"}),
@@ -413,7 +419,9 @@ STRUCTURED: list[tuple[Any, Any, dict[str, str]]] = [
 
 @pytest.mark.parametrize("make", [c.Json, c.MsgPack])
 @pytest.mark.parametrize(("declared", "value", "details"), STRUCTURED)
-def test_a_structured_value_that_does_not_fit_is_refused_by_place(make: Any, declared: Any, value: Any, details: dict[str, str]) -> None:
+def test_a_structured_value_that_does_not_fit_is_refused_by_place(
+    make: Any, declared: Any, value: Any, details: dict[str, str]
+) -> None:
     with pytest.raises(EncodingError, match="does not fit its declared type") as caught:
         make(declared).encode(value)
     assert caught.value.details == details
@@ -421,7 +429,12 @@ def test_a_structured_value_that_does_not_fit_is_refused_by_place(make: Any, dec
     assert "123454321" not in str(caught.value)
 
 
-@given(st.recursive(st.text(min_size=9) | st.integers(10**9, 2**63), lambda of: st.lists(of) | st.dictionaries(st.text(min_size=9), of)))
+@given(
+    st.recursive(
+        st.text(min_size=9) | st.integers(10**9, 2**63),
+        lambda of: st.lists(of) | st.dictionaries(st.text(min_size=9), of),
+    )
+)
 def test_no_refusal_of_a_structured_value_shows_a_part_of_it(value: Any) -> None:
     def parts(of: Any) -> list[str]:
         inner = [*of, *of.values()] if isinstance(of, dict) else of if isinstance(of, list) else []

@@ -90,7 +90,23 @@ def test_codec_of_a_type(declared: Any, codec: c.Codec[Any], nullable: bool) -> 
 
 
 @pytest.mark.parametrize(
-    "declared", [list[int], dict, object, Any, int | str, complex, None, type(None), Name, TypeVar("T"), "int", 7, [int], list[int] | None]
+    "declared",
+    [
+        list[int],
+        dict,
+        object,
+        Any,
+        int | str,
+        complex,
+        None,
+        type(None),
+        Name,
+        TypeVar("T"),
+        "int",
+        7,
+        [int],
+        list[int] | None,
+    ],
 )
 def test_a_type_without_an_obvious_codec_says_what_to_do(declared: Any) -> None:
     with pytest.raises(DeclarationError, match=r"codec=hb\.Json"):
@@ -234,7 +250,11 @@ def test_structured_codecs_are_values() -> None:
 
 
 json_values: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=8,
 )

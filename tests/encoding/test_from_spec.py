@@ -15,11 +15,15 @@ from hbmodel.encoding.codecs.text import PaddedBytes
 from tests.support.strategies import KEY_CODECS
 
 NO_CODECS = {"__init__", "base", "enums", "from_spec", "infer", "library"}
-"""Modules that register nothing: what all codecs share, and enumerations, which are stored by the codec of their values."""
+"""Modules that register nothing: what all codecs share, and enumerations, which are stored by the codec of their
+values.
+"""
 
 
 @pytest.mark.parametrize(
-    "codec", [*KEY_CODECS, hb.Json(list[int]), hb.codecs.MsgPack(dict[str, int]), hb.ids.dictionary("d", hb.codecs.UInt16)], ids=repr
+    "codec",
+    [*KEY_CODECS, hb.Json(list[int]), hb.codecs.MsgPack(dict[str, int]), hb.ids.dictionary("d", hb.codecs.UInt16)],
+    ids=repr,
 )
 def test_a_codec_is_known_by_its_description(codec: Any) -> None:
     spec = json.loads(json.dumps(codec.spec))

@@ -53,7 +53,9 @@ def test_a_descending_last_text_keeps_its_terminator() -> None:
     assert layout.pack(("ab",)) < layout.pack(("a",))
 
 
-@given(layouts().flatmap(lambda layout: st.tuples(st.just(layout), key_values(layout))), st.binary(max_size=2), st.data())
+@given(
+    layouts().flatmap(lambda layout: st.tuples(st.just(layout), key_values(layout))), st.binary(max_size=2), st.data()
+)
 def test_round_trip(example: tuple[KeyLayout, tuple[Any, ...]], salt: bytes, data: st.DataObject) -> None:
     layout, values = example
     tail = data.draw(st.binary(min_size=layout.tail, max_size=layout.tail))
@@ -73,7 +75,9 @@ def test_keys_sort_as_declared(example: tuple[KeyLayout, list[tuple[Any, ...]]])
 
 
 @given(layouts().flatmap(lambda layout: st.tuples(st.just(layout), key_values(layout))), st.data())
-def test_damaged_keys_are_read_exactly_or_refused(example: tuple[KeyLayout, tuple[Any, ...]], data: st.DataObject) -> None:
+def test_damaged_keys_are_read_exactly_or_refused(
+    example: tuple[KeyLayout, tuple[Any, ...]], data: st.DataObject
+) -> None:
     layout, values = example
     stored = bytearray(layout.pack(values) + b"\x07" * layout.tail)
     at = data.draw(st.integers(0, len(stored)))
@@ -102,7 +106,9 @@ def test_damaged_keys_are_read_exactly_or_refused(example: tuple[KeyLayout, tupl
     ],
     ids=repr,
 )
-def test_order_of_a_field_depends_on_codec_direction_and_position(codec: Any, desc: bool, alone: Any, followed: Any) -> None:
+def test_order_of_a_field_depends_on_codec_direction_and_position(
+    codec: Any, desc: bool, alone: Any, followed: Any
+) -> None:
     of = KeyField("f", codec, desc=desc)
     assert KeyLayout((of,)).order_of(0) == alone
     assert KeyLayout((of,), tail=1).order_of(0) == followed

@@ -1,4 +1,6 @@
-"""Ranges of keys: exactly the keys whose next field lies within bounds, whatever the codec, the direction and the position."""
+"""Ranges of keys: exactly the keys whose next field lies within bounds, whatever the codec, the direction and the
+position.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ def within(value: Any, bounds: Bounds | None) -> bool:
     found = plain(value)
     return (
         (bounds.low is UNSET or found > plain(bounds.low) or (bounds.low_inclusive and found == plain(bounds.low)))
-        and (bounds.high is UNSET or found < plain(bounds.high) or (bounds.high_inclusive and found == plain(bounds.high)))
+        and (
+            bounds.high is UNSET
+            or found < plain(bounds.high)
+            or (bounds.high_inclusive and found == plain(bounds.high))
+        )
         and (bounds.prefix is UNSET or value.startswith(bounds.prefix))
     )
 
@@ -42,7 +48,9 @@ def near(codec: c.Codec[Any], value: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from([value, value[:-1], value[:1], b"", value + b"\x00", value + b"a"])
     if isinstance(value, datetime):
         steps = [timedelta(0, 0, n) for n in (-1, 0, 1, 999_999)]
-        inside = datetime.min.replace(tzinfo=UTC) + timedelta(1) < value < datetime.max.replace(tzinfo=UTC) - timedelta(1)
+        inside = (
+            datetime.min.replace(tzinfo=UTC) + timedelta(1) < value < datetime.max.replace(tzinfo=UTC) - timedelta(1)
+        )
         return st.sampled_from([value + step for step in steps] if inside else [value])
     return st.just(value)
 
@@ -59,12 +67,16 @@ def questions(
         return layout, tuples, leading, None
     position = len(leading)
     of = layout.fields[position]
-    values = st.one_of(st.sampled_from([t[position] for t in tuples]).filter(lambda v: v is not None), values_of(of.codec))
+    values = st.one_of(
+        st.sampled_from([t[position] for t in tuples]).filter(lambda v: v is not None), values_of(of.codec)
+    )
     sides = st.one_of(st.just(UNSET), values.flatmap(lambda value: near(of.codec, value)))
     kinds = ["all", "equal", "not none", "none"]
     if layout.order_of(position) is not None:
         kinds += ["range"] * 4
-    if isinstance(of.codec, type(c.Text) | type(c.Bytes) | type(c.Text(1)) | type(c.Bytes(1)) | c.PaddedBytes | c.Delimited):
+    if isinstance(
+        of.codec, type(c.Text) | type(c.Bytes) | type(c.Text(1)) | type(c.Bytes(1)) | c.PaddedBytes | c.Delimited
+    ):
         kinds += ["prefix"] * 3
     bounds: Bounds | None
     match draw(st.sampled_from(kinds)):
@@ -110,7 +122,9 @@ def test_a_range_holds_exactly_the_keys_within(
 def test_ranges_of_times_within_changes_of_the_clock(data: st.DataObject) -> None:
     """Bounds count as instants, also two in one zone that show the same time on the clock."""
     codec = data.draw(
-        st.sampled_from([c.Timestamp, c.Datetime("s"), c.Datetime("s", round=True), c.ReverseStamp, c.ReverseStamp(round=True)])
+        st.sampled_from(
+            [c.Timestamp, c.Datetime("s"), c.Datetime("s", round=True), c.ReverseStamp, c.ReverseStamp(round=True)]
+        )
     )
     layout = KeyLayout((KeyField("a", codec, desc=data.draw(st.booleans()), nullable=data.draw(st.booleans())),))
     low, high = data.draw(changes()), data.draw(changes())
@@ -234,7 +248,9 @@ def test_a_field_that_cannot_be_none_is_never_none() -> None:
     assert KeyLayout((KeyField("a", c.Text),)).range_of([], Bounds.is_none()).empty
 
 
-@pytest.mark.parametrize("codec", [c.JavaLong, c.Reversed(c.UInt32), c.ReversedDigits(3), c.DigestPrefixed(c.UInt32)], ids=repr)
+@pytest.mark.parametrize(
+    "codec", [c.JavaLong, c.Reversed(c.UInt32), c.ReversedDigits(3), c.DigestPrefixed(c.UInt32)], ids=repr
+)
 def test_fields_without_order_have_no_ranges_but_equality(codec: c.Codec[Any]) -> None:
     layout = KeyLayout((KeyField("g", c.Int8), KeyField("f", codec, nullable=True)))
     parts = layout.pack_leading((1,))

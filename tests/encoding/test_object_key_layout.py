@@ -1,4 +1,6 @@
-"""Layouts of object keys: the same bytes as row key and qualifier apart, round trips, order, and slices of their ranges."""
+"""Layouts of object keys: the same bytes as row key and qualifier apart, round trips, order, and slices of their
+ranges.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def packed_by_generated_code(layout: ObjectKeyLayout, values: tuple[Any, ...]) -
 
 
 @given(examples, st.sampled_from([b"", b"p", b"\x00", b"\xff"]))
-def test_a_place_key_holds_the_row_key_and_the_qualifier_prefix(example: tuple[ObjectKeyLayout, tuple[Any, ...]], kind: bytes) -> None:
+def test_a_place_key_holds_the_row_key_and_the_qualifier_prefix(
+    example: tuple[ObjectKeyLayout, tuple[Any, ...]], kind: bytes
+) -> None:
     layout, values = example
     first, behind = layout.parts_of(values)
     row, prefix = form_of(layout, kind).cut(layout.pack(values))
@@ -67,7 +71,9 @@ def test_round_trip(example: tuple[ObjectKeyLayout, tuple[Any, ...]], salt: byte
 
 
 @given(examples, st.data())
-def test_damaged_keys_are_read_exactly_or_refused(example: tuple[ObjectKeyLayout, tuple[Any, ...]], data: st.DataObject) -> None:
+def test_damaged_keys_are_read_exactly_or_refused(
+    example: tuple[ObjectKeyLayout, tuple[Any, ...]], data: st.DataObject
+) -> None:
     layout, values = example
     stored = bytearray(layout.pack(values))
     at = data.draw(st.integers(0, len(stored)))
@@ -147,7 +153,9 @@ def test_any_bytes_have_an_end_of_their_prefix_or_none(layout: ObjectKeyLayout, 
 
 
 @given(examples, st.data())
-def test_objects_of_a_row_have_its_bucket(example: tuple[ObjectKeyLayout, tuple[Any, ...]], data: st.DataObject) -> None:
+def test_objects_of_a_row_have_its_bucket(
+    example: tuple[ObjectKeyLayout, tuple[Any, ...]], data: st.DataObject
+) -> None:
     """The salt hashes the row key's own bytes, so what reads the table without object keys computes the same bucket."""
     layout, values = example
     if layout.row is None:
@@ -202,13 +210,20 @@ def test_golden_split_fields(codec: Any, every: timedelta, desc: bool, row: str,
     assert layout.unpack(layout.pack((NOON,))) == (NOON,)
 
 
-@pytest.mark.parametrize(("units", "width"), [(2, 1), (256, 1), (257, 2), (1 << 16, 2), ((1 << 16) + 1, 4), ((1 << 32) + 1, 8)])
+@pytest.mark.parametrize(
+    ("units", "width"), [(2, 1), (256, 1), (257, 2), (1 << 16, 2), ((1 << 16) + 1, 4), ((1 << 32) + 1, 8)]
+)
 def test_offsets_have_the_least_width_that_holds_the_largest(units: int, width: int) -> None:
     layout = ObjectKeyLayout((KeyField("at", c.Timestamp),), rows=1, split=timedelta(0, 0, units))
     assert layout.columns is not None
     assert layout.columns.fields[0].codec.width == width
     first = datetime.min.replace(tzinfo=UTC)
-    for value in (first, first + timedelta(0, 0, units - 1), first + timedelta(0, 0, units), datetime.max.replace(tzinfo=UTC)):
+    for value in (
+        first,
+        first + timedelta(0, 0, units - 1),
+        first + timedelta(0, 0, units),
+        datetime.max.replace(tzinfo=UTC),
+    ):
         assert layout.unpack(layout.pack((value,))) == (value,)
 
 
@@ -282,7 +297,15 @@ def test_layouts_are_values() -> None:
         assert hash(again) == hash(layout)
         assert again.spec == layout.spec
         json.dumps(layout.spec)
-    assert len({str(layout.spec) for layout in (PETS, ObjectKeyLayout(PETS.fields), ObjectKeyLayout(PETS.fields, rows=1, raw=True))}) == 3
+    assert (
+        len(
+            {
+                str(layout.spec)
+                for layout in (PETS, ObjectKeyLayout(PETS.fields), ObjectKeyLayout(PETS.fields, rows=1, raw=True))
+            }
+        )
+        == 3
+    )
     assert KeyLayout(PETS.fields) != PETS
     assert PETS.spec["fields"] == [
         {"name": "owner", "codec": {"codec": "text"}, "desc": False, "nullable": False},

@@ -1,4 +1,6 @@
-"""Object keys: a bijection with row key and qualifier prefix that keeps their order, and exact slices of any range of them."""
+"""Object keys: a bijection with row key and qualifier prefix that keeps their order, and exact slices of any range
+of them.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def objects(draw: st.DrawFn) -> tuple[ObjectKeyForm, PrefixEnd, list[tuple[bytes
     def prefix(data: bytes) -> bytes:
         return form.kind + (terminated(data).translate(COMPLEMENT) if desc else terminated(data))
 
-    pairs = st.tuples(st.sampled_from(shared).filter(bool) if any(shared) else st.just(b"r" * max(1, form.salt)), DATA.map(prefix))
+    pairs = st.tuples(
+        st.sampled_from(shared).filter(bool) if any(shared) else st.just(b"r" * max(1, form.salt)), DATA.map(prefix)
+    )
     return form, end_of_text(form, desc), draw(st.lists(pairs, min_size=1, max_size=6))
 
 
@@ -169,7 +173,11 @@ def test_golden_place_keys(form: ObjectKeyForm, row: bytes, prefix: bytes, place
         (ObjectKeyForm(kind=b"p"), KeyRange(), [Slice(KeyRange(), b"p", b"q")]),
         (ObjectKeyForm(kind=b"\xff"), KeyRange(), [Slice(KeyRange(), b"\xff", None)]),
         (ObjectKeyForm(kind=b"p"), KeyRange.prefix(b"ann\x00\x01"), [Slice(KeyRange.exactly(b"ann"), b"p", b"q")]),
-        (ObjectKeyForm(kind=b"p"), KeyRange.prefix(b"ann\x00\x01flu"), [Slice(KeyRange.exactly(b"ann"), b"pflu", b"pflv")]),
+        (
+            ObjectKeyForm(kind=b"p"),
+            KeyRange.prefix(b"ann\x00\x01flu"),
+            [Slice(KeyRange.exactly(b"ann"), b"pflu", b"pflv")],
+        ),
         (ObjectKeyForm(kind=b"p"), KeyRange.prefix(b"ann"), [Slice(KeyRange(b"ann", b"ano"), b"p", b"q")]),
         (
             ObjectKeyForm(kind=b"p"),
@@ -208,7 +216,11 @@ def test_bytes_that_are_no_place_key(place: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("form", "row", "prefix"),
-    [(ObjectKeyForm(kind=b"p"), b"ann", b"q"), (ObjectKeyForm(row=b"pets"), b"cars", b"q"), (ObjectKeyForm(salt=2), b"a", b"q")],
+    [
+        (ObjectKeyForm(kind=b"p"), b"ann", b"q"),
+        (ObjectKeyForm(row=b"pets"), b"cars", b"q"),
+        (ObjectKeyForm(salt=2), b"a", b"q"),
+    ],
 )
 def test_pairs_that_have_no_place_key(form: ObjectKeyForm, row: bytes, prefix: bytes) -> None:
     with pytest.raises(DecodingError):

@@ -96,7 +96,11 @@ def test_prefixes_are_different_and_of_one_width(salt: Salt) -> None:
 
 
 @pytest.mark.parametrize("salt", [salt for salt in SALTS if not salt.random], ids=name_of)
-@given(values=st.tuples(st.integers(0, 2**32 - 1), st.integers(-128, 127), st.text(st.characters(exclude_categories=["Cs"]), max_size=3)))
+@given(
+    values=st.tuples(
+        st.integers(0, 2**32 - 1), st.integers(-128, 127), st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
+    )
+)
 def test_a_stored_key_lies_in_the_bucket_that_was_computed(salt: Salt, values: Any) -> None:
     bound = salt.bind(LAYOUT)
     parts = LAYOUT.pack_parts(values)

@@ -30,7 +30,9 @@ HOSTILE = "<script>alert('x')</script>/../\"&?#é"
 
 
 def action(number: int, user: str = "ann", name: str = "login", text: str = "") -> Action:
-    return Action(user=user, at=NOON - timedelta(minutes=number), number=number + 100, name=name, text=text or f"text {number}")
+    return Action(
+        user=user, at=NOON - timedelta(minutes=number), number=number + 100, name=name, text=text or f"text {number}"
+    )
 
 
 def client_of(store: hb.Store) -> TestClient:

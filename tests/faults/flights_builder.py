@@ -1,4 +1,6 @@
-"""A program that builds an index over all flights and notes what it puts: `python -m tests.faults.flights_builder URL JOURNAL`."""
+"""A program that builds an index over all flights and notes what it puts: `python -m tests.faults.flights_builder
+URL JOURNAL`.
+"""
 
 from __future__ import annotations
 

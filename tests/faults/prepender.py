@@ -1,4 +1,6 @@
-"""A program that prepends rows to one prefix: `python -m tests.faults.prepender URL NUMBER COUNT`; it says which keys it got."""
+"""A program that prepends rows to one prefix: `python -m tests.faults.prepender URL NUMBER COUNT`; it says which
+keys it got.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A program that moves objects between keys until it is killed: `python -m tests.faults.rekey_program URL NUMBER PROGRAMS`."""
+"""A program that moves objects between keys until it is killed: `python -m tests.faults.rekey_program URL NUMBER
+PROGRAMS`.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,11 @@ MODELS: tuple[type[Any], ...] = (Shelved, ShelvedOnce, ShelvedTogether, ShelvedB
 
 def made(model: type[Any], number: int, shelf: int = 0) -> Any:
     """The object of a number."""
-    return model(number=number, shelf=shelf, size=number) if model is ShelvedBare else model(number=number, shelf=shelf, title=f"n{number}")
+    return (
+        model(number=number, shelf=shelf, size=number)
+        if model is ShelvedBare
+        else model(number=number, shelf=shelf, title=f"n{number}")
+    )
 
 
 def move(session: hb.Session, draw: random.Random, numbers: range) -> None:

@@ -59,7 +59,9 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "count": lambda s: s.query(Order).allow_full_scan().count(),
     "explain": lambda s: s.query(Order).allow_full_scan().explain(),
     "partitions": lambda s: s.query(Order).allow_full_scan().partitions(2),
-    "read_partition": lambda s: s.read_partition(hb.Session(s.store).query(Order).allow_full_scan().partitions(2)[0]).all(),
+    "read_partition": lambda s: s.read_partition(
+        hb.Session(s.store).query(Order).allow_full_scan().partitions(2)[0]
+    ).all(),
 }
 
 
@@ -329,10 +331,14 @@ def test_families_that_are_not_there_are_named(bed: Bed) -> None:
         with pytest.raises(hb.HbmodelError) as commit:
             session.commit()
         assert isinstance(
-            commit.value if isinstance(commit.value, hb.errors.FamilyNotFound) else commit.value.__cause__, hb.errors.FamilyNotFound
+            commit.value if isinstance(commit.value, hb.errors.FamilyNotFound) else commit.value.__cause__,
+            hb.errors.FamilyNotFound,
         )
         session.discard()
-        for read in (lambda model=model: session.get(model, name="a"), lambda model=model: session.query(model).allow_full_scan().all()):
+        for read in (
+            lambda model=model: session.get(model, name="a"),
+            lambda model=model: session.query(model).allow_full_scan().all(),
+        ):
             with pytest.raises(hb.errors.FamilyNotFound):
                 read()
     assert list(rows_of(bed.store, "halves")) == [b"a"]

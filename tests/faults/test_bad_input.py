@@ -1,4 +1,6 @@
-"""What goes wrong is told by an error of the documented tree that names the culprit, and nothing is half-written without a word."""
+"""What goes wrong is told by an error of the documented tree that names the culprit, and nothing is half-written
+without a word.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +132,11 @@ def test_a_column_value_that_cannot_be_stored_is_named_before_any_call(field: st
     with fresh(Order) as store:
         session = hb.Session(store)
         wrong = Order(**{**KEY, "state": "s", field: value})  # type: ignore[arg-type]
-        for call in (lambda: session.add(wrong), lambda: session.insert(wrong), lambda: session.update(order(1), **{field: value})):
+        for call in (
+            lambda: session.add(wrong),
+            lambda: session.insert(wrong),
+            lambda: session.update(order(1), **{field: value}),
+        ):
             with pytest.raises(hb.EncodingError) as caught:
                 call()
             assert (caught.value.field, caught.value.table) == (field, "orders")
@@ -139,10 +145,25 @@ def test_a_column_value_that_cannot_be_stored_is_named_before_any_call(field: st
 
 
 junk = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(st.characters()), st.binary(), st.decimals(), st.datetimes(), st.dates(),
-    st.timedeltas(), st.uuids(), st.complex_numbers(), st.lists(st.integers(), max_size=2), st.just(object()), st.just(int),
-    st.sampled_from([math.nan, "\ud800", bytearray(b"x"), memoryview(b"x"), {}, range(3), Order, Order.state, lambda: None]),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(st.characters()),
+    st.binary(),
+    st.decimals(),
+    st.datetimes(),
+    st.dates(),
+    st.timedeltas(),
+    st.uuids(),
+    st.complex_numbers(),
+    st.lists(st.integers(), max_size=2),
+    st.just(object()),
+    st.just(int),
+    st.sampled_from(
+        [math.nan, "\ud800", bytearray(b"x"), memoryview(b"x"), {}, range(3), Order, Order.state, lambda: None]
+    ),
+)
 
 
 @settings(deadline=None, max_examples=examples(150))
@@ -300,8 +321,15 @@ def test_row_keys_and_entries_of_impossible_length(bed: Bed) -> None:
 def test_a_full_scan_must_be_asked_for(bed: Bed) -> None:
     session = bed.use(Order)
     every = session.query(Order)
-    for query in (every, every.where(Order.note == "n"), every.where(Order.number == 1), every.where(Order.note == "n").limit(1)):
-        short: list[Any] = [query.first, query.last] if query.terms.predicate is not None and query.terms.limit is None else []
+    for query in (
+        every,
+        every.where(Order.note == "n"),
+        every.where(Order.number == 1),
+        every.where(Order.note == "n").limit(1),
+    ):
+        short: list[Any] = (
+            [query.first, query.last] if query.terms.predicate is not None and query.terms.limit is None else []
+        )
         short += [query.exists] if query.terms.predicate is not None else []
         for read in (query.all, query.count, query.explain, lambda query=query: query.page(3), *short):
             with pytest.raises(hb.FullScanRefused) as caught:

@@ -1,4 +1,6 @@
-"""Two programs with a call each for one row while an operator works at its table: what is left is what some order of the calls leaves."""
+"""Two programs with a call each for one row while an operator works at its table: what is left is what some order of
+the calls leaves.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ Drawn = tuple[tuple[str, ...], tuple[str, str], int, bool, bool, bool, tuple[int
 
 
 def drawn(name: str, seed: int, count: int) -> Iterator[Drawn]:
-    """Beginnings with two calls, the seed of a schedule, whether the clock moves with every request, whether no row is changed atomically,
-    whether writes look at the registry inside their transactions, and who crashes after how many requests.
+    """Beginnings with two calls, the seed of a schedule, whether the clock moves with every request, whether no row is
+    changed atomically, whether writes look at the registry inside their transactions, and who crashes after how many
+    requests.
 
     `rekey` does not crash: one that was interrupted is completed by repeating it.
     """
@@ -40,7 +43,9 @@ def check(name: str, cases: Iterable[Drawn], caplog: pytest.LogCaptureFixture) -
     gc.collect()  # sessions that earlier tests left warn when they are collected
     caplog.clear()
     for begin, pair, seed, distinct, limited, gated, crash in cases:
-        result = Place.of(WORKS[name], distinct=distinct, limited=limited, gated=gated).run(begin, pair, 1, random_turns(seed), crash)
+        result = Place.of(WORKS[name], distinct=distinct, limited=limited, gated=gated).run(
+            begin, pair, 1, random_turns(seed), crash
+        )
         assert result.wrong is None, (begin, pair, seed, distinct, limited, gated, crash, result.wrong)
         said = [record.getMessage() for record in caplog.records]
         assert not said or name.startswith("drop"), (begin, pair, seed, distinct, limited, gated, crash, said)
@@ -48,18 +53,26 @@ def check(name: str, cases: Iterable[Drawn], caplog: pytest.LogCaptureFixture) -
 
 PUT_TWICE: Sequence[tuple[str, Drawn]] = (
     ("drop flag", ((), ("update o", "add none"), 236845520, True, False, False, (2, 17))),
-    ("drop counter", (("add", "increment", "increment"), ("update m", "rekey"), 502980870, True, False, False, (2, 16))),
+    (
+        "drop counter",
+        (("add", "increment", "increment"), ("update m", "rekey"), 502980870, True, False, False, (2, 16)),
+    ),
     ("drop counter", (("add", "increment", "increment"), ("add", "rekey"), 880887013, True, False, True, None)),
     ("drop indexed", ((), ("add", "update both"), 32542746, True, False, True, None)),
     ("drop wide", ((), ("add none", "update both"), 630439757, False, False, False, (0, 24))),
 )
-"""A call whose row is put stops for longer than a lease; meanwhile the index is dropped, and another call changes or moves the object."""
+"""A call whose row is put stops for longer than a lease; meanwhile the index is dropped, and another call changes or
+moves the object.
+"""
 
 
 COVERED: Sequence[tuple[str, Drawn]] = (
     ("build counter", (("add",), ("forget o", "update m"), 678085245, False, False, False, None)),
     ("build indexed", (("add none",), ("delete", "update both"), 648679984, True, True, False, None)),
-    ("build counter", (("add", "increment", "increment"), ("update o", "query delete"), 640621211, False, True, False, (2, 20))),
+    (
+        "build counter",
+        (("add", "increment", "increment"), ("update o", "query delete"), 640621211, False, True, False, (2, 20)),
+    ),
 )
 """Two calls for a row from before the first index while a build waits for programs that delete without a marker."""
 
@@ -85,5 +98,7 @@ def test_two_calls_leave_what_some_order_of_them_leaves_beside(name: str, caplog
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORKS)
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_many_two_calls_leave_what_some_order_of_them_leaves_beside(name: str, seed: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_many_two_calls_leave_what_some_order_of_them_leaves_beside(
+    name: str, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
     check(name, drawn(name, seed, 100), caplog)

@@ -1,4 +1,6 @@
-"""Writes that crash or fail at every storage call: readers see rows old or new, indexes never lack one, and commits can go on."""
+"""Writes that crash or fail at every storage call: readers see rows old or new, indexes never lack one, and commits
+can go on.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +118,9 @@ def test_a_failure_at_any_call_and_another_commit(name: str, limited: bool, capl
             elif failing.calls[at].table != "hbmodel":  # the server's clock was asked once more
                 # Only index entries may be left to verify or delete once everything is acknowledged.
                 assert failing.calls[at].name in {"put", "delete"}
-                assert failing.calls[at].table in {index.table for index in hb.schema.schema_of(scenario.model).indexes.values()}
+                assert failing.calls[at].table in {
+                    index.table for index in hb.schema.schema_of(scenario.model).indexes.values()
+                }
                 assert "could not be brought up to date" in caplog.text
             check_queries(store, scenario.model)
             if outcomes is None:
@@ -242,7 +246,9 @@ def test_a_crash_between_marker_and_row_delete_leaves_a_deleted_row() -> None:
         watched = RecordingStore(store, limited=True)
         scenario.run(hb.Session(watched))
         names = [str(call) for call in watched.calls]
-        deletes = [item for call in watched.calls for item in call.items if isinstance(item, Delete) and call.table == "people"]
+        deletes = [
+            item for call in watched.calls for item in call.items if isinstance(item, Delete) and call.table == "people"
+        ]
     assert [delete.families for delete in deletes] == [(b"p", b"x")]
     with prepared(scenario) as store:
         with pytest.raises(Crash):
@@ -258,7 +264,9 @@ def test_a_crash_between_marker_and_row_delete_leaves_a_deleted_row() -> None:
 # --- on a real HBase --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["batch", "add over a deleted row", "insert", "unindexed batch", "expiring row", "unindexed expiring row"])
+@pytest.mark.parametrize(
+    "name", ["batch", "add over a deleted row", "insert", "unindexed batch", "expiring row", "unindexed expiring row"]
+)
 def test_a_crash_at_any_call_on_hbase(hbase_bed: Bed, name: str) -> None:
     scenario = SCENARIOS[name]
     if scenario.atomic and not hbase_bed.atomic:
@@ -269,7 +277,9 @@ def test_a_crash_at_any_call_on_hbase(hbase_bed: Bed, name: str) -> None:
     scenario.begin(hbase_bed.store)
     states = scenario.states(hbase_bed.store)
     for at, mode in [
-        (at, mode) for at, mode in interruptions(scenario, not hbase_bed.atomic, gated=False) if mode in {"after", "second half"}
+        (at, mode)
+        for at, mode in interruptions(scenario, not hbase_bed.atomic, gated=False)
+        if mode in {"after", "second half"}
     ]:
         hbase_bed.use(scenario.model)
         scenario.begin(hbase_bed.store)
@@ -291,7 +301,9 @@ def test_a_failure_and_another_commit_on_hbase(hbase_bed: Bed, name: str) -> Non
     scenario.run(hb.Session(hbase_bed.store))
     after = objects(hbase_bed.store, scenario.model)
     for at, mode in [
-        (at, mode) for at, mode in interruptions(scenario, not hbase_bed.atomic, gated=False) if mode in {"before", "first half"}
+        (at, mode)
+        for at, mode in interruptions(scenario, not hbase_bed.atomic, gated=False)
+        if mode in {"before", "first half"}
     ]:
         hbase_bed.use(scenario.model)
         scenario.begin(hbase_bed.store)

@@ -23,7 +23,12 @@ WRITERS, KILLS = 4, 5
 OWN = 2_000
 """Flights that each writer changes."""
 
-SESSION = {"lease": TIMES.lease, "longest_call": TIMES.longest_call, "clock_bound": TIMES.clock_bound, "grace": TIMES.grace}
+SESSION = {
+    "lease": TIMES.lease,
+    "longest_call": TIMES.longest_call,
+    "clock_bound": TIMES.clock_bound,
+    "grace": TIMES.grace,
+}
 
 
 def key_of(flight: Any) -> tuple[Any, ...]:
@@ -94,7 +99,9 @@ def at_work(writers: Sequence[Writer]) -> Iterator[None]:
 def builders(url: str, directory: Path, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Programs that build; those left at the end are killed."""
     running = [
-        subprocess.Popen([sys.executable, "-m", "tests.faults.flights_builder", url, str(directory / f"{uuid4().hex}.puts")])
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.flights_builder", url, str(directory / f"{uuid4().hex}.puts")]
+        )
         for _ in range(count)
     ]
     try:
@@ -126,8 +133,12 @@ def kill_builders(url: str, directory: Path, rows: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kind", ["embedded", *(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2"))])
-def test_an_index_over_all_flights_is_built_while_programs_write(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind", ["embedded", *(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2"))]
+)
+def test_an_index_over_all_flights_is_built_while_programs_write(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     url = f"embedded:{tmp_path / 'flights.db'}"
     if kind != "embedded":
         hbase = request.getfixturevalue("hbmodel_hbase")
@@ -153,8 +164,8 @@ def test_an_index_over_all_flights_is_built_while_programs_write(kind: str, requ
         assert report.state == "readable"
         assert kills == KILLS
         assert written > 100
-        # A row read while it is being changed may get an entry that its writer has replaced; nothing else is put twice but what
-        # was in the hands of those killed.
+        # A row read while it is being changed may get an entry that its writer has replaced; nothing else is put twice
+        # but what was in the hands of those killed.
         assert entries_put(tmp_path) <= len(flights) + KILLS * BATCH + written
         expected = {key_of(flight): flight for flight in flights} | {
             key_of(flight): writer.known.get(key_of(flight)) for writer in writers for flight in writer.own
@@ -164,5 +175,7 @@ def test_an_index_over_all_flights_is_built_while_programs_write(kind: str, requ
         assert found == {key: flight for key, flight in expected.items() if flight is not None}
         for plane in ("own3", "N14228", None):
             by_index = session.query(Indexed).where(Indexed.plane == plane).use_index("by_plane")
-            assert {key_of(flight) for flight in by_index} == {key for key, flight in found.items() if flight.plane == plane}
+            assert {key_of(flight) for flight in by_index} == {
+                key for key, flight in found.items() if flight.plane == plane
+            }
         hb.drop_tables(store, Indexed)

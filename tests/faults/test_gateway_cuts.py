@@ -89,7 +89,9 @@ class Case:
         """Every row with its cells and their times."""
         (batches,) = self.direct.scan(TABLE, [Scan(self.range)])
         return {
-            row.row: {column: (cell.value, cell.timestamp) for column, cell in row.columns.items()} for batch in batches for row in batch
+            row.row: {column: (cell.value, cell.timestamp) for column, cell in row.columns.items()}
+            for batch in batches
+            for row in batch
         }
 
     def __str__(self) -> str:
@@ -118,7 +120,7 @@ class Operation(ABC):
         """Checks what came of it."""
 
 
-# --- reads ----------------------------------------------------------------------------------------------------------------
+# --- reads ------------------------------------------------------------------------------------------------------------
 
 
 class Reading(Operation):
@@ -202,7 +204,10 @@ class Scanning(Reading):
 
     def expected(self, case: Case) -> Any:
         rows = case.rows(self.size)
-        return [sorted((row for row in rows if row in scan.range), reverse=scan.reversed)[: scan.limit] for scan in self.scans(case)]
+        return [
+            sorted((row for row in rows if row in scan.range), reverse=scan.reversed)[: scan.limit]
+            for scan in self.scans(case)
+        ]
 
 
 class ReversedScan(Scanning):
@@ -224,7 +229,11 @@ class SharingScans(Scanning):
 
     def scans(self, case: Case) -> Sequence[Scan]:
         middle = KeyRange(case.row(6), case.row(17))
-        return [Scan(case.range, batch_size=9), Scan(middle, reversed=True, batch_size=4), Scan(case.range, limit=10, batch_size=4)]
+        return [
+            Scan(case.range, batch_size=9),
+            Scan(middle, reversed=True, batch_size=4),
+            Scan(case.range, limit=10, batch_size=4),
+        ]
 
 
 class Pieces(Scanning):
@@ -233,7 +242,10 @@ class Pieces(Scanning):
     size = 8
 
     def seed(self, case: Case) -> None:
-        case.direct.put(TABLE, [Put(row, dict.fromkeys(self.columns(number), row), 5) for number, row in enumerate(case.rows(self.size))])
+        case.direct.put(
+            TABLE,
+            [Put(row, dict.fromkeys(self.columns(number), row), 5) for number, row in enumerate(case.rows(self.size))],
+        )
 
     def columns(self, number: int) -> list[bytes]:
         return [b"d:%02d" % at for at in range(1 + 3 * number)]
@@ -253,7 +265,7 @@ class Pieces(Scanning):
         return {row: [columns[at : at + 4] for at in range(0, len(columns), 4)] for row, columns in rows}
 
 
-# --- writes ---------------------------------------------------------------------------------------------------------------
+# --- writes -----------------------------------------------------------------------------------------------------------
 
 
 class Writing(Operation):
@@ -279,7 +291,9 @@ class Writing(Operation):
 
     def alike(self, state: State) -> State:
         """A state without what the server chooses."""
-        return state if self.timed else {row: {c: (v, 0) for c, (v, _) in cells.items()} for row, cells in state.items()}
+        return (
+            state if self.timed else {row: {c: (v, 0) for c, (v, _) in cells.items()} for row, cells in state.items()}
+        )
 
     def check(self, case: Case, before: State, result: Any, error: StoreError | None) -> None:
         found, after = self.alike(case.state()), self.alike(self.after(case))
@@ -315,8 +329,13 @@ class TimedPuts(Writing):
         case.through.put(TABLE, self.puts(case))
 
     def after(self, case: Case) -> State:
-        made: dict[bytes, Cells] = {put.row: {c: (v, put.timestamp or 0) for c, v in put.cells.items()} for put in self.puts(case)}
-        return {row: {**cells, **({b"e:a": (b"old", 5)} if row < case.row(self.size) else {})} for row, cells in made.items()}
+        made: dict[bytes, Cells] = {
+            put.row: {c: (v, put.timestamp or 0) for c, v in put.cells.items()} for put in self.puts(case)
+        }
+        return {
+            row: {**cells, **({b"e:a": (b"old", 5)} if row < case.row(self.size) else {})}
+            for row, cells in made.items()
+        }
 
 
 class UntimedPuts(TimedPuts):
@@ -417,7 +436,9 @@ class CheckAndPut(Once):
 
 
 class CheckAndPutEach(Writing):
-    """A conditional put in each of several rows, spread over two connections: none is made twice, which would come back as a refusal."""
+    """A conditional put in each of several rows, spread over two connections: none is made twice, which would come
+    back as a refusal.
+    """
 
     timed = whole = False
     pool = 2
@@ -442,7 +463,9 @@ class CheckAndMutate(Once, RowChange):
 
 
 class CheckAndMutateMany(Writing):
-    """A change of each of several rows, each on its condition: none is made twice, which would come back as a refusal."""
+    """A change of each of several rows, each on its condition: none is made twice, which would come back as a
+    refusal.
+    """
 
     only_second = True
     whole = False
@@ -473,13 +496,29 @@ class Increment(Once):
         return {case.row(0): {N: ((5).to_bytes(8), 0)}}
 
 
-# --- the tests ------------------------------------------------------------------------------------------------------------
+# --- the tests --------------------------------------------------------------------------------------------------------
 
 OPERATIONS: list[Operation] = [
-    Get(), MultiGet(), Scanning(), ReversedScan(), ShortScan(), SharingScans(), Pieces(), TimedPuts(), BegunPuts(), UntimedPuts(),
-    TimedDeletes(), UntimedDeletes(), RowChange(), UntimedRowChange(), CheckAndPut(), CheckAndPutEach(), CheckAndMutate(),
-    CheckAndMutateMany(), Increment(),
-]  # fmt: skip
+    Get(),
+    MultiGet(),
+    Scanning(),
+    ReversedScan(),
+    ShortScan(),
+    SharingScans(),
+    Pieces(),
+    TimedPuts(),
+    BegunPuts(),
+    UntimedPuts(),
+    TimedDeletes(),
+    UntimedDeletes(),
+    RowChange(),
+    UntimedRowChange(),
+    CheckAndPut(),
+    CheckAndPutEach(),
+    CheckAndMutate(),
+    CheckAndMutateMany(),
+    Increment(),
+]
 
 SILENCE = 0.25
 """Seconds to wait for a silent gateway."""
@@ -517,7 +556,9 @@ def tried(fault: Fault) -> Callable[[Operation, CuttingProxy, Store, Fault, int,
 
 
 def faults_at(at: int, full: bool) -> Iterator[tuple[Fault, bool]]:
-    """The faults to try at a request, each with whether it lasts: all, or behind the first request every second one in turn."""
+    """The faults to try at a request, each with whether it lasts: all, or behind the first request every second one
+    in turn.
+    """
     for number, fault in enumerate(FAULTS):
         if full or at == 0 or number % 2 == at % 2:
             yield fault, False

@@ -1,4 +1,6 @@
-"""Several writers of the same rows, their storage operations in any order: no index ever lacks a row, and none is torn."""
+"""Several writers of the same rows, their storage operations in any order: no index ever lacks a row, and none is
+torn.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +63,15 @@ class Writer:
         rounds: dict[str, Callable[[], Protocol[Any]]] = {
             "add": lambda: write_indexed_batch(writer, [put_object(SCHEMA, person)], atomic),
             "insert": lambda: insert_indexed(writer, put_object(SCHEMA, person)),
-            "city": lambda: write_indexed_batch(writer, [UpdateFields(person, row, key, {"city": person.city})], atomic),
-            "street": lambda: write_indexed_batch(writer, [UpdateFields(person, row, key, {"street": person.street})], atomic),
-            "story": lambda: write_indexed_batch(writer, [UpdateFields(person, row, key, {"story": person.story})], atomic),
+            "city": lambda: write_indexed_batch(
+                writer, [UpdateFields(person, row, key, {"city": person.city})], atomic
+            ),
+            "street": lambda: write_indexed_batch(
+                writer, [UpdateFields(person, row, key, {"street": person.street})], atomic
+            ),
+            "story": lambda: write_indexed_batch(
+                writer, [UpdateFields(person, row, key, {"story": person.story})], atomic
+            ),
             "delete": lambda: write_indexed_batch(writer, [DeleteRow(person, row)], atomic),
         }
         self.clock = Clock(ahead)
@@ -104,7 +112,9 @@ people = st.builds(
     story=st.sampled_from(["", "long"]),
 )
 writers = st.tuples(
-    st.sampled_from(["add", "add", "insert", "city", "street", "story", "delete"]), people, st.sampled_from([-3, 0, 0, 0, 2])
+    st.sampled_from(["add", "add", "insert", "city", "street", "story", "delete"]),
+    people,
+    st.sampled_from([-3, 0, 0, 0, 2]),
 )
 
 
@@ -116,7 +126,9 @@ writers = st.tuples(
     st.booleans(),
     st.sets(st.integers(0, 3), max_size=1),
 )
-def test_any_order_of_storage_operations(before: list[Any], racing: list[Any], order: list[int], atomic: bool, dying: set[int]) -> None:
+def test_any_order_of_storage_operations(
+    before: list[Any], racing: list[Any], order: list[int], atomic: bool, dying: set[int]
+) -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Person)
         for kind, person, ahead in before:
@@ -155,7 +167,12 @@ def test_writers_one_after_the_other_leave_exact_indexes(one_by_one: list[Any], 
             elif kind == "delete":
                 expected = None
             elif kind != "insert" and expected is not None:
-                values = {"city": expected.city, "street": expected.street, "story": expected.story, kind: getattr(person, kind)}
+                values = {
+                    "city": expected.city,
+                    "street": expected.street,
+                    "story": expected.story,
+                    kind: getattr(person, kind),
+                }
                 expected = Person(name="ann", **values)
             assert objects(store, Person) == ({} if expected is None else {("ann",): expected})
             check_exact(store, Person)

@@ -1,4 +1,6 @@
-"""Programs that give ids are killed: a name never has two ids that were used, an id never two names, and none is given twice."""
+"""Programs that give ids are killed: a name never has two ids that were used, an id never two names, and none is
+given twice.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,10 @@ def test_programs_are_killed_while_they_give_ids(url: str, seconds: float, tmp_p
         names = hb.ids.Names(store)
         assert names.find(WORDS, ids) == ids
         assert [names.name_of(WORDS, number) for number in ids.values()] == list(ids)
-        print(f"{kills} kills, {len(ids)} names, greatest id {max(ids.values())}, {len(taken)} ids of the sequence up to {max(taken)}")
+        print(
+            f"{kills} kills, {len(ids)} names, greatest id {max(ids.values())}, {len(taken)} ids of the sequence "
+            f"up to {max(taken)}"
+        )
         assert kills
         if not url.startswith("embedded:"):
             drop_left(store)

@@ -1,4 +1,6 @@
-"""HBase's processes are killed (SIGKILL) under scans and loaders, and come back: nothing is lost, doubled or out of order."""
+"""HBase's processes are killed (SIGKILL) under scans and loaders, and come back: nothing is lost, doubled or out of
+order.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,9 @@ def backward(store: hb.Store) -> Iterator[tuple[bytes, Any]]:
 
 def merged(store: hb.Store) -> Iterator[tuple[bytes, Any]]:
     """All flights by a query, which merges the scans of the salt's buckets."""
-    return ((key_of(flight)[1:], flight) for flight in hb.Session(store).query(Flown).use_index("primary").allow_full_scan())
+    return (
+        (key_of(flight)[1:], flight) for flight in hb.Session(store).query(Flown).use_index("primary").allow_full_scan()
+    )
 
 
 def key_of(flight: Flown) -> bytes:
@@ -114,7 +118,9 @@ def key_of(flight: Flown) -> bytes:
 def scan_through_kills(
     own: Own, gateway: str, scanner: Scanner, expected: list[tuple[bytes, Any]], kills: int, role: str | None = None
 ) -> int:
-    """Scans all flights while the gateway, or what has another role, is killed at random points; how many killings hit the scan."""
+    """Scans all flights while the gateway, or what has another role, is killed at random points; how many killings
+    hit the scan.
+    """
     points = sorted(random.sample(range(len(expected)), kills), reverse=True)
     hits = 0
     ended = threading.Event()
@@ -144,7 +150,9 @@ def scan_through_kills(
 
 
 def scan_at_once_through_a_kill(own: Own, gateway: str, scanners: Sequence[Expected]) -> list[Expected]:
-    """Scans all flights in several ways at once while the gateway is killed, once for all; the scans that were not hit."""
+    """Scans all flights in several ways at once while the gateway is killed, once for all; the scans that were not
+    hit.
+    """
     inside = threading.Barrier(len(scanners) + 1, timeout=60)
 
     def scan(scanner: Scanner, expected: list[tuple[bytes, Any]]) -> None:
@@ -243,8 +251,12 @@ def samples() -> Iterator[Sample]:
     return (Sample(station="s", label=f"{n:06}", level=n, remark="r" * 20) for n in range(SAMPLES))
 
 
-def load_through_a_kill(own: Own, url: str, objs: Iterator[Any], restart: bool) -> tuple[list[int], hb.HbmodelError | None]:
-    """Loads while the server is killed, and maybe restarted at once; the positions reported, and the error that ended it."""
+def load_through_a_kill(
+    own: Own, url: str, objs: Iterator[Any], restart: bool
+) -> tuple[list[int], hb.HbmodelError | None]:
+    """Loads while the server is killed, and maybe restarted at once; the positions reported, and the error that
+    ended it.
+    """
     positions: list[int] = []
     kill_at = random.randrange(FIRST_KILL, LAST_KILL)
     killer: threading.Thread | None = None
@@ -281,7 +293,9 @@ def check_written(own: Own, gateway: str, objs: list[Any]) -> None:
         assert hb.Session(store).get_many(model, [tuple(getattr(obj, name) for name in names) for obj in objs]) == objs
 
 
-@pytest.mark.parametrize(("gateway", "objects"), [pytest.param("thrift1", samples, marks=pytest.mark.slow), ("thrift2", orders)])
+@pytest.mark.parametrize(
+    ("gateway", "objects"), [pytest.param("thrift1", samples, marks=pytest.mark.slow), ("thrift2", orders)]
+)
 def test_the_server_is_killed_under_a_loader(own: Own, gateway: str, objects: Callable[[], Iterator[Any]]) -> None:
     everything = list(objects())
     model = type(everything[0])

@@ -1,4 +1,6 @@
-"""Eight programs prepend rows to one prefix, and one of them is killed: no key is given twice, no row is lost, and there is no gap else."""
+"""Eight programs prepend rows to one prefix, and one of them is killed: no key is given twice, no row is lost, and
+there is no gap else.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,10 @@ def test_programs_prepend_rows_and_one_is_killed(url: str, count: int) -> None:
             for program in programs:
                 program.process.kill()
                 program.process.communicate()
-        found = {entry.number: (entry.program, entry.call) for entry in hb.Session(store).query(Entry).where(Entry.stack == STACK)}
+        found = {
+            entry.number: (entry.program, entry.call)
+            for entry in hb.Session(store).query(Entry).where(Entry.stack == STACK)
+        }
         told = {number: (at, call) for at, program in enumerate(programs) for call, number in program.got.items()}
         assert sum(len(program.got) for program in programs) == len(told) >= count * (PROGRAMS - 1) + count // 2
         assert told.items() <= found.items()  # none is lost, and none is another's

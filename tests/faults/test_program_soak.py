@@ -63,4 +63,8 @@ def test_every_count_that_is_wrong_fails_a_soak() -> None:
     }
     assert failures({**nothing, "state": "readable"}) == []
     assert failures({**nothing, "state": "building"}) == ["state"]
-    assert failures({**nothing, "state": "readable", "lost": {1: []}, "shared": ["n"], "missing": 2}) == ["lost", "shared", "missing"]
+    assert failures({**nothing, "state": "readable", "lost": {1: []}, "shared": ["n"], "missing": 2}) == [
+        "lost",
+        "shared",
+        "missing",
+    ]

@@ -38,14 +38,28 @@ def nullable(data: bytes) -> Any:
 VALUES = [
     refused(hb.EncodingError, "A number has no exact double and would", lambda: hb.Float64.encode(2**53 + 1)),
     refused(hb.EncodingError, "A number is too large for a double", lambda: hb.Float64.encode(10**400)),
-    refused(hb.EncodingError, "A reverse timestamp cannot hold a time", lambda: hb.codecs.ReverseStamp.encode(NOON.replace(year=1969))),
-    refused(hb.EncodingError, "is not an instant: give it one, e.g. tzinfo=UTC", lambda: hb.codecs.Timestamp.encode(datetime(2026, 3, 1))),
+    refused(
+        hb.EncodingError,
+        "A reverse timestamp cannot hold a time",
+        lambda: hb.codecs.ReverseStamp.encode(NOON.replace(year=1969)),
+    ),
+    refused(
+        hb.EncodingError,
+        "is not an instant: give it one, e.g. tzinfo=UTC",
+        lambda: hb.codecs.Timestamp.encode(datetime(2026, 3, 1)),
+    ),
     refused(
         hb.EncodingError,
         "A time lies outside the years 1 to 9999 in UTC: store it as a number instead",
-        lambda: hb.codecs.Timestamp.encode(datetime.max.replace(tzinfo=__import__("datetime").timezone(timedelta(hours=-1)))),
+        lambda: hb.codecs.Timestamp.encode(
+            datetime.max.replace(tzinfo=__import__("datetime").timezone(timedelta(hours=-1)))
+        ),
     ),
-    refused(hb.EncodingError, "the years 1 to 9999: store it as a number instead", lambda: hb.codecs.Timestamp.encode(FarTime(2026, 3, 1))),
+    refused(
+        hb.EncodingError,
+        "the years 1 to 9999: store it as a number instead",
+        lambda: hb.codecs.Timestamp.encode(FarTime(2026, 3, 1)),
+    ),
     refused(
         hb.EncodingError,
         r"A duration is more precise than a microsecond.*hb\.codecs\.Duration\(round=True\)",
@@ -57,10 +71,14 @@ VALUES = [
         lambda: hb.codecs.Timestamp.encode(fine()),
     ),
     refused(
-        hb.QueryError, "Values of this codec cannot be searched by prefix: only text and bytes", lambda: hb.codecs.Int8.encode_prefix(1)
+        hb.QueryError,
+        "Values of this codec cannot be searched by prefix: only text and bytes",
+        lambda: hb.codecs.Int8.encode_prefix(1),
     ),
     refused(hb.EncodingError, "must not contain the delimiter", lambda: hb.codecs.Delimited("|").encode("a|b")),
-    refused(hb.QueryError, "Delimited text cannot be searched by a", lambda: hb.codecs.Delimited("::").encode_prefix("a:")),
+    refused(
+        hb.QueryError, "Delimited text cannot be searched by a", lambda: hb.codecs.Delimited("::").encode_prefix("a:")
+    ),
 ]
 
 
@@ -86,7 +104,11 @@ def fine() -> datetime:
 
 STORED = [
     refused(hb.DecodingError, r"Stored bytes are not an IP address\.", lambda: hb.codecs.IPAddress.decode(b"\x05abcd")),
-    refused(hb.DecodingError, "Stored bytes are not an IP address of this version", lambda: hb.codecs.IPv4.decode(b"\x06" + bytes(16))),
+    refused(
+        hb.DecodingError,
+        "Stored bytes are not an IP address of this version",
+        lambda: hb.codecs.IPv4.decode(b"\x06" + bytes(16)),
+    ),
     refused(hb.DecodingError, "Stored bytes do not have the length that", lambda: hb.codecs.Int8.decode(b"12")),
     refused(hb.DecodingError, "A stored bool is 00 or 01", lambda: hb.codecs.Bool.decode(b"\x02")),
     refused(hb.DecodingError, "Stored bytes are not a decimal number", lambda: hb.codecs.DecimalNumber.decode(b"\x09")),
@@ -94,18 +116,26 @@ STORED = [
     refused(hb.DecodingError, "A stored reverse timestamp is negative", lambda: hb.codecs.ReverseStampInt.decode(LATE)),
     refused(hb.DecodingError, "Stored bytes are not decimal digits", lambda: hb.codecs.DecimalText(3).decode(b"abc")),
     refused(hb.DecodingError, "Stored bytes are not lower-case hex digits", lambda: hb.codecs.HexText(2).decode(b"GG")),
-    refused(hb.DecodingError, "A stored digest does not match", lambda: hb.codecs.DigestPrefixed(hb.Text).decode(bytes(20))),
+    refused(
+        hb.DecodingError, "A stored digest does not match", lambda: hb.codecs.DigestPrefixed(hb.Text).decode(bytes(20))
+    ),
     refused(
         hb.DecodingError,
         "A stored key continues after its last field",
         lambda: ObjectKeyLayout((KeyField("a", hb.Text),), rows=1).unpack(b"a\0\1b"),
     ),
     refused(hb.DecodingError, "Stored text contains its delimiter", lambda: hb.codecs.Delimited("|").decode(b"a|b")),
-    refused(hb.DecodingError, "A field has no delimiter after it", lambda: hb.codecs.Delimited("|").decode_part(b"ab", 0)),
+    refused(
+        hb.DecodingError, "A field has no delimiter after it", lambda: hb.codecs.Delimited("|").decode_part(b"ab", 0)
+    ),
     refused(hb.DecodingError, "A field of variable length has no terminator", lambda: hb.Text.decode_part(b"abc", 0)),
     refused(hb.DecodingError, "Stored bytes are not UTF-8", lambda: hb.Text.decode(b"\xff")),
-    refused(hb.DecodingError, "A stored time lies outside the years 1 to 9999", lambda: hb.codecs.Timestamp.decode(LATE)),
-    refused(hb.DecodingError, "A stored date lies outside the years 1 to 9999", lambda: hb.codecs.Date.decode(b"\xff" * 4)),
+    refused(
+        hb.DecodingError, "A stored time lies outside the years 1 to 9999", lambda: hb.codecs.Timestamp.decode(LATE)
+    ),
+    refused(
+        hb.DecodingError, "A stored date lies outside the years 1 to 9999", lambda: hb.codecs.Date.decode(b"\xff" * 4)
+    ),
     refused(hb.DecodingError, "A nullable field must begin with 00 or 01", lambda: nullable(b"\x02\x01\x01")),
     refused(
         hb.DecodingError,
@@ -141,13 +171,19 @@ DECLARED = [
     refused(hb.DeclarationError, "nan must be True or False", lambda: hb.Float64(nan=1)),  # type: ignore[arg-type,operator]
     refused(hb.DeclarationError, "A unit of time must be us, ms or s", lambda: hb.Datetime("ns")),  # type: ignore[arg-type]
     refused(hb.DeclarationError, "round must be True or False", lambda: hb.Datetime("ms", round="yes")),  # type: ignore[arg-type]
-    refused(hb.DeclarationError, "The digest is shorter than this length", lambda: hb.codecs.DigestPrefixed(hb.Text, 99)),
+    refused(
+        hb.DeclarationError, "The digest is shorter than this length", lambda: hb.codecs.DigestPrefixed(hb.Text, 99)
+    ),
     refused(hb.DeclarationError, "by takes names of key fields, each once", lambda: hb.HashSalt(4, by=("a", "a"))),
-    refused(hb.DeclarationError, "two or more different prefixes of equal length", lambda: hb.salts.TextSalt(("a-", "b"))),
+    refused(
+        hb.DeclarationError, "two or more different prefixes of equal length", lambda: hb.salts.TextSalt(("a-", "b"))
+    ),
     refused(hb.DeclarationError, "A digest salt must have 1 to 3 hex digits", lambda: hb.salts.DigestSalt(4)),
     refused(hb.errors.RowKeyError, "computed from the key, not drawn", lambda: hb.HashSalt(4).draw()),
     refused(hb.DeclarationError, "The namespace hbase is reserved for HBase", lambda: declared(table="hbase:x")),
-    refused(hb.DeclarationError, "An external table cannot have versions", lambda: declared(external=True, fields=VERSION)),
+    refused(
+        hb.DeclarationError, "An external table cannot have versions", lambda: declared(external=True, fields=VERSION)
+    ),
     refused(
         hb.DeclarationError,
         "Declare a column family with options by",
@@ -156,7 +192,9 @@ DECLARED = [
     refused(
         hb.DeclarationError,
         "A unique index has an entry for every row",
-        lambda: declared(fields={**VERSION, "by": (None, hb.index("size", unique=True, where=lambda thing: thing.size == 1))}),
+        lambda: declared(
+            fields={**VERSION, "by": (None, hb.index("size", unique=True, where=lambda thing: thing.size == 1))}
+        ),
     ),
     refused(
         hb.DeclarationError,
@@ -182,7 +220,9 @@ DECLARED = [
 
 
 @pytest.mark.parametrize(("kind", "message", "call"), [*VALUES, *STORED, *DECLARED])
-def test_what_cannot_be_stored_read_or_declared_is_said(kind: type[hb.HbmodelError], message: str, call: Callable[[], Any]) -> None:
+def test_what_cannot_be_stored_read_or_declared_is_said(
+    kind: type[hb.HbmodelError], message: str, call: Callable[[], Any]
+) -> None:
     with pytest.raises(kind, match=message):
         call()
 
@@ -201,14 +241,24 @@ def scanned(scan: Scan) -> Callable[[hb.Store], Any]:
 
 
 REQUESTS = [
-    on_store(hb.errors.InvalidRequest, "A reversed scan cannot read rows in pieces", scanned(Scan(cells=5, reversed=True))),
+    on_store(
+        hb.errors.InvalidRequest, "A reversed scan cannot read rows in pieces", scanned(Scan(cells=5, reversed=True))
+    ),
     on_store(
         hb.errors.InvalidRequest,
         "A scan with a value filter cannot read",
         scanned(Scan(cells=5, filter=ValueFilter(b"d:a", "=", b"x"))),
     ),
-    on_store(hb.errors.InvalidRequest, "A scan needs a positive batch size and no negative limit", scanned(Scan(batch_size=0))),
-    on_store(hb.errors.InvalidRequest, "A column must be written family:qualifier", scanned(Scan(filter=ValueFilter(b"a", "=", b"x")))),
+    on_store(
+        hb.errors.InvalidRequest,
+        "A scan needs a positive batch size and no negative limit",
+        scanned(Scan(batch_size=0)),
+    ),
+    on_store(
+        hb.errors.InvalidRequest,
+        "A column must be written family:qualifier",
+        scanned(Scan(filter=ValueFilter(b"a", "=", b"x"))),
+    ),
     on_store(
         hb.errors.InvalidRequest,
         "A value filter must compare with =",
@@ -219,31 +269,76 @@ REQUESTS = [
         "A pagination filter takes no negative limit or offset",
         scanned(Scan(filter=And((ColumnPrefix(b"a"), Pagination(-1, 0))))),
     ),
-    on_store(hb.errors.InvalidRequest, "A TTL must be a positive whole number", lambda s: s.put("t", [Put(b"r", {b"d:a": b"x"}, ttl=0)])),
-    on_store(hb.errors.InvalidRequest, "A prefix of qualifiers must be bytes", lambda s: s.get_each("t", [Get(b"r", [b"d"], prefix="x")])),  # type: ignore[arg-type]
-    on_store(hb.errors.InvalidRequest, "An increment must fit in eight bytes", lambda s: s.increment("t", b"r", b"d:a", 2**63)),
-    on_store(hb.errors.InvalidRequest, "A column must be written family:qualifier", lambda s: s.put("t", [Put(b"r", {b"a": b"x"})])),
+    on_store(
+        hb.errors.InvalidRequest,
+        "A TTL must be a positive whole number",
+        lambda s: s.put("t", [Put(b"r", {b"d:a": b"x"}, ttl=0)]),
+    ),
+    on_store(
+        hb.errors.InvalidRequest,
+        "A prefix of qualifiers must be bytes",
+        lambda s: s.get_each("t", [Get(b"r", [b"d"], prefix="x")]),
+    ),  # type: ignore[arg-type]
+    on_store(
+        hb.errors.InvalidRequest,
+        "An increment must fit in eight bytes",
+        lambda s: s.increment("t", b"r", b"d:a", 2**63),
+    ),
+    on_store(
+        hb.errors.InvalidRequest,
+        "A column must be written family:qualifier",
+        lambda s: s.put("t", [Put(b"r", {b"a": b"x"})]),
+    ),
     on_store(
         hb.errors.InvalidRequest,
         "A cell is larger than the 10 MiB that HBase accepts",
         lambda s: s.put("t", [Put(b"r", {b"d:a": bytes(11 << 20)})]),
     ),
-    on_store(hb.errors.InvalidRequest, "A column must be written family or family:qualifier", lambda s: s.get("t", [b"r"], [b":a"])),
     on_store(
-        hb.errors.InvalidRequest, "A column must be written family:qualifier", lambda s: s.delete("t", [Delete(b"r", columns=[b"a"])])
+        hb.errors.InvalidRequest,
+        "A column must be written family or family:qualifier",
+        lambda s: s.get("t", [b"r"], [b":a"]),
+    ),
+    on_store(
+        hb.errors.InvalidRequest,
+        "A column must be written family:qualifier",
+        lambda s: s.delete("t", [Delete(b"r", columns=[b"a"])]),
     ),
     on_store(hb.errors.InvalidRequest, "The name of a namespace must consist of", lambda s: s.create_namespace("a-b")),
-    on_store(hb.errors.InvalidRequest, "The namespace hbase is reserved for HBase", lambda s: s.create_table("hbase:t", FAMILY)),
-    on_store(hb.errors.InvalidRequest, "A table cannot have two column families of one name", lambda s: s.create_table("u", FAMILY * 2)),
-    on_store(hb.errors.InvalidRequest, "Only a namespace without tables, and not the default one", lambda s: s.delete_namespace("default")),
-    on_store(hb.errors.InvalidRequest, "Only a cell of 8 bytes can be incremented", lambda s: s.increment("t", b"short", b"d:a", 1)),
+    on_store(
+        hb.errors.InvalidRequest,
+        "The namespace hbase is reserved for HBase",
+        lambda s: s.create_table("hbase:t", FAMILY),
+    ),
+    on_store(
+        hb.errors.InvalidRequest,
+        "A table cannot have two column families of one name",
+        lambda s: s.create_table("u", FAMILY * 2),
+    ),
+    on_store(
+        hb.errors.InvalidRequest,
+        "Only a namespace without tables, and not the default one",
+        lambda s: s.delete_namespace("default"),
+    ),
+    on_store(
+        hb.errors.InvalidRequest,
+        "Only a cell of 8 bytes can be incremented",
+        lambda s: s.increment("t", b"short", b"d:a", 1),
+    ),
     on_store(hb.errors.InvalidRequest, "A row substring filter takes non-empty ASCII text", lambda s: RowContains("")),
-    on_store(hb.errors.StoreClosed, r"The store was closed: open another one with hb\.connect\(\)", lambda s: (s.close(), s.tables())),
+    on_store(
+        hb.errors.StoreClosed,
+        r"The store was closed: open another one with "
+        r"hb\.connect\(\)",
+        lambda s: (s.close(), s.tables()),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("kind", "message", "call"), REQUESTS)
-def test_requests_that_can_never_succeed_are_said(kind: type[hb.HbmodelError], message: str, call: Callable[[hb.Store], Any]) -> None:
+def test_requests_that_can_never_succeed_are_said(
+    kind: type[hb.HbmodelError], message: str, call: Callable[[hb.Store], Any]
+) -> None:
     with hb.connect("memory:") as store:
         store.create_table("t", FAMILY)
         store.put("t", [Put(b"short", {b"d:a": b"abc"})])
@@ -276,7 +371,10 @@ def test_store_urls_are_judged_in_a_sentence(url: str, message: str) -> None:
         ({"path": "/x"}, "A path, a user and a password need transport=http"),
         ({"transport": "http", "path": "x"}, "A path must begin with / and contain"),
         ({"transport": "http", "user": "u", "tls": True}, "Give both a user and a password"),
-        ({"transport": "http", "user": "u:v", "password": "p", "tls": True}, "A user name of basic authentication must"),
+        (
+            {"transport": "http", "user": "u:v", "password": "p", "tls": True},
+            "A user name of basic authentication must",
+        ),
         ({"tls": True, "key_file": "x"}, "A client key needs the client's certificate"),
         ({"host": "a:b:c"}, "A gateway's address must be written host"),
     ],
@@ -335,25 +433,49 @@ def closed_while_reading(session: hb.Session) -> None:
 
 CALLS = [
     in_session(hb.SessionError, "A TTL must be a timedelta: ttl=timedelta", lambda s: s.add(Thing(name="a"), ttl=5)),  # type: ignore[arg-type]
-    in_session(hb.EncodingError, "A TTL must be a positive number of whole", lambda s: s.add(Thing(name="a"), ttl=timedelta(0))),
-    in_session(hb.SessionError, "condition takes a condition", lambda s: s.update(Thing(name="a"), condition=True, price=Decimal(2))),  # type: ignore[arg-type]
-    in_session(hb.SessionError, "Only a counter can be incremented", lambda s: s.increment(Thing(name="a"), Thing.price)),  # type: ignore[arg-type]
+    in_session(
+        hb.EncodingError, "A TTL must be a positive number of whole", lambda s: s.add(Thing(name="a"), ttl=timedelta(0))
+    ),
+    in_session(
+        hb.SessionError,
+        "condition takes a condition",
+        lambda s: s.update(Thing(name="a"), condition=True, price=Decimal(2)),
+    ),  # type: ignore[arg-type]
+    in_session(
+        hb.SessionError, "Only a counter can be incremented", lambda s: s.increment(Thing(name="a"), Thing.price)
+    ),  # type: ignore[arg-type]
     in_session(
         hb.SessionError,
         "The object has this key already",
         lambda s: s.rekey(Thing(name="a"), name="a"),
     ),
-    in_session(hb.QueryError, "A key must be a mapping of key fields, or their values in key order", lambda s: s.get_many(Thing, ["a"])),
-    in_session(hb.SessionError, "There are no entries to put or to remove", lambda s: s.update(Thing(name="a"), notes={})),
-    in_session(hb.errors.SessionClosed, "The session is closed: open another one", lambda s: (s.close(), s.get(Thing, name="a"))),
-    in_session(hb.QueryError, "deletes whole objects: leave out select", lambda s: s.query(Thing).select(Thing.name).delete()),
+    in_session(
+        hb.QueryError,
+        "A key must be a mapping of key fields, or their values in key order",
+        lambda s: s.get_many(Thing, ["a"]),
+    ),
+    in_session(
+        hb.SessionError, "There are no entries to put or to remove", lambda s: s.update(Thing(name="a"), notes={})
+    ),
+    in_session(
+        hb.errors.SessionClosed,
+        "The session is closed: open another one",
+        lambda s: (s.close(), s.get(Thing, name="a")),
+    ),
+    in_session(
+        hb.QueryError, "deletes whole objects: leave out select", lambda s: s.query(Thing).select(Thing.name).delete()
+    ),
     in_session(hb.errors.SessionClosed, "closed", closed_while_reading),
     in_session(
         hb.errors.UnknownField,
         "The field belongs to another model: use the fields of the model that is queried",
         lambda s: s.query(Thing).order_by(Other.size),
     ),
-    in_session(hb.QueryError, "reads whole objects: leave out select", lambda s: s.query(Thing).load(Thing.notes).select(Thing.name)),
+    in_session(
+        hb.QueryError,
+        "reads whole objects: leave out select",
+        lambda s: s.query(Thing).load(Thing.notes).select(Thing.name),
+    ),
     in_session(hb.QueryError, r"where\(\) takes predicates", lambda s: s.query(Thing).where(True)),  # type: ignore[arg-type]
     in_session(hb.TokenError, "A continuation token must be the", lambda s: s.query(Thing).page(5, after=5)),  # type: ignore[arg-type]
     in_session(
@@ -361,9 +483,19 @@ CALLS = [
         "The continuation token is damaged: start from the first page",
         lambda s: s.query(Thing).allow_full_scan().page(5, after="x"),
     ),
-    in_session(hb.TokenError, "empty: pass None for the first page", lambda s: s.query(Thing).allow_full_scan().page(5, after="")),
-    in_session(hb.TokenError, "empty: pass None for the first page", lambda s: s.query(Thing).allow_full_scan().page(5, before="")),
-    in_session(hb.DeclarationError, "splits must be a split strategy", lambda s: hb.create_tables(s.store, Thing, splits=5)),  # type: ignore[arg-type]
+    in_session(
+        hb.TokenError,
+        "empty: pass None for the first page",
+        lambda s: s.query(Thing).allow_full_scan().page(5, after=""),
+    ),
+    in_session(
+        hb.TokenError,
+        "empty: pass None for the first page",
+        lambda s: s.query(Thing).allow_full_scan().page(5, before=""),
+    ),
+    in_session(
+        hb.DeclarationError, "splits must be a split strategy", lambda s: hb.create_tables(s.store, Thing, splits=5)
+    ),  # type: ignore[arg-type]
     in_session(hb.DeclarationError, "This must be True or False", lambda s: hb.alter(s.store, Thing, lossy=1)),  # type: ignore[arg-type]
     in_session(hb.DeclarationError, "times must be an hb", lambda s: hb.alter(s.store, Thing, times=5)),  # type: ignore[arg-type]
     in_session(
@@ -381,7 +513,9 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("kind", "message", "call"), CALLS)
-def test_calls_that_cannot_work_are_said(kind: type[hb.HbmodelError], message: str, call: Callable[[hb.Session], Any]) -> None:
+def test_calls_that_cannot_work_are_said(
+    kind: type[hb.HbmodelError], message: str, call: Callable[[hb.Session], Any]
+) -> None:
     with fresh(Thing, Other) as store:
         session = hb.Session(store)
         session.add_all(Thing(name=name) for name in "bc")

@@ -63,12 +63,18 @@ class After:
 
 
 def test_a_counter_of_an_immutable_model_is_not_incremented() -> None:
-    with fresh(Event) as store, pytest.raises(hb.SessionError, match="Rows of an immutable model cannot be incremented: declare"):
+    with (
+        fresh(Event) as store,
+        pytest.raises(hb.SessionError, match="Rows of an immutable model cannot be incremented: declare"),
+    ):
         hb.Session(store).increment(Event(number=1), Event.seen)
 
 
 def test_a_row_in_an_unknown_bucket_has_no_versions() -> None:
-    with fresh(Drawn) as store, pytest.raises(hb.QueryError, match="Objects whose row may be in several buckets or tables"):
+    with (
+        fresh(Drawn) as store,
+        pytest.raises(hb.QueryError, match="Objects whose row may be in several buckets or tables"),
+    ):
         hb.Session(store).versions(Drawn, Drawn.size, number=1)
 
 
@@ -78,7 +84,10 @@ def test_map_columns_are_not_read_as_of_a_time() -> None:
 
 
 def test_a_model_that_replaces_another_is_not_read_as_of_a_time() -> None:
-    with fresh(Before) as store, pytest.raises(hb.QueryError, match="A model that replaces another cannot be read as of a time"):
+    with (
+        fresh(Before) as store,
+        pytest.raises(hb.QueryError, match="A model that replaces another cannot be read as of a time"),
+    ):
         hb.Session(store).query(After).as_of(NOW)
 
 
@@ -108,7 +117,9 @@ def test_two_calls_for_an_object_of_a_wide_row_that_cannot_be_one_write() -> Non
         pet = Pet(owner="ann", name="rex")
         session.update(pet, sort="dog")
         session.add(pet)
-        with pytest.raises(hb.SessionError, match="These two calls for an object of a wide row cannot be combined into one write"):
+        with pytest.raises(
+            hb.SessionError, match="These two calls for an object of a wide row cannot be combined into one write"
+        ):
             session.commit()
         session.discard()
 
@@ -116,7 +127,9 @@ def test_two_calls_for_an_object_of_a_wide_row_that_cannot_be_one_write() -> Non
 def test_a_row_of_versioned_and_other_objects_is_not_written_at_once() -> None:
     with fresh(Pet, Visit) as store, hb.Session(store) as session:
         session.add_all([Pet(owner="ann", name="rex"), Visit(owner="ann", day=1)])
-        with pytest.raises(hb.SessionError, match="Objects of versioned and unversioned models cannot be written to one row"):
+        with pytest.raises(
+            hb.SessionError, match="Objects of versioned and unversioned models cannot be written to one row"
+        ):
             session.commit()
         session.discard()
 
@@ -124,7 +137,12 @@ def test_a_row_of_versioned_and_other_objects_is_not_written_at_once() -> None:
 def moved(**options: Any) -> Any:
     """A model that may not be replaced."""
     fields = options.pop("fields", {})
-    hints = {"a": hb.Key[int], "b": hb.Key[int], "size": hb.Column[int], **{name: hint for name, (hint, _) in fields.items()}}
+    hints = {
+        "a": hb.Key[int],
+        "b": hb.Key[int],
+        "size": hb.Column[int],
+        **{name: hint for name, (hint, _) in fields.items()},
+    }
 
     def declared(order: str, **more: Any) -> Any:
         keys = {name: hb.key(hb.UInt32) for name in order}
@@ -141,7 +159,10 @@ WORDS = hb.ids.Dictionary("refusing_words", hb.UInt32)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fields": {"m": (hb.Map[str, str], lambda: hb.map_column("m", hb.Text, hb.Text))}}, "have map columns cannot be moved: each"),
+        (
+            {"fields": {"m": (hb.Map[str, str], lambda: hb.map_column("m", hb.Text, hb.Text))}},
+            "have map columns cannot be moved: each",
+        ),
         (
             {"fields": {"w": (hb.Column[str], lambda: hb.column("w", WORDS))}},
             "A table with fields of a dictionary cannot be moved this way",

@@ -53,8 +53,14 @@ def embedded(call: Callable[[Any], Any]) -> Callable[[], Any]:
 
 
 REQUESTS = [
-    refused(hb.errors.InvalidRequest, "Columns and values must be bytes", second(lambda store: store.put("t", [Put(b"k", {A: "text"})]))),  # type: ignore[dict-item]
-    refused(hb.errors.InvalidRequest, "A put needs at least one cell", second(lambda store: store.put("t", [Put(b"k", {})]))),
+    refused(
+        hb.errors.InvalidRequest,
+        "Columns and values must be bytes",
+        second(lambda store: store.put("t", [Put(b"k", {A: "text"})])),
+    ),  # type: ignore[dict-item]
+    refused(
+        hb.errors.InvalidRequest, "A put needs at least one cell", second(lambda store: store.put("t", [Put(b"k", {})]))
+    ),
     refused(
         hb.errors.InvalidRequest,
         "A column family must have a name, without a colon",
@@ -65,16 +71,26 @@ REQUESTS = [
         "A conditional change needs at least one mutation",
         second(lambda store: store.check_and_mutate_many("t", [ConditionalChange(b"k", A, None, [])])),
     ),
-    refused(hb.errors.InvalidRequest, "And and Or take at least one filter", second(lambda store: store.scan("t", [Scan(filter=Or([]))]))),
     refused(
-        hb.errors.InvalidRequest, "A piece of a row must have at least one cell", embedded(lambda store: store.scan("t", [Scan(cells=0)]))
+        hb.errors.InvalidRequest,
+        "And and Or take at least one filter",
+        second(lambda store: store.scan("t", [Scan(filter=Or([]))])),
+    ),
+    refused(
+        hb.errors.InvalidRequest,
+        "A piece of a row must have at least one cell",
+        embedded(lambda store: store.scan("t", [Scan(cells=0)])),
     ),
     refused(
         hb.errors.InvalidRequest,
         "A table name must consist of letters, digits",
         second(lambda store: store.create_table("a b", [Family(b"d")])),
     ),
-    refused(hb.errors.InvalidRequest, "A table needs at least one column family", second(lambda store: store.create_table("t", []))),
+    refused(
+        hb.errors.InvalidRequest,
+        "A table needs at least one column family",
+        second(lambda store: store.create_table("t", [])),
+    ),
     refused(
         hb.errors.InvalidRequest,
         "Split keys must not be empty and must differ",
@@ -95,12 +111,28 @@ REQUESTS = [
         "The Thrift1 gateway cannot check and change a whole row",
         first(lambda store: store.check_and_mutate("t", b"k", A, None, [Put(b"k", CELLS, 1)])),
     ),
-    refused(hb.CapabilityError, "The Thrift1 gateway cannot alter a table", first(lambda store: store.add_family("t", Family(b"d")))),
-    refused(hb.CapabilityError, "The Thrift1 gateway cannot create a namespace", first(lambda store: store.create_namespace("n"))),
-    refused(hb.errors.InvalidRequest, "A pagination filter takes no negative numbers", lambda: filter_string(Pagination(-1, 0))),
+    refused(
+        hb.CapabilityError,
+        "The Thrift1 gateway cannot alter a table",
+        first(lambda store: store.add_family("t", Family(b"d"))),
+    ),
+    refused(
+        hb.CapabilityError,
+        "The Thrift1 gateway cannot create a namespace",
+        first(lambda store: store.create_namespace("n")),
+    ),
+    refused(
+        hb.errors.InvalidRequest,
+        "A pagination filter takes no negative numbers",
+        lambda: filter_string(Pagination(-1, 0)),
+    ),
     refused(hb.errors.InvalidRequest, "A filter of several needs at least one", lambda: filter_string(And([]))),
     refused(hb.errors.InvalidRequest, "A store needs the address of at least one gateway", lambda: Thrift1Store([])),
-    refused(hb.errors.InvalidRequest, "There is no such transport or protocol: see the options", lambda: Thrift1Store("a", transport="x")),
+    refused(
+        hb.errors.InvalidRequest,
+        "There is no such transport or protocol: see the options",
+        lambda: Thrift1Store("a", transport="x"),
+    ),
     refused(
         hb.errors.InvalidRequest,
         "HBase's gateways use the binary protocol over HTTP: leave out protocol",
@@ -122,7 +154,11 @@ REQUESTS = [
         "A store that is read as of a time cannot be written: use the store itself",
         embedded(lambda store: AsOfStore(store, 1).put("t", [])),
     ),
-    refused(hb.DeclarationError, "An alphabet needs at least one byte", embedded(lambda store: check_regions(store, Event, alphabet=b""))),
+    refused(
+        hb.DeclarationError,
+        "An alphabet needs at least one byte",
+        embedded(lambda store: check_regions(store, Event, alphabet=b"")),
+    ),
     refused(
         hb.DeclarationError,
         "A split strategy is given for a table that none of these models has",

@@ -168,7 +168,10 @@ def test_a_gateway_that_does_not_read_the_table_of_namespaces_says_who_lists_the
         def _scan(self, *_: Any) -> Any:
             return [unreadable()]
 
-    with Unreadable("127.0.0.1", 1) as store, pytest.raises(hb.CapabilityError, match="Thrift1 gateway cannot list the namespaces"):
+    with (
+        Unreadable("127.0.0.1", 1) as store,
+        pytest.raises(hb.CapabilityError, match="Thrift1 gateway cannot list the namespaces"),
+    ):
         store.namespaces()
 
 
@@ -187,7 +190,9 @@ def test_altering_another_key_is_refused_with_the_reasons(days: Any) -> None:
         place: hb.Key[str] = hb.key()
         rain: hb.Column[int] = hb.column("r", default=0)
 
-    with pytest.raises(hb.SchemaMismatch, match="The live tables cannot be altered to what the models declare") as error:
+    with pytest.raises(
+        hb.SchemaMismatch, match="The live tables cannot be altered to what the models declare"
+    ) as error:
         hb.alter(days, Turned)
     assert any(line.startswith("! refusing_days: key:") for line in error.value.differences)
 

@@ -51,7 +51,9 @@ def declared(body: Callable[[], dict[str, Any]], **options: Any) -> Callable[[],
         given = {"k": (hb.Key[int], hb.key(hb.UInt32)), **body()}
         space = {name: field for name, (_, field) in given.items()}
         hints = {name: hint for name, (hint, _) in given.items() if hint is not None}
-        return hb.model(**{"table": "refused", "family": "d", **options})(type("Refused", (), {**space, "__annotations__": hints}))
+        return hb.model(**{"table": "refused", "family": "d", **options})(
+            type("Refused", (), {**space, "__annotations__": hints})
+        )
 
     return declare
 
@@ -68,30 +70,62 @@ def unregistered() -> Any:
 
 VALUES = [
     refused(
-        hb.EncodingError, "An IPv6 address with a scope cannot be stored", lambda: hb.codecs.IPAddress.encode(IPv6Address("fe80::1%eth0"))
+        hb.EncodingError,
+        "An IPv6 address with a scope cannot be stored",
+        lambda: hb.codecs.IPAddress.encode(IPv6Address("fe80::1%eth0")),
     ),
-    refused(hb.DecodingError, "continue after the end of an IP address", lambda: hb.codecs.IPAddress.decode(b"\x04\x01\x02\x03\x04\x05")),
-    refused(hb.DecodingError, "Stored bytes are not an IP address", lambda: hb.codecs.IPAddress.decode(b"\x05\x01\x02\x03\x04")),
-    refused(hb.EncodingError, "Only finite decimal numbers can be stored", lambda: hb.codecs.DecimalNumber.encode(Decimal("NaN"))),
+    refused(
+        hb.DecodingError,
+        "continue after the end of an IP address",
+        lambda: hb.codecs.IPAddress.decode(b"\x04\x01\x02\x03\x04\x05"),
+    ),
+    refused(
+        hb.DecodingError,
+        "Stored bytes are not an IP address",
+        lambda: hb.codecs.IPAddress.decode(b"\x05\x01\x02\x03\x04"),
+    ),
+    refused(
+        hb.EncodingError,
+        "Only finite decimal numbers can be stored",
+        lambda: hb.codecs.DecimalNumber.encode(Decimal("NaN")),
+    ),
     refused(
         hb.DecodingError,
         "continue after the end of a decimal number",
         lambda: hb.codecs.DecimalNumber.decode(b"\x03\x80\x00\x00\x01\x10\x00\x00"),
     ),
     refused(
-        hb.EncodingError, "The exponent of a decimal number does not fit", lambda: hb.codecs.DecimalNumber.encode(Decimal("1E+9999999999"))
+        hb.EncodingError,
+        "The exponent of a decimal number does not fit",
+        lambda: hb.codecs.DecimalNumber.encode(Decimal("1E+9999999999")),
     ),
-    refused(hb.DeclarationError, "NaN equals no value, so it could not be found again", lambda: hb.EnumOf(Measure, hb.Float64(nan=True))),
-    refused(hb.EncodingError, "65,535 bytes that writeUTF allows: shorten it", lambda: hb.codecs.JavaUTF.encode("a" * 65_536)),
+    refused(
+        hb.DeclarationError,
+        "NaN equals no value, so it could not be found again",
+        lambda: hb.EnumOf(Measure, hb.Float64(nan=True)),
+    ),
+    refused(
+        hb.EncodingError,
+        "65,535 bytes that writeUTF allows: shorten it",
+        lambda: hb.codecs.JavaUTF.encode("a" * 65_536),
+    ),
     refused(hb.DecodingError, "continue after the end of a text", lambda: hb.codecs.JavaUTF.decode(b"\x00\x01ab")),
     refused(hb.DecodingError, "Stored bytes end before the text does", lambda: hb.codecs.JavaUTF.decode(b"\x00\x02a")),
-    refused(hb.EncodingError, "a lone surrogate cannot be stored: remove the surrogate", lambda: hb.codecs.JavaUTF.encode("\ud800")),
+    refused(
+        hb.EncodingError,
+        "a lone surrogate cannot be stored: remove the surrogate",
+        lambda: hb.codecs.JavaUTF.encode("\ud800"),
+    ),
     refused(hb.DeclarationError, "A delimiter must have at least one byte", lambda: hb.codecs.Delimited("")),
-    refused(hb.DecodingError, "not a structured value of the declared type", lambda: hb.Json(list[int]).decode(b'["a"]')),
+    refused(
+        hb.DecodingError, "not a structured value of the declared type", lambda: hb.Json(list[int]).decode(b'["a"]')
+    ),
     refused(hb.EncodingError, "ends in a zero byte cannot be stored with padding", lambda: hb.Text(4).encode("a\0")),
     refused(hb.QueryError, "Padded values cannot be searched by a prefix", lambda: hb.Text(3).encode_prefix("a\0")),
     refused(
-        hb.EncodingError, "give exactly that many bytes, or declare hb.Bytes, or hb.codecs.PaddedBytes", lambda: hb.Bytes(4).encode(b"abc")
+        hb.EncodingError,
+        "give exactly that many bytes, or declare hb.Bytes, or hb.codecs.PaddedBytes",
+        lambda: hb.Bytes(4).encode(b"abc"),
     ),
     refused(hb.DeclarationError, "Only a codec of fixed width can be reversed", lambda: hb.codecs.Reversed(hb.Text)),
     refused(
@@ -99,14 +133,22 @@ VALUES = [
         "There is no digest of fixed length with that name",
         lambda: hb.codecs.DigestPrefixed(hb.Text, algorithm="crc7"),
     ),
-    refused(hb.DeclarationError, "This codec is for columns and cannot be part of a key", lambda: KeyField("a", hb.Json(int))),
+    refused(
+        hb.DeclarationError,
+        "This codec is for columns and cannot be part of a key",
+        lambda: KeyField("a", hb.Json(int)),
+    ),
     refused(hb.DeclarationError, "A key needs at least one field", lambda: KeyLayout(())),
     refused(
         hb.DeclarationError,
         "The fields of a key need different names",
         lambda: KeyLayout((KeyField("a", hb.codecs.Int8), KeyField("a", hb.Text))),
     ),
-    refused(hb.DecodingError, "does not begin with the kind of the model", lambda: ObjectKeyForm(kind=b"p").join(b"ann", b"q")),
+    refused(
+        hb.DecodingError,
+        "does not begin with the kind of the model",
+        lambda: ObjectKeyForm(kind=b"p").join(b"ann", b"q"),
+    ),
     refused(hb.DecodingError, "A row key is shorter than its salt", lambda: ObjectKeyForm(salt=2).join(b"a", b"q")),
     refused(hb.DeclarationError, "A text salt takes a collection of prefixes", lambda: TextSalt("ab")),  # type: ignore[arg-type]
     refused(
@@ -129,7 +171,11 @@ DECLARATIONS = [
     refused(hb.DeclarationError, "A family's bloom filter is one of", family(bloom_filter="COL")),
     refused(hb.DeclarationError, "A family's block size must be between 1 KiB and 16 MiB", family(block_size=0)),
     refused(hb.DeclarationError, "A family's in_memory must be True or False", family(in_memory=1)),
-    refused(hb.DeclarationError, "A family's configuration must be a mapping from names to values", family(configuration={"a": 1})),
+    refused(
+        hb.DeclarationError,
+        "A family's configuration must be a mapping from names to values",
+        family(configuration={"a": 1}),
+    ),
     refused(
         hb.DeclarationError,
         "A family's TTL must be at least one second",
@@ -154,7 +200,11 @@ DECLARATIONS = [
         ),
     ),
     refused(hb.DeclarationError, "must be at most 32,767 bytes long", declared(lambda: {"v": column("a" * 32_768)})),
-    refused(hb.DeclarationError, "An index needs at least one field", declared(lambda: {"v": column(), "by_v": (None, hb.index())})),
+    refused(
+        hb.DeclarationError,
+        "An index needs at least one field",
+        declared(lambda: {"v": column(), "by_v": (None, hb.index())}),
+    ),
     refused(
         hb.DeclarationError,
         "An index table cannot have a random salt",
@@ -164,7 +214,8 @@ DECLARATIONS = [
         hb.DeclarationError,
         "A required column must not expire before the rest of its row",
         declared(
-            lambda: {"v": column(), "w": (hb.Column[int], hb.column("w", hb.UInt32, family="t"))}, families=[hb.family("t", ttl=HOUR)]
+            lambda: {"v": column(), "w": (hb.Column[int], hb.column("w", hb.UInt32, family="t"))},
+            families=[hb.family("t", ttl=HOUR)],
         ),
     ),
     refused(
@@ -224,19 +275,37 @@ ARGUMENTS = [
         declared(lambda: {"v": column(), "w": (None, hb.computed(str, of=("v",), codec=int))}),  # type: ignore[arg-type]
     ),
     refused(hb.SchemaMismatch, r"The table is not registered: call hb\.create_tables\(\) first", unregistered),
-    refused(hb.DeclarationError, "A sequence needs a name: it is the row key of its counter", lambda: hb.ids.IdSequence("")),
-    refused(hb.DeclarationError, "A block must be a whole number of ids from 1", lambda: hb.ids.IdSequence("ids", block=0)),
-    refused(hb.DeclarationError, "A speed must be a positive number, or None for no limit", lambda: repaired(rows_per_second=0)),
+    refused(
+        hb.DeclarationError, "A sequence needs a name: it is the row key of its counter", lambda: hb.ids.IdSequence("")
+    ),
+    refused(
+        hb.DeclarationError, "A block must be a whole number of ids from 1", lambda: hb.ids.IdSequence("ids", block=0)
+    ),
+    refused(
+        hb.DeclarationError,
+        "A speed must be a positive number, or None for no limit",
+        lambda: repaired(rows_per_second=0),
+    ),
     refused(hb.DeclarationError, "A batch must be a positive number of rows", lambda: repaired(batch_size=0)),
-    refused(hb.DeclarationError, "The lifetime of a claim must be a positive number of seconds", lambda: repaired(claim_life=0)),
+    refused(
+        hb.DeclarationError,
+        "The lifetime of a claim must be a positive number of seconds",
+        lambda: repaired(claim_life=0),
+    ),
     refused(hb.DeclarationError, "progress must be a function", lambda: repaired(progress=1)),
     refused(
         hb.errors.StoreURLError,
         "The store URL has another scheme: write it in the expected form",
         lambda: Thrift1Store.from_url("hbase+thrift2://a:1"),
     ),
-    refused(hb.errors.StoreURLError, "An IPv6 address must be written in brackets", lambda: hb.connect("hbase://::1:9090")),
-    refused(hb.errors.StoreURLError, "An embedded store needs the path of its file: 'embedded:dev.db'", lambda: hb.connect("embedded:")),
+    refused(
+        hb.errors.StoreURLError, "An IPv6 address must be written in brackets", lambda: hb.connect("hbase://::1:9090")
+    ),
+    refused(
+        hb.errors.StoreURLError,
+        "An embedded store needs the path of its file: 'embedded:dev.db'",
+        lambda: hb.connect("embedded:"),
+    ),
     refused(hb.errors.StoreURLError, r"An embedded store takes no options", lambda: hb.connect("embedded:a.db?b=c")),
 ]
 """Arguments of calls, and URLs."""
@@ -244,7 +313,9 @@ ARGUMENTS = [
 
 def repaired(**options: Any) -> Any:
     with hb.connect("memory:") as store:
-        model = declared(lambda: {"v": column(), "by_v": (None, hb.index("v")), "version": (hb.Column[int], hb.version())})()
+        model = declared(
+            lambda: {"v": column(), "by_v": (None, hb.index("v")), "version": (hb.Column[int], hb.version())}
+        )()
         hb.create_tables(store, model)
         return hb.indexes.build_index(store, model, "by_v", **options)
 

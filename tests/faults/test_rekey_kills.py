@@ -1,4 +1,6 @@
-"""Programs that move objects are killed: every object is found under one of its keys, or two, at any time; the next call ends the move."""
+"""Programs that move objects are killed: every object is found under one of its keys, or two, at any time; the next
+call ends the move.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def shelves(session: hb.Session, model: Any, number: int) -> list[Any]:
 
 
 def check_always(session: hb.Session, model: Any, number: int) -> int:
-    """An object is never gone: it may slip past one look, which is no snapshot, by a move to a shelf already seen, but not for long."""
+    """An object is never gone: it may slip past one look, which is no snapshot, by a move to a shelf already seen,
+    but not for long.
+    """
     for _ in range(5):
         found = shelves(session, model, number)
         if found:

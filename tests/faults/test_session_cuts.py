@@ -1,4 +1,6 @@
-"""Every call of what a session does with HBase is broken: a commit can go on, an index never lies, a page is right or an error."""
+"""Every call of what a session does with HBase is broken: a commit can go on, an index never lies, a page is right
+or an error.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,17 @@ class Cut:
     def through(self, fault: Fault, lasting: bool, pool: int) -> hb.Store:
         """Another store on the same tables, that the fault meets."""
         patience = f"timeout={SILENCE if fault == 'silent' else 10}{'&attempts=2' if lasting else ''}"
-        return gateway_store(f"{self.proxy.url}?table_prefix={self.prefix}&pool={pool}&retry_for=0&{patience}", sleep=short_sleep)
+        return gateway_store(
+            f"{self.proxy.url}?table_prefix={self.prefix}&pool={pool}&retry_for=0&{patience}", sleep=short_sleep
+        )
 
     def tables(self, model: type[Any]) -> dict[str, Any]:
         """Every cell of a model's tables."""
         schema = hb.schema.schema_of(model)
-        return {table: cells_of(self.bed.store, table) for table in (schema.table, *(index.table for index in schema.indexes.values()))}
+        return {
+            table: cells_of(self.bed.store, table)
+            for table in (schema.table, *(index.table for index in schema.indexes.values()))
+        }
 
 
 @pytest.fixture(scope="module", params=["thrift1", "thrift2"])
@@ -66,7 +73,9 @@ def cut(bed_and_url: tuple[Bed, str, str]) -> Iterator[Cut]:
 
 
 def faults_at(at: int, full: bool) -> Iterator[tuple[Fault, bool]]:
-    """The faults to try at a request, each with whether it lasts: all, or one of them, which lasts at every second request."""
+    """The faults to try at a request, each with whether it lasts: all, or one of them, which lasts at every second
+    request.
+    """
     for number, fault in enumerate(FAULTS):
         for lasting in (False, True):
             if full or (number == (at // 2 + 3 * lasting) % len(FAULTS) and lasting == at % 2):
@@ -75,7 +84,9 @@ def faults_at(at: int, full: bool) -> Iterator[tuple[Fault, bool]]:
         yield "gone", True
 
 
-def try_one(cut: Cut, attempt: Callable[[hb.Store, Fault], None], fault: Fault, at: int, lasting: bool, pool: int) -> bool:
+def try_one(
+    cut: Cut, attempt: Callable[[hb.Store, Fault], None], fault: Fault, at: int, lasting: bool, pool: int
+) -> bool:
     """Tries something with one fault; whether that happened."""
     with cut.through(fault, lasting, pool) as store:
         cut.proxy.arm(fault, at, lasting=lasting)
@@ -94,7 +105,8 @@ def try_all(cut: Cut, model: type[Any], full: bool, attempt: Callable[[hb.Store,
     for at in count():
         fired = False
         for number, (fault, lasting) in enumerate(faults_at(at, full)):
-            tried = lives_for(SILENCE)(try_one) if fault == "silent" else try_one  # a slow machine may be taken to be silent
+            # a slow machine may be taken to be silent
+            tried = lives_for(SILENCE)(try_one) if fault == "silent" else try_one
             fired |= tried(cut, attempt, fault, at, lasting, pool=(at // 2 + number) % 2 * 3 + 1)
         if not fired:
             assert at >= 2
@@ -162,7 +174,10 @@ def test_a_commit_can_go_on_after_a_fault_at_any_call(cut: Cut, name: str, full:
 
 @pytest.mark.parametrize(
     ("name", "full"),
-    [*((name, False) for name in AT_ONCE), *(pytest.param(name, True, marks=pytest.mark.slow) for name in (*AT_ONCE, "load"))],
+    [
+        *((name, False) for name in AT_ONCE),
+        *(pytest.param(name, True, marks=pytest.mark.slow) for name in (*AT_ONCE, "load")),
+    ],
 )
 def test_what_runs_at_once_is_done_or_not_and_can_be_repeated(cut: Cut, name: str, full: bool) -> None:
     scenario = SCENARIOS[name]

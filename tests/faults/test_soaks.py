@@ -27,7 +27,9 @@ def open_sockets() -> int:
 
 @pytest.mark.parametrize("seconds", [5, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("gateway", ["thrift1", "thrift2"])
-def test_threads_share_a_pool_whose_connections_are_cut_all_the_time(hbmodel_hbase: Any, gateway: str, seconds: float) -> None:
+def test_threads_share_a_pool_whose_connections_are_cut_all_the_time(
+    hbmodel_hbase: Any, gateway: str, seconds: float
+) -> None:
     url = hbmodel_hbase.url if gateway == "thrift1" else hbmodel_hbase.thrift2_url
     cuts = 0
     with tables(url) as options:

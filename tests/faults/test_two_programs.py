@@ -1,4 +1,6 @@
-"""Two programs with a call each for one row, their requests in any order: what is left is what some order of the two calls leaves."""
+"""Two programs with a call each for one row, their requests in any order: what is left is what some order of the two
+calls leaves.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def test_two_calls_leave_what_some_order_of_them_leaves(name: str, distinct: boo
 
 
 MOST = 15_000
-"""About how many cases of a kind the long tests try: every beginning with every two calls, in as many ways as that allows."""
+"""About how many cases of a kind the long tests try: every beginning with every two calls, in as many ways as that
+allows.
+"""
 
 
 def spread(of: list[Any], seed: str) -> list[Any]:
@@ -61,7 +65,8 @@ Interruption = tuple[tuple[str, ...], tuple[str, str], int, tuple[bool, bool], b
 
 
 def interruptions(of: Kind) -> list[Interruption]:
-    """Every beginning with every two calls, the request of the first one that fails, how it fails, and whether its program goes on.
+    """Every beginning with every two calls, the request of the first one that fails, how it fails, and whether its
+    program goes on.
 
     `rekey` is no first call: one that was interrupted is completed by repeating it.
     """

@@ -1,4 +1,6 @@
-"""Many threads on few rows of a model without indexes: what is acknowledged and not overwritten is there, and no piece stops a read."""
+"""Many threads on few rows of a model without indexes: what is acknowledged and not overwritten is there, and no
+piece stops a read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ SHARED = KEYS - THREADS
 """Every thread owns one key, which nobody else writes, and checks it; the others are anybody's."""
 
 LIFE = 2_500
-"""Milliseconds; more than any call takes, since a life that ends before its own write does leaves what others put meanwhile."""
+"""Milliseconds; more than any call takes, since a life that ends before its own write does leaves what others put
+meanwhile.
+"""
 
 SECONDS = [pytest.param(5.0, id="short"), pytest.param(60.0, id="long", marks=pytest.mark.slow)]
 
@@ -69,7 +73,9 @@ class Walker:
         before = session.get(Crowded, name=name)
         if own:
             self.check(before, call)
-        obj = Crowded(name=name, owner=self.number, page=str(self.random.random()), note=self.random.choice([None, "n"]))
+        obj = Crowded(
+            name=name, owner=self.number, page=str(self.random.random()), note=self.random.choice([None, "n"])
+        )
         after: Any = self.expected
         self.done[call] += 1
         if call == "add":

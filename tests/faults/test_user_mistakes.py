@@ -210,13 +210,17 @@ def test_calls_that_were_not_committed_are_mentioned_when_a_session_ends(caplog:
         session = hb.Session(store)
         session.add_all([order(1), order(2)])
         session.close()
-        assert mentioned() == ["a session ended with 2 calls that were not committed, for orders; discard() drops them without a warning"]
+        assert mentioned() == [
+            "a session ended with 2 calls that were not committed, for orders; discard() drops them without a warning"
+        ]
         session.close()
         session = hb.Session(store)
         session.add(order(1))
         del session
         gc.collect()
-        assert mentioned() == ["a session ended with 1 call that was not committed, for orders; discard() drops them without a warning"]
+        assert mentioned() == [
+            "a session ended with 1 call that was not committed, for orders; discard() drops them without a warning"
+        ]
         session = hb.Session(store)
         session.add(order(1))
         session.discard()
@@ -255,9 +259,12 @@ def test_an_embedded_file_takes_no_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "expected"), [("timeout=abc", "positive"), ("transport=tcp", "buffered, framed, http"), ("tls=yes", "true or false")]
+    ("option", "expected"),
+    [("timeout=abc", "positive"), ("transport=tcp", "buffered, framed, http"), ("tls=yes", "true or false")],
 )
-def test_a_bad_option_of_a_url_is_told_with_what_it_takes(option: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_option_of_a_url_is_told_with_what_it_takes(
+    option: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(hb.errors.StoreURLError) as caught:
         hb.connect(f"hbase://localhost?{option}")
     assert expected in str(caught.value)
@@ -271,7 +278,10 @@ def test_a_bad_option_of_a_url_is_told_with_what_it_takes(option: str, expected:
 def test_a_gateway_that_never_answers_is_told_with_the_options_to_check() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        with hb.connect(f"hbase://127.0.0.1:{port}?timeout=0.2&attempts=1") as store, pytest.raises(hb.StoreUnavailable) as caught:
+        with (
+            hb.connect(f"hbase://127.0.0.1:{port}?timeout=0.2&attempts=1") as store,
+            pytest.raises(hb.StoreUnavailable) as caught,
+        ):
             store.tables()
     assert caught.value.gateway == f"127.0.0.1:{port}"
     assert caught.value.reason == (

@@ -1,4 +1,6 @@
-"""Programs that write several objects of one row in each commit are killed: every reader sees a commit whole or not at all."""
+"""Programs that write several objects of one row in each commit are killed: every reader sees a commit whole or not
+at all.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def begin(url: str, seed: int) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-m", "tests.faults.wide_writer", url, str(seed)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.faults.wide_writer", url, str(seed)], stdout=subprocess.PIPE, text=True
+    )
 
 
 def check(session: hb.Session, model: Any, owner: str) -> int:

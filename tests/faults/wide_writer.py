@@ -1,4 +1,6 @@
-"""A program that changes several objects of few rows in each commit, until it is killed: `python -m tests.faults.wide_writer URL SEED`."""
+"""A program that changes several objects of few rows in each commit, until it is killed: `python -m
+tests.faults.wide_writer URL SEED`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Owner:
 
 @hb.model(table="whole", family="d", kind=b"p")
 class Part:
-    """Its parts, which every commit puts with one stamp. None is deleted: a delete hides what others put in its millisecond."""
+    """Its parts, which every commit puts with one stamp. None is deleted: a delete hides what others put in its
+    millisecond.
+    """
 
     owner: hb.Key[str] = hb.key()
     number: hb.Key[int] = hb.key(hb.codecs.UInt8, in_qualifier=True)
@@ -78,7 +82,8 @@ def main() -> None:
                 write(session, draw)
                 if store.capabilities.check_and_mutate:
                     write_group(session, draw)
-            except hb.UnknownOutcome:  # the row was written too often since for anybody to know; what was written is whole all the same
+            # the row was written too often since for anybody to know; what was written is whole all the same
+            except hb.UnknownOutcome:
                 session.discard()
             print("done", flush=True)
 

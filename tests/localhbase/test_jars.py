@@ -37,7 +37,9 @@ def test_the_list_names_every_jar_once() -> None:
 
 def test_the_list_has_one_servlet_api() -> None:
     # Two would let the order on the class path decide whether a gateway can speak HTTP.
-    assert [str(pin.filename) for pin in pins.pinned() if pin.artifact.endswith("servlet-api")] == ["javax.servlet-api-3.1.0.jar"]
+    assert [str(pin.filename) for pin in pins.pinned() if pin.artifact.endswith("servlet-api")] == [
+        "javax.servlet-api-3.1.0.jar"
+    ]
 
 
 def test_a_pin_is_read_as_it_is_written() -> None:
@@ -73,12 +75,17 @@ class Repository:
         self._lock = threading.Lock()
 
     def pins(self) -> list[Pin]:
-        return [Pin(hashlib.sha256(content).hexdigest(), len(content), "g", name, "1") for name, content in self.contents.items()]
+        return [
+            Pin(hashlib.sha256(content).hexdigest(), len(content), "g", name, "1")
+            for name, content in self.contents.items()
+        ]
 
     def jars(self, directory: Path, pins: list[Pin] | None = None, *, progress: bool = True) -> Path:
         """The directory with its jars, or others of that name, downloaded without pauses."""
         wanted = self.pins() if pins is None else pins
-        return jars.pinned_jars(directory, pins=wanted, progress=progress, downloader=jars.Downloader(self.fetch, pause=0))
+        return jars.pinned_jars(
+            directory, pins=wanted, progress=progress, downloader=jars.Downloader(self.fetch, pause=0)
+        )
 
     def fetch(self, pin: Pin, scratch: Path, count: Callable[[int], None]) -> Path:
         scratch.mkdir(parents=True)
@@ -265,7 +272,11 @@ def test_the_package_comes_first_then_java_home_then_the_path(monkeypatch: pytes
 
 @pytest.mark.usefixtures("no_java")
 def test_no_java_and_a_wrong_java_are_one_sentence_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(LocalHBaseError, match=r"No Java was found: install hbmodel with its extra `hbase` .*, or set JAVA_HOME") as error:
+    with pytest.raises(
+        LocalHBaseError,
+        match=r"No Java was found: install hbmodel with its extra `hbase` .*, or "
+        r"set JAVA_HOME",
+    ) as error:
         java.find_java()
     one_line(error)
     java_program(tmp_path / "bin" / "java", "25.0.1")

@@ -37,7 +37,7 @@ def listener() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-# --- start and stop, with a fake Java -------------------------------------------------------------------------------------
+# --- start and stop, with a fake Java ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -88,7 +88,9 @@ def test_one_object_is_started_once(fake: Path) -> None:
         hbase.start()
 
 
-def test_without_a_directory_for_temporary_files_one_must_be_named(fake: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_directory_for_temporary_files_one_must_be_named(
+    fake: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(LocalHBaseError, match="No temporary directory can be made; name a directory"):
         LocalHBase().start()
@@ -199,7 +201,9 @@ def test_a_start_that_takes_too_long_leaves_nothing(fake: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["start", "restart"])
-def test_a_directory_that_is_deleted_during_a_start_leaves_no_process(fake: Path, monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+def test_a_directory_that_is_deleted_during_a_start_leaves_no_process(
+    fake: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
     if again:
         lifecycle.start(fake, settings=Settings(gateways=()))
 
@@ -208,14 +212,18 @@ def test_a_directory_that_is_deleted_during_a_start_leaves_no_process(fake: Path
         return True
 
     monkeypatch.setattr("hbmodel.localhbase.launching.server_is_ready", ready)
-    with pytest.raises(LocalHBaseError, match="HBase was stopped, or its directory deleted, during its start; start it again") as error:
+    with pytest.raises(
+        LocalHBaseError, match="HBase was stopped, or its directory deleted, during its start; start it again"
+    ) as error:
         _ = lifecycle.restart(fake, "server") if again else lifecycle.start(fake, settings=Settings(gateways=()))
     assert str(fake) in one_line(error)
     assert processes_of(fake) == []
 
 
 @pytest.mark.parametrize("role", ["server", "thrift2"])
-def test_a_port_lost_to_another_program_is_chosen_anew(fake: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, role: str) -> None:
+def test_a_port_lost_to_another_program_is_chosen_anew(
+    fake: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, role: str
+) -> None:
     chosen: list[dict[str, int]] = []
 
     def choose(*arguments: object, **named: object) -> dict[str, int]:

@@ -100,7 +100,9 @@ def test_a_child_that_has_ended_is_dead_and_leaves_no_zombie(tmp_path: Path) -> 
     wait_until(lambda: not processes.is_alive(process))
     assert not psutil.pid_exists(process.pid)
     assert (tmp_path / "output").read_text() == "said\n"
-    with pytest.raises(LocalHBaseError, match="There is no process with this id; give the id of one that runs") as error:
+    with pytest.raises(
+        LocalHBaseError, match="There is no process with this id; give the id of one that runs"
+    ) as error:
         processes.known(process.pid)
     assert error.value.pid == process.pid
 
@@ -129,7 +131,9 @@ ctypes.CDLL(None).pthread_exit(None)
 
 
 def test_a_process_that_ignores_its_end_is_killed(tmp_path: Path) -> None:
-    process = spawned(tmp_path, "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)")
+    process = spawned(
+        tmp_path, "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+    )
     wait_until(lambda: bool((tmp_path / "output").read_text()))
     processes.end([process], grace=0.3)
     assert not processes.is_alive(process)
@@ -146,7 +150,9 @@ def test_processes_that_cannot_be_ended_are_named(tmp_path: Path) -> None:
             with pytest.raises(LocalHBaseError, match="A process could not be stopped; stop it by hand") as stuck:
                 processes.end([process], grace=0.05, kill_timeout=0.05)
             patch.setattr(os, "kill", refuse)
-            with pytest.raises(LocalHBaseError, match="The process belongs to another user; only that user can stop it") as foreign:
+            with pytest.raises(
+                LocalHBaseError, match="The process belongs to another user; only that user can stop it"
+            ) as foreign:
                 processes.end([process], grace=0.05)
     finally:
         processes.end([process], grace=0)
@@ -183,7 +189,10 @@ def test_a_lock_is_waited_for_and_then_refused(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with file_lock(path, timeout=1, busy="Held by the outer block."):
         before = time.monotonic()
-        with pytest.raises(LocalHBaseError, match="Somebody is busy"), file_lock(path, timeout=0.3, busy="Somebody is busy."):
+        with (
+            pytest.raises(LocalHBaseError, match="Somebody is busy"),
+            file_lock(path, timeout=0.3, busy="Somebody is busy."),
+        ):
             pass
         assert time.monotonic() - before >= 0.3
     with file_lock(path, timeout=0, busy="The lock was not given back."):
@@ -211,7 +220,9 @@ os.waitpid(child, 0)
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", program, str(tmp_path / "lock")]
-    assert subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout == "taken again\n"
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout == "taken again\n"
+    )
 
 
 # --- what is said to HBase --------------------------------------------------------------------------------------------
@@ -220,7 +231,9 @@ os.waitpid(child, 0)
 def test_the_commands_of_the_three_processes(tmp_path: Path) -> None:
     java = Java(Path("/j/bin/java"), 21)
     chosen = Settings(server_heap="2g", gateway_heap="300m")
-    server, thrift1, thrift2 = (configuration.command(role, tmp_path, chosen, PORTS, java) for role in configuration.ROLES)
+    server, thrift1, thrift2 = (
+        configuration.command(role, tmp_path, chosen, PORTS, java) for role in configuration.ROLES
+    )
     assert server[0] == "/j/bin/java"
     assert server[-2:] == ["org.apache.hadoop.hbase.master.HMaster", "start"]
     assert "-Xmx2g" in server
@@ -235,18 +248,25 @@ def test_the_commands_of_the_three_processes(tmp_path: Path) -> None:
 
 
 def test_the_gateway_answers_before_its_caller_hangs_up() -> None:
-    """An attempt may begin at the end of an operation's time, with a look-up of its region that is not bounded by it."""
+    """An attempt may begin at the end of an operation's time, with a look-up of its region that is not bounded by
+    it.
+    """
     gateway = configuration.site_properties("thrift2", Path("/d"), Settings(), PORTS)
 
     def seconds(name: str) -> float:
         return int(gateway[name]) / 1000
 
     operation, rpc, scan = (
-        seconds(f"hbase.{name}") for name in ("client.operation.timeout", "rpc.timeout", "client.scanner.timeout.period")
+        seconds(f"hbase.{name}")
+        for name in ("client.operation.timeout", "rpc.timeout", "client.scanner.timeout.period")
     )
     retries = int(gateway["hbase.client.retries.number"])
     waits = 0.1 * sum((1, 2, 3, 5, 10, 20, 40, 100)[:retries])  # of HBase's client
-    silent = ("hbase.client.meta.operation.timeout", "hbase.client.meta.scanner.timeout.period", "zookeeper.registry.async.get.timeout")
+    silent = (
+        "hbase.client.meta.operation.timeout",
+        "hbase.client.meta.scanner.timeout.period",
+        "zookeeper.registry.async.get.timeout",
+    )
     look_up = (retries + 1) * max(map(seconds, silent)) + waits
     assert max(operation, scan) + look_up < Wire().timeout - 3
     assert rpc < operation
@@ -359,9 +379,14 @@ def test_the_last_trouble_in_a_log_is_quoted(tmp_path: Path) -> None:
     assert readiness.last_trouble(tmp_path, "server") is None
     output = directories.output_file(tmp_path, "server")
     output.write_text("Error occurred during initialization of VM\nToo small maximum heap\n")
-    assert readiness.last_trouble(tmp_path, "server") == "Error occurred during initialization of VM Too small maximum heap"
+    assert (
+        readiness.last_trouble(tmp_path, "server")
+        == "Error occurred during initialization of VM Too small maximum heap"
+    )
     log = directories.log_file(tmp_path, "server")
-    log.write_text("INFO no ERRORs here\n ERROR [main] a: first\njava.io.IOException: x\nCaused by: b: second\n\tat c\nINFO done\n")
+    log.write_text(
+        "INFO no ERRORs here\n ERROR [main] a: first\njava.io.IOException: x\nCaused by: b: second\n\tat c\nINFO done\n"
+    )
     assert readiness.last_trouble(tmp_path, "server") == "Caused by: b: second"
     log.write_text("ERROR " + "x" * 1000)
     assert len(readiness.last_trouble(tmp_path, "server") or "") == 300

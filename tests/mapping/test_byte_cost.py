@@ -32,7 +32,9 @@ def described(model: Any, objects: list[Any]) -> tuple[hb.types.Description, lis
         session.add_all(objects)
         session.commit()
         (batches,) = store.scan(hb.schema.schema_of(model).table, [Scan()])
-        cells = [(row.row, column, cell.value) for batch in batches for row in batch for column, cell in row.columns.items()]
+        cells = [
+            (row.row, column, cell.value) for batch in batches for row in batch for column, cell in row.columns.items()
+        ]
         return hb.describe(model, sample=session), cells
 
 
@@ -54,7 +56,11 @@ def test_the_parts_are_those_of_the_stored_cells(model: Any) -> None:
     assert cost.qualifier == sum(len(column.partition(b":")[2]) for _, column, _ in cells)
     assert cost.value == sum(len(value) for _, _, value in cells)
     assert (cost.timestamp, cost.frame) == (8 * len(cells), 12 * len(cells))
-    assert cost.total == sum(cost.parts.values()) == sum(20 + len(row) + len(column) - 1 + len(value) for row, column, value in cells)
+    assert (
+        cost.total
+        == sum(cost.parts.values())
+        == sum(20 + len(row) + len(column) - 1 + len(value) for row, column, value in cells)
+    )
     assert f"{cost.total / cost.objects:.1f} bytes each" in str(found)
 
 
@@ -71,12 +77,20 @@ def test_what_other_forms_take() -> None:
     assert found.bytes is not None
     users = {each.form: (each.bytes, each.saved) for each in found.bytes.codecs if each.field == "user"}
     assert users == {
-        "stored": (8, 0), "unsigned, 1 byte": (1, 11_375_000), "decimal text of 1": (1, 11_375_000), "hex text of 1": (1, 11_375_000),
-        "md5": (16, -13_000_000), "md5 as hex text": (32, -39_000_000),
-    }  # fmt: skip
+        "stored": (8, 0),
+        "unsigned, 1 byte": (1, 11_375_000),
+        "decimal text of 1": (1, 11_375_000),
+        "hex text of 1": (1, 11_375_000),
+        "md5": (16, -13_000_000),
+        "md5 as hex text": (32, -39_000_000),
+    }
     wide, _ = described(WideNames, OBJECTS[WideNames])
     assert wide.bytes is not None
-    assert {each.field: each.bytes for each in wide.bytes.codecs if each.form == "stored"} == {"user": 8, "post": 7, "title": 3}
+    assert {each.field: each.bytes for each in wide.bytes.codecs if each.form == "stored"} == {
+        "user": 8,
+        "post": 7,
+        "title": 3,
+    }
 
 
 def test_an_empty_table_says_so() -> None:

@@ -1,4 +1,6 @@
-"""Every mistake in a declaration fails at the decorator, names the model and the field or index, and says what to do."""
+"""Every mistake in a declaration fails at the decorator, names the model and the field or index, and says what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -291,7 +293,9 @@ def default_out_of_range() -> None:
 
 
 @mistake(
-    "The codec cannot store the default", field="a", reason="Text with a lone surrogate cannot be encoded as UTF-8: remove the surrogate."
+    "The codec cannot store the default",
+    field="a",
+    reason="Text with a lone surrogate cannot be encoded as UTF-8: remove the surrogate.",
 )
 def default_without_utf8() -> None:
     @hb.model(table="t")
@@ -585,7 +589,12 @@ kind(lambda: hb.index("a", skip_none=True), "skip_none=True leaves out rows with
 kind(lambda: hb.index(hb.each("tags"), skip_none=True), "skip_none=True leaves out rows with None", index="by")
 kind(lambda: hb.index("a", where="a"), "where takes a function", index="by", found="str")  # type: ignore[arg-type]
 kind(lambda: hb.index("a", where=lambda m: True), "where takes a function", index="by", found="bool")  # type: ignore[arg-type,return-value]
-kind(lambda: hb.index("a", where=lambda m: m.c == 1), "condition of the index names an unknown field", index="by", field="c")
+kind(
+    lambda: hb.index("a", where=lambda m: m.c == 1),
+    "condition of the index names an unknown field",
+    index="by",
+    field="c",
+)
 kind(lambda: hb.index("a", where=lambda m: m.n == 1), "cannot be about a counter", index="by", field="n")
 kind(lambda: hb.index("a", where=lambda m: m.a == "x"), "A value does not have the type", index="by", field="a")
 kind(lambda: hb.index("a", where=lambda m: Other.a == 1), "fields of its own model", index="by", field="a")
@@ -605,7 +614,9 @@ kind(lambda: hb.computed(half, of=()), "takes a function and names", field="by")
 kind(lambda: hb.computed(3, of="a"), "takes a function and names", field="by")  # type: ignore[arg-type]
 kind(lambda: hb.computed(half, of="c"), "A computed field can be computed from key fields", field="by", unknown="c")
 kind(lambda: hb.computed(half, of="n"), "A computed field can be computed from key fields", field="by", unknown="n")
-kind(lambda: hb.computed(half, of="half"), "A computed field can be computed from key fields", field="by", unknown="half")
+kind(
+    lambda: hb.computed(half, of="half"), "A computed field can be computed from key fields", field="by", unknown="half"
+)
 kind(lambda: hb.computed(half, of="a", version=0), "version of a computed field", field="by", found="0")
 kind(lambda: hb.computed(half, of="a", codec=int), "The codec must be a Codec", field="by")  # type: ignore[arg-type]
 kind(lambda: hb.computed(unknown, of="a"), "Annotate what the function returns", field="by")
@@ -640,7 +651,9 @@ def _named(name: str, kind: Callable[[], Any]) -> Declaration:
 
 for _kind in (lambda: hb.column("a"), lambda: hb.counter("a")):
     for _name in ("class", "a b", "a=1, b", "a\nimport os", "__dict__", "__eq__", "\ufb01", "1", ""):
-        MISTAKES.append(pytest.param(_named(_name, _kind), "The name of a field must be an identifier", {"field": _name}))
+        MISTAKES.append(
+            pytest.param(_named(_name, _kind), "The name of a field must be an identifier", {"field": _name})
+        )
 
 
 class OddSalt(hb.salts.Salt):
@@ -666,7 +679,11 @@ class OddSalt(hb.salts.Salt):
 
 for _prefixes in ([], [b"a", b"a"], [b"a", b"bc"], [b""], ["a", "b"]):
     MISTAKES.append(
-        pytest.param(lambda p=_prefixes: with_options(salt=OddSalt(*p), immutable=True), "Every bucket of a salt needs a different", {})
+        pytest.param(
+            lambda p=_prefixes: with_options(salt=OddSalt(*p), immutable=True),
+            "Every bucket of a salt needs a different",
+            {},
+        )
     )
 
 
@@ -703,10 +720,18 @@ def _bad_family(name: Any) -> Declaration:
 
 
 for number, name in enumerate(["", "-t", ".t", "a b", "a/b", "a:b:c", ":t", "a:", "tä", "t\n", None, b"t"]):
-    MISTAKES.append(pytest.param(_bad_table(name), "A table name may contain letters", {"table": name}, id=f"table name {number}"))
+    MISTAKES.append(
+        pytest.param(_bad_table(name), "A table name may contain letters", {"table": name}, id=f"table name {number}")
+    )
 MISTAKES.append(pytest.param(_bad_table("hbase:t"), "reserved for HBase", {"table": "hbase:t"}, id="HBase's namespace"))
-for number, name in enumerate(["", ".d", "a:b", "a b", "a/b", "a\\b", "\0", "d\n", "\x85", "recovered.edits", None, b"d"]):
-    MISTAKES.append(pytest.param(_bad_family(name), "A column family's name must be printable", {"family": name}, id=f"family {number}"))
+for number, name in enumerate(
+    ["", ".d", "a:b", "a b", "a/b", "a\\b", "\0", "d\n", "\x85", "recovered.edits", None, b"d"]
+):
+    MISTAKES.append(
+        pytest.param(
+            _bad_family(name), "A column family's name must be printable", {"family": name}, id=f"family {number}"
+        )
+    )
 MISTAKES.append(pytest.param(_bad_family("ä" * 64), "at most 127 bytes", {"length": 128}, id="long family"))
 
 

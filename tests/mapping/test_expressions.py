@@ -58,7 +58,12 @@ def accepts(predicate: Predicate, **values: Any) -> bool:
 # --- what is accepted -------------------------------------------------------------------------------------------------
 
 EQUAL: dict[str, Callable[[Any, Any], Any]] = {"==": operator.eq, "!=": operator.ne}
-ORDERED: dict[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+ORDERED: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @pytest.mark.parametrize("symbol", [*EQUAL, *ORDERED])
@@ -170,7 +175,9 @@ def test_bounds_may_be_finer_than_what_is_stored(symbol: str) -> None:
 
 @given(data=st.data())
 def test_times_compare_as_instants(data: st.DataObject) -> None:
-    """In the gap and the fold of a clock change Python compares times of one zone by the clock and those of two as never equal."""
+    """In the gap and the fold of a clock change Python compares times of one zone by the clock and those of two as
+    never equal.
+    """
     name = data.draw(st.sampled_from(["moment", "at", "stamp"]))
     of, codec = getattr(Thing, name), hb.schema.schema_of(Thing).by_name[name].codec
     first = datetime(1970, 1, 1) if name == "stamp" else datetime.min
@@ -179,7 +186,9 @@ def test_times_compare_as_instants(data: st.DataObject) -> None:
     for stored in (codec.decode(codec.encode(value)), codec.floor(bound)):
         for compare in ORDERED.values():
             assert accepts(compare(of, bound), **{name: stored}) == compare(stored, bound.astimezone(UTC))
-        assert accepts(of.between(bound, other), **{name: stored}) == (bound.astimezone(UTC) <= stored <= other.astimezone(UTC))
+        assert accepts(of.between(bound, other), **{name: stored}) == (
+            bound.astimezone(UTC) <= stored <= other.astimezone(UTC)
+        )
         assert accepts(of == value, **{name: stored}) == (stored == value.astimezone(UTC))
         assert accepts(of.in_([value]), **{name: stored}) == (stored == value.astimezone(UTC))
 
@@ -189,7 +198,9 @@ ANYTHING: hb.Codec[Any] = hb.Json(Any)
 
 @given(data=st.data())
 def test_whatever_can_be_built_can_be_evaluated(data: st.DataObject) -> None:
-    """Values of any codec that keeps an order, or changes another's bytes, compare; of the others, those that Python compares."""
+    """Values of any codec that keeps an order, or changes another's bytes, compare; of the others, those that Python
+    compares.
+    """
     codec = data.draw(st.sampled_from([*KEY_CODECS, hb.Json(list[int])]))
     values = st.lists(st.integers(0, 3), max_size=3) if codec == hb.Json(list[int]) else values_of(codec)
     of: FieldExpression[Any] = FieldExpression(Field("f", "column", codec, nullable=True))

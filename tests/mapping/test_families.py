@@ -17,7 +17,11 @@ HOUR = timedelta(hours=1)
 
 def declare(indexed: bool = False, table: str = "options", **options: Any) -> Any:
     """A model with the families `d` and `t`."""
-    body: dict[str, Any] = {"name": hb.key(), "tag": hb.column("g", default=""), "text": hb.column("x", family="t", default="")}
+    body: dict[str, Any] = {
+        "name": hb.key(),
+        "tag": hb.column("g", default=""),
+        "text": hb.column("x", family="t", default=""),
+    }
     if indexed:
         body |= {"by_tag": hb.index("tag"), "by_text": hb.index("text", covers=("tag",))}
     body["__annotations__"] = {"name": hb.Key[str], "tag": hb.Column[str], "text": hb.Column[str]}
@@ -51,7 +55,10 @@ def test_options_are_the_schemas() -> None:
 
 
 BAD_OPTIONS: list[tuple[str, Any]] = [
-    *(("ttl", value) for value in (60, timedelta(0), timedelta(seconds=-1), timedelta(milliseconds=1500), timedelta(days=30_000))),
+    *(
+        ("ttl", value)
+        for value in (60, timedelta(0), timedelta(seconds=-1), timedelta(milliseconds=1500), timedelta(days=30_000))
+    ),
     *(("max_versions", value) for value in (0, -1, 1.5, True, 2**31)),
     *(("compression", value) for value in ("ZIP", "", 5)),
     *(("bloom_filter", value) for value in ("COL", True)),
@@ -83,7 +90,11 @@ def test_a_store_value_is_checked_like_any_other() -> None:
 
 @pytest.mark.parametrize("name", ["", "a:b", "with blank", ".dot", "ä" * 64, "\ud800", b"d", 5])
 def test_names_that_hbase_would_not_take(name: Any) -> None:
-    with pytest.raises(hb.DeclarationError, match=r"A column family's name must be|A name with a lone surrogate cannot be encoded"):
+    with pytest.raises(
+        hb.DeclarationError,
+        match=r"A column family's name must be|A name with a lone surrogate "
+        r"cannot be encoded",
+    ):
         hb.family(name)
 
 
@@ -122,7 +133,10 @@ def test_tables_are_created_with_the_options(bed: Bed) -> None:
     model = declare(table="options_full", family=FULL)
     hb.create_tables(bed.store, model)
     found = bed.store.families("options_full")
-    assert found == [hb.schema.schema_of(model).families[0], hb.store.Family(b"t", 1, None, "NONE", "ROW", 65_536, False)]
+    assert found == [
+        hb.schema.schema_of(model).families[0],
+        hb.store.Family(b"t", 1, None, "NONE", "ROW", 65_536, False),
+    ]
 
 
 @pytest.mark.parametrize("bed", ["memory", *HBASE], indirect=True)
@@ -130,12 +144,17 @@ def test_index_tables_have_the_life_and_the_compression_of_the_model(bed: Bed) -
     life = 30 * 86_400
     families = [hb.family("t", ttl=timedelta(seconds=life), compression="NONE")]
     model = declare(
-        True, "options_index", family=hb.family("d", ttl=timedelta(days=30), compression="GZ", max_versions=2), families=families
+        True,
+        "options_index",
+        family=hb.family("d", ttl=timedelta(days=30), compression="GZ", max_versions=2),
+        families=families,
     )
     hb.create_tables(bed.store, model)
 
     def told(table: str) -> list[tuple[Any, ...]]:
-        return [(family.name, family.ttl, family.compression, family.max_versions) for family in bed.store.families(table)]
+        return [
+            (family.name, family.ttl, family.compression, family.max_versions) for family in bed.store.families(table)
+        ]
 
     assert told("options_index") == [(b"d", life, "GZ", 2), (b"t", life, "NONE", 1)]
     assert told("options_index.by_tag") == [(b"d", life, "GZ", 1)]
@@ -150,7 +169,8 @@ def test_options_beyond_the_first_gateway_come_with_lines_for_the_shell(bed: Bed
     assert bed.store.tables() == before
     (line,) = caught.value.shell.splitlines()
     assert line.endswith(
-        "_options_beyond', {NAME => 'd', VERSIONS => 2, TTL => 2592000, COMPRESSION => 'GZ', BLOOMFILTER => 'ROWCOL', BLOCKSIZE => 32768, "
+        "_options_beyond', {NAME => 'd', VERSIONS => 2, TTL => 2592000, COMPRESSION => 'GZ', BLOOMFILTER => "
+        "'ROWCOL', BLOCKSIZE => 32768, "
         "IN_MEMORY => true, CONFIGURATION => {'hbase.hstore.blockingStoreFiles' => '20'}}, {NAME => 't'}"
     )
 

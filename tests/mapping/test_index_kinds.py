@@ -116,7 +116,9 @@ def test_what_a_function_raises_names_field_and_index_and_no_value() -> None:
         ({"email": "a@" + "x" * 40_000}, hb.errors.KeyTooLong),
     ],
 )
-def test_a_value_that_no_entry_can_hold_is_refused_before_any_call(values: dict[str, Any], error: type[Exception]) -> None:
+def test_a_value_that_no_entry_can_hold_is_refused_before_any_call(
+    values: dict[str, Any], error: type[Exception]
+) -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, User)
         session = hb.Session(store)
@@ -133,7 +135,10 @@ def test_an_update_that_no_entry_can_hold_changes_nothing() -> None:
         user = User(id=1, email="a@b", tags=["a"])
         session.add(user)
         session.commit()
-        for changes, error in (({"email": "none"}, ComputedFieldError), ({"tags": ["x" * 40_000]}, hb.errors.KeyTooLong)):
+        for changes, error in (
+            ({"email": "none"}, ComputedFieldError),
+            ({"tags": ["x" * 40_000]}, hb.errors.KeyTooLong),
+        ):
             session.update(user, **changes)
             with pytest.raises((error, hb.PartialWrite)):
                 session.commit()
@@ -185,7 +190,8 @@ def test_a_default_that_reads_back_in_another_form_is_the_same_to_the_function()
         session.add(Form(id=1))
         session.commit()
         row = hb.row_key(Form, id=1)
-        store.delete("forms", [hb.store.Delete(row, columns=(b"d:a",))])  # as an older program left it, which did not have the column
+        # as an older program left it, which did not have the column
+        store.delete("forms", [hb.store.Delete(row, columns=(b"d:a",))])
         assert [form.id for form in session.query(Form).where(Form.shown == "1")] == [1]
         session.update(Form(id=1), note="n")
         session.commit()
@@ -198,7 +204,12 @@ def test_selecting_and_ordering_by_computed_fields() -> None:
         with hb.Session(store) as session:
             session.add_all(User(id=n, email=f"{n}@{n % 3}", nick=f"n{n}") for n in range(6))
         session = hb.Session(store)
-        ordered = session.query(User).where(User.domain >= "1").order_by(User.domain, User.id.desc()).select(User.domain, User.id)
+        ordered = (
+            session.query(User)
+            .where(User.domain >= "1")
+            .order_by(User.domain, User.id.desc())
+            .select(User.domain, User.id)
+        )
         assert ordered.all() == [("1", 4), ("1", 1), ("2", 5), ("2", 2)]
         assert session.query(User).where(User.shown == "0").select(User.upper).all() == [(f"N{n}",) for n in range(6)]
         assert session.query(User).where(User.id == 3, User.domain == "0").select(User.id).all() == [(3,)]

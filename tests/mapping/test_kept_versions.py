@@ -1,4 +1,6 @@
-"""How many versions columns keep: what `hb.column(versions=n)` makes of their families, from the declaration to live tables."""
+"""How many versions columns keep: what `hb.column(versions=n)` makes of their families, from the declaration to live
+tables.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def test_models_that_share_a_family_have_the_most() -> None:
     def kind(letter: bytes, versions: int | None) -> Any:
         body = {"owner": hb.key(), "number": hb.key(in_qualifier=True), "text": hb.column("t", versions=versions)}
         annotations = {"owner": hb.Key[str], "number": hb.Key[int], "text": hb.Column[str]}
-        return hb.model(table="sharing", family="d", kind=letter)(type("Kind", (), {**body, "__annotations__": annotations}))
+        return hb.model(table="sharing", family="d", kind=letter)(
+            type("Kind", (), {**body, "__annotations__": annotations})
+        )
 
     kinds = [kind(letter, versions) for letter, versions in ((b"a", 2), (b"b", 7), (b"c", None), (b"d", 3))]
     for order in (kinds, kinds[::-1]):

@@ -33,7 +33,9 @@ def declare(*bases: type[Any], **options: Any) -> type[Any]:
 
 def test_the_base_that_is_named_last_comes_first_and_that_is_a_warning() -> None:
     with pytest.warns(
-        UserWarning, match=r"Several bases of Thing define key fields: Dated, Owned\..*key_order=\('day', 'owner', 'name'\)"
+        UserWarning,
+        match=r"Several bases of Thing define key fields: Dated, Owned\..*key_order=\('day', 'owner', "
+        r"'name'\)",
     ) as seen:
         model = declare(Owned, Dated)
     assert hb.schema.schema_of(model).layout.names == ("day", "owner", "name")
@@ -62,11 +64,15 @@ def test_a_description_shows_the_order_and_who_brings_each_field() -> None:
     model = declare(Owned, Dated, key_order=["name", "day", "owner"])
     described = hb.describe(model)
     assert described.key == ("name", "day descending (of Dated)", "owner (of Owned)")
-    assert str(described).startswith("ordered: key 4 + text bytes (name, day descending (of Dated), owner (of Owned)), 1 cells")
+    assert str(described).startswith(
+        "ordered: key 4 + text bytes (name, day descending (of Dated), owner (of Owned)), 1 cells"
+    )
 
 
 @given(
-    st.lists(st.sampled_from(["owner", "day", "name", "size", "other"]), max_size=4).filter(lambda o: sorted(o) != ["day", "name", "owner"])
+    st.lists(st.sampled_from(["owner", "day", "name", "size", "other"]), max_size=4).filter(
+        lambda o: sorted(o) != ["day", "name", "owner"]
+    )
 )
 def test_an_order_of_other_fields_is_refused(order: list[str]) -> None:
     with pytest.raises(hb.DeclarationError, match="key_order names every key field once") as error:

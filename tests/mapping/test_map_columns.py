@@ -1,4 +1,6 @@
-"""Map columns: their golden bytes, what the registry keeps, what objects hold, and every mistake in their declarations."""
+"""Map columns: their golden bytes, what the registry keeps, what objects hold, and every mistake in their
+declarations.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def row_of(cells: dict[bytes, bytes]) -> Row:
 
 
 def test_golden_bytes() -> None:
-    _, row, cells = take(hb.schema.schema_of(Pet), Pet(owner="ann", kind="dog", notes={"a": "x", "é": ""}, weights={258: b"\x00"}))
+    _, row, cells = take(
+        hb.schema.schema_of(Pet), Pet(owner="ann", kind="dog", notes={"a": "x", "é": ""}, weights={258: b"\x00"})
+    )
     assert row == b"ann"
     assert cells == {b"d:k": b"dog", b"d:na": b"x", "d:né".encode(): b"\x00", b"d:w\x01\x02": b"\x00\x00"}
     _, place, cells = take(hb.schema.schema_of(Seen), Seen(owner="ann", name="rex", kind="dog", at={1: True}))
@@ -92,7 +96,8 @@ def test_layouts_that_differ_are_found() -> None:
     assert layout_differences(texts, texts) == []
     assert len(layout_differences(texts, layout(m=(hb.map_column("m"), dict[str, int])))) == 1
     assert len(layout_differences(texts, layout(m=(hb.map_column("m"), dict[int, str])))) == 1
-    assert len(layout_differences(texts, layout(m=(hb.column("m"), hb.Column[str])))) == 3  # another kind, no key, and None
+    # another kind, no key, and None
+    assert len(layout_differences(texts, layout(m=(hb.column("m"), hb.Column[str])))) == 3
     assert len(layout_differences(texts, layout(mine=(hb.column("mine"), hb.Column[str])))) == 1
     assert len(layout_differences(layout(mine=(hb.column("mine"), hb.Column[str])), texts)) == 1
 
@@ -104,37 +109,82 @@ MISTAKES: dict[str, tuple[Declaration, str]] = {
     "key annotation": (lambda: declared(m=(hb.map_column("m"), hb.Key[TEXTS])), "A map column must be annotated"),
     "no types": (lambda: declared(m=(hb.map_column("m"), dict)), "A map column must be annotated"),
     "key of None": (lambda: declared(m=(hb.map_column("m"), dict[str | None, int])), "Neither the keys nor the values"),
-    "value of None": (lambda: declared(m=(hb.map_column("m"), dict[str, int | None])), "Neither the keys nor the values"),
-    "key without a codec": (lambda: declared(m=(hb.map_column("m"), dict[list[str], int])), "This type has no default codec"),
-    "value without a codec": (lambda: declared(m=(hb.map_column("m"), dict[str, list[str]])), "This type has no default codec"),
+    "value of None": (
+        lambda: declared(m=(hb.map_column("m"), dict[str, int | None])),
+        "Neither the keys nor the values",
+    ),
+    "key without a codec": (
+        lambda: declared(m=(hb.map_column("m"), dict[list[str], int])),
+        "This type has no default codec",
+    ),
+    "value without a codec": (
+        lambda: declared(m=(hb.map_column("m"), dict[str, list[str]])),
+        "This type has no default codec",
+    ),
     "codec that keys cannot have": (
-        lambda: declared(m=(hb.map_column("m", hb.Json(list[str])), dict[list[str], int])), "map column needs a key codec"),
-    "codec without an order": (lambda: declared(m=(hb.map_column("m", hb.codecs.Reversed(hb.Int32)), dict[int, int])), "needs a key codec"),
-    "codec of another type": (lambda: declared(m=(hb.map_column("m", hb.Int32), TEXTS)), r"another type than the annotation says\."),
+        lambda: declared(m=(hb.map_column("m", hb.Json(list[str])), dict[list[str], int])),
+        "map column needs a key codec",
+    ),
+    "codec without an order": (
+        lambda: declared(m=(hb.map_column("m", hb.codecs.Reversed(hb.Int32)), dict[int, int])),
+        "needs a key codec",
+    ),
+    "codec of another type": (
+        lambda: declared(m=(hb.map_column("m", hb.Int32), TEXTS)),
+        r"another type than the "
+        r"annotation says\.",
+    ),
     "value codec of another type": (
-        lambda: declared(m=(hb.map_column("m", hb.Text, hb.codecs.Int8), TEXTS)), r"another type than the annotation says\."),
+        lambda: declared(m=(hb.map_column("m", hb.Text, hb.codecs.Int8), TEXTS)),
+        r"another type than the "
+        r"annotation says\.",
+    ),
     "no codec": (lambda: declared(m=(hb.map_column("m", str), TEXTS)), "A codec must be a Codec"),  # type: ignore[arg-type]
     "empty alias": (lambda: declared(m=(hb.map_column(""), TEXTS)), "must not be empty"),
     "system's alias": (lambda: declared(m=(hb.map_column("_m"), TEXTS)), "reserved for system cells"),
-    "alias that begins another": (lambda: declared(m=(hb.map_column("m"), TEXTS), x=(hb.column("mx"), hb.Column[int])), "a prefix"),
+    "alias that begins another": (
+        lambda: declared(m=(hb.map_column("m"), TEXTS), x=(hb.column("mx"), hb.Column[int])),
+        "a prefix",
+    ),
     "alias that another begins": (lambda: declared(m=(hb.map_column("cm"), TEXTS)), "must not be a prefix"),
     "alias of a column": (lambda: declared(m=(hb.map_column("c"), TEXTS)), "must not be a prefix"),
-    "alias of a counter": (lambda: declared(m=(hb.map_column("m"), TEXTS), x=(hb.counter("mm"), hb.Column[int])), "must not be a prefix"),
-    "two maps": (lambda: declared(m=(hb.map_column("m"), TEXTS), n=(hb.map_column("mn"), TEXTS)), "must not be a prefix"),
-    "flag": (lambda: declared(m=(hb.map_column("m"), TEXTS), options={"exists": hb.flag("me")}), "must not be a prefix"),
+    "alias of a counter": (
+        lambda: declared(m=(hb.map_column("m"), TEXTS), x=(hb.counter("mm"), hb.Column[int])),
+        "must not be a prefix",
+    ),
+    "two maps": (
+        lambda: declared(m=(hb.map_column("m"), TEXTS), n=(hb.map_column("mn"), TEXTS)),
+        "must not be a prefix",
+    ),
+    "flag": (
+        lambda: declared(m=(hb.map_column("m"), TEXTS), options={"exists": hb.flag("me")}),
+        "must not be a prefix",
+    ),
     "name": (lambda: declared(**{"m" * 101: (hb.map_column("m"), TEXTS)}), "at most 100 bytes"),
     "called self": (lambda: declared(self=(hb.map_column("m"), TEXTS)), "cannot be called self"),
-    "factory": (lambda: declared(m=(hb.map_column("m", factory=lambda: {1: 2}), TEXTS)), "A map column of a new object is an empty"),
-    "immutable": (lambda: declared(m=(hb.map_column("m"), TEXTS), options={"immutable": True}), "An immutable model cannot have map"),
+    "factory": (
+        lambda: declared(m=(hb.map_column("m", factory=lambda: {1: 2}), TEXTS)),
+        "A map column of a new object is an empty",
+    ),
+    "immutable": (
+        lambda: declared(m=(hb.map_column("m"), TEXTS), options={"immutable": True}),
+        "An immutable model cannot have map",
+    ),
     "external": (lambda: declared(m=(hb.map_column("m"), TEXTS), options={"external": True}), "external table"),
     "family that ends": (
         lambda: declared(m=(hb.map_column("m"), TEXTS), options={"family": hb.family("d", ttl=timedelta(days=1))}),
         "A model with map columns cannot have a family with a TTL",
     ),
     "in an index": (lambda: declared(m=(hb.map_column("m"), TEXTS), i=(hb.index("m"), None)), "cannot be in an index"),
-    "each of an index": (lambda: declared(m=(hb.map_column("m"), TEXTS), i=(hb.index(hb.each("m")), None)), "cannot be in an index"),
-    "covered": (lambda: declared(m=(hb.map_column("m"), TEXTS), i=(hb.index("c", covers=("m",)), None)), "cannot be in an index"),
-}  # fmt: skip
+    "each of an index": (
+        lambda: declared(m=(hb.map_column("m"), TEXTS), i=(hb.index(hb.each("m")), None)),
+        "cannot be in an index",
+    ),
+    "covered": (
+        lambda: declared(m=(hb.map_column("m"), TEXTS), i=(hb.index("c", covers=("m",)), None)),
+        "cannot be in an index",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -189,9 +239,15 @@ def test_objects() -> None:
     assert read == new
     vars(read).pop("notes")
     assert read.notes is hb.types.NotLoaded
-    assert read == new == Pet(owner="ann", kind="dog", notes={"a": "b"})  # what may not be loaded has no part in equality
+    # what may not be loaded has no part in equality
+    assert read == new == Pet(owner="ann", kind="dog", notes={"a": "b"})
     assert repr(read) == "Pet(owner='ann', kind='dog', notes=NotLoaded, weights={})"
-    for same in (attrs.evolve(read), copy.deepcopy(read), pickle.loads(pickle.dumps(read)), changed_copy(read, {"kind": "cat"})):
+    for same in (
+        attrs.evolve(read),
+        copy.deepcopy(read),
+        pickle.loads(pickle.dumps(read)),
+        changed_copy(read, {"kind": "cat"}),
+    ):
         assert same.notes is hb.types.NotLoaded
         assert take(schema, same)[2].keys() == {b"d:k"}
     assert changed_copy(new, {"kind": "cat"}).notes == {}

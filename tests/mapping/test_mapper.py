@@ -84,7 +84,13 @@ NINE = (9).to_bytes(8, "big")
 
 def test_a_row_becomes_an_object() -> None:
     of = reader(Thing)
-    cells = {b"d:n": b"ann", b"x:p": hb.codecs.DecimalNumber.encode(Decimal("1.5")), b"d:t": b'["a"]', b"d:v": NINE, b"d:other": b"?"}
+    cells = {
+        b"d:n": b"ann",
+        b"x:p": hb.codecs.DecimalNumber.encode(Decimal("1.5")),
+        b"d:t": b'["a"]',
+        b"d:v": NINE,
+        b"d:other": b"?",
+    }
     made = of.make(of.values(row(BUCKET + KEY, cells)))
     assert made == Thing(a=1, b="x", name="ann", price=Decimal("1.5"), tags=["a"]) or made.views == 9
     assert (made.a, made.b, made.name, made.price, made.tags, made.views) == (1, "x", "ann", Decimal("1.5"), ["a"], 9)
@@ -135,7 +141,11 @@ def test_what_exists() -> None:
     exists = reader(Thing, indexed=True).exists
     assert [exists(row(b"r", cells)) for cells in (live, dead, {b"d:n": b"x"})] == [True, False, False]
     flagged = reader(Flagged).exists
-    assert [flagged(row(b"r", cells)) for cells in ({b"d:e": FLAG}, {b"d:e": b"claim"}, {b"d:o": b"x"})] == [True, False, False]
+    assert [flagged(row(b"r", cells)) for cells in ({b"d:e": FLAG}, {b"d:e": b"claim"}, {b"d:o": b"x"})] == [
+        True,
+        False,
+        False,
+    ]
     assert reader(Loose).exists(row(b"r", {b"x:v": NINE}))
 
 
@@ -156,7 +166,9 @@ def test_what_exists() -> None:
         (Claimed, False, None, (b"d:e", b"d:o")),
     ],
 )
-def test_columns_to_ask_for(model: type[Any], indexed: bool, names: set[str] | None, columns: tuple[bytes, ...]) -> None:
+def test_columns_to_ask_for(
+    model: type[Any], indexed: bool, names: set[str] | None, columns: tuple[bytes, ...]
+) -> None:
     assert tuple(reader(model, indexed=indexed, names=names).columns) == columns
 
 
@@ -170,13 +182,16 @@ def test_every_object_reads_back(data: st.DataObject) -> None:
         found = obj.read(made.columns)
         assert found is not None
         assert made.exists(found)
-        assert {name: as_read(value) for name, value in made.values(found).items()} == obj.values  # a default is as it was given
+        # a default is as it was given
+        assert {name: as_read(value) for name, value in made.values(found).items()} == obj.values
         again = made.make(made.values(found))
         for f in of.schema.fields:
             assert as_read(getattr(again, f.name)) == obj.values[f.name]
         assert key_of(of.schema, again) == tuple(obj.values[name] for name in of.schema.layout.names)
         written = cells_of(of.schema, again)
-        assert {c: v for c, v in obj.cells.items() if c in written} == {c: v for c, v in written.items() if c in obj.cells}
+        assert {c: v for c, v in obj.cells.items() if c in written} == {
+            c: v for c, v in written.items() if c in obj.cells
+        }
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""What the decorator makes of a class: constructor, attributes on the class and on instances, copies, mixins, annotations."""
+"""What the decorator makes of a class: constructor, attributes on the class and on instances, copies, mixins,
+annotations.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,11 @@ def test_the_constructor_takes_fields_by_name() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"user_id": 1, "at": NOON, "action_id": 7}, {"user_id": 1, "at": NOON, "action_id": 7, "name": "x", "views": 3}, {"colour": 1}],
+    [
+        {"user_id": 1, "at": NOON, "action_id": 7},
+        {"user_id": 1, "at": NOON, "action_id": 7, "name": "x", "views": 3},
+        {"colour": 1},
+    ],
     ids=["missing", "counter", "unknown"],
 )
 def test_the_constructor_takes_nothing_else(arguments: dict[str, Any]) -> None:
@@ -123,7 +129,11 @@ def test_frozen_objects_cannot_be_changed_and_can_be_hashed() -> None:
 @pytest.mark.parametrize("obj", [login(tags=["a"], amount=Decimal(3)), Point(x=1, label="a")], ids=["plain", "frozen"])
 @pytest.mark.parametrize(
     "copied",
-    [copy.copy, copy.deepcopy, *(lambda obj, p=protocol: pickle.loads(pickle.dumps(obj, p)) for protocol in range(2, 6))],
+    [
+        copy.copy,
+        copy.deepcopy,
+        *(lambda obj, p=protocol: pickle.loads(pickle.dumps(obj, p)) for protocol in range(2, 6)),
+    ],
 )
 def test_objects_can_be_copied_and_pickled(obj: Any, copied: Any) -> None:
     again = copied(obj)
@@ -178,8 +188,12 @@ def test_the_schema_says_what_was_declared() -> None:
     assert [f.name for f in schema.columns] == ["name", "amount", "tags", "views"]
     assert schema.by_name["at"] == Field("at", "key", hb.codecs.Timestamp, desc=True)
     assert schema.by_name["name"] == Field("name", "column", hb.Text, default=REQUIRED, family=b"d", qualifier=b"n")
-    assert schema.by_name["amount"] == Field("amount", "column", hb.codecs.DecimalNumber, True, None, family=b"d", qualifier=b"a")
-    assert schema.by_name["views"] == Field("views", "counter", hb.codecs.JavaLong, False, 0, family=b"d", qualifier=b"v")
+    assert schema.by_name["amount"] == Field(
+        "amount", "column", hb.codecs.DecimalNumber, True, None, family=b"d", qualifier=b"a"
+    )
+    assert schema.by_name["views"] == Field(
+        "views", "counter", hb.codecs.JavaLong, False, 0, family=b"d", qualifier=b"v"
+    )
     assert (schema.immutable, schema.external, schema.exists) == (False, False, None)
 
 
@@ -231,7 +245,12 @@ def test_private_fields_keep_their_name_in_the_constructor() -> None:
 
 def test_indexes_say_what_was_declared() -> None:
     index = hb.schema.schema_of(Action).indexes["by_name"]
-    assert (index.name, index.table, index.fields, index.covers) == ("by_name", "actions.by_name", ("name", "at"), ("amount",))
+    assert (index.name, index.table, index.fields, index.covers) == (
+        "by_name",
+        "actions.by_name",
+        ("name", "at"),
+        ("amount",),
+    )
     assert index.layout.names == ("name", "at", "user_id", "action_id")
     assert [f.desc for f in index.layout.fields] == [False, True, False, False]
     assert [index.layout.names[at] for at in index.primary_positions] == ["user_id", "at", "action_id"]
@@ -448,7 +467,12 @@ def make():
 
 def test_annotations_need_not_be_text() -> None:
     scope: dict[str, Any] = {"__name__": __name__, "hb": hb}
-    exec('@hb.model(table="t")\nclass Made:\n    k: hb.Key[int | None] = hb.key()\n    a: hb.Column[str] = hb.column("a")\n', scope, scope)
+    exec(
+        '@hb.model(table="t")\nclass Made:\n    k: hb.Key[int | None] = hb.key()\n    a: hb.Column[str] = '
+        'hb.column("a")\n',
+        scope,
+        scope,
+    )
     assert hb.schema.schema_of(scope["Made"]).by_name["k"].nullable
 
 

@@ -28,11 +28,20 @@ def visit(shop: str, day: int, number: int) -> Visit:
 
 def test_the_counts_of_every_store(bed: Bed) -> None:
     session = bed.use(Visit)
-    session.add_all(visit(f"s{shop}", day, number) for shop in range(4) for day in range(3) for number in range(shop + 1))
+    session.add_all(
+        visit(f"s{shop}", day, number) for shop in range(4) for day in range(3) for number in range(shop + 1)
+    )
     session.commit()
     counts = {(each.path, each.fields): each for each in hb.describe(Visit, sample=bed.store).prefixes}
     shops, days = counts["primary", ("shop",)], counts["primary", ("shop", "day")]
-    assert (shops.rows, shops.prefixes, shops.median, shops.percentile, shops.most, shops.cut) == (30, 4, 6, 12, 12, False)
+    assert (shops.rows, shops.prefixes, shops.median, shops.percentile, shops.most, shops.cut) == (
+        30,
+        4,
+        6,
+        12,
+        12,
+        False,
+    )
     assert shops.hot == (("s3", 0.4), ("s2", 0.3), ("s1", 0.2))
     assert (days.prefixes, days.median, days.most, days.hot) == (12, 2, 4, ())
     towns = counts["by_town", ("town",)]
@@ -47,7 +56,10 @@ def test_a_sample_that_ends_before_the_rows() -> None:
     session = hb.Session(store)
     session.add_all(visit("s", day, 1) for day in range(50))
     session.commit()
-    assert all(each.cut and each.rows == 20 and "or more" in str(each) for each in prefix_counts(hb.schema.schema_of(Visit), store, 20))
+    assert all(
+        each.cut and each.rows == 20 and "or more" in str(each)
+        for each in prefix_counts(hb.schema.schema_of(Visit), store, 20)
+    )
     assert hb.describe(Visit).prefixes == ()
     store.delete_table("prefix_visits.by_town")
     assert {each.path for each in prefix_counts(hb.schema.schema_of(Visit), store)} == {"primary"}

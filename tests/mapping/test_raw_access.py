@@ -90,7 +90,9 @@ def test_dead_rows_are_none() -> None:
 
 
 def test_a_column_that_looks_like_the_liveness_cell_is_none() -> None:
-    assert hb.decode(Plain, StoredRow(b"a", {b"d:e": StoredCell(b"\x01", 1), b"d:x:_l": StoredCell(b"n", 1)})) == Plain(k="a", note="n")
+    assert hb.decode(Plain, StoredRow(b"a", {b"d:e": StoredCell(b"\x01", 1), b"d:x:_l": StoredCell(b"n", 1)})) == Plain(
+        k="a", note="n"
+    )
 
 
 def test_rows_that_the_model_did_not_write() -> None:

@@ -54,7 +54,9 @@ def test_ordinary_rows_and_objects_need_no_plain_code(data: st.DataObject) -> No
         row = obj.read(reader.columns)
         assert row is not None
         decoded = compile_decode(of.schema, reader.fields, fail)(row)
-        assert {name: as_read(value) for name, value in decoded.items()} == obj.values, "a default is not read, and keeps its zone"
+        assert {name: as_read(value) for name, value in decoded.items()} == obj.values, (
+            "a default is not read, and keeps its zone"
+        )
         values, key, cells = compile_take(of.schema, fail)(made(of, dict(obj.values)))
         assert values == obj.values
         assert key == obj.row or of.schema.salt.random
@@ -76,7 +78,9 @@ def test_damaged_rows_mean_what_they_mean_to_plain_code(data: st.DataObject) -> 
             else:
                 cells.pop(column, None)
         change = data.draw(st.sampled_from(["none", "cut", "longer", "other"]))
-        row = {"none": row, "cut": row[:-1] or b"\0", "longer": row + b"\x01", "other": data.draw(BYTES.filter(bool))}[change]
+        row = {"none": row, "cut": row[:-1] or b"\0", "longer": row + b"\x01", "other": data.draw(BYTES.filter(bool))}[
+            change
+        ]
         stored: Any = StoredRow(row, {column: StoredCell(value, 1) for column, value in cells.items()})
         assert outcome(reader.values, stored) == outcome(reader.values_slow, stored)
 
@@ -85,8 +89,28 @@ class Whole(int):
     """A number of a type of its own."""
 
 
-ODD = [None, True, 0, 2**70, Whole(1), 1.5, float("nan"), -0.0, "text", "\ud800", "é\0", b"bytes", b"\0", bytearray(b"x"), Level.LOW,
-       datetime(2026, 1, 1), datetime(2026, 1, 1, microsecond=1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC), [], {}]  # fmt: skip
+ODD = [
+    None,
+    True,
+    0,
+    2**70,
+    Whole(1),
+    1.5,
+    float("nan"),
+    -0.0,
+    "text",
+    "\ud800",
+    "é\0",
+    b"bytes",
+    b"\0",
+    bytearray(b"x"),
+    Level.LOW,
+    datetime(2026, 1, 1),
+    datetime(2026, 1, 1, microsecond=1, tzinfo=UTC),
+    datetime.max.replace(tzinfo=UTC),
+    [],
+    {},
+]
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -120,7 +144,16 @@ def test_keys_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         odd["another"] = 1
     values = list(odd.values())
-    for key in (odd, MappingProxyType(odd), values, tuple(values), UserList(values), set(map(repr, values)), "text", None):
+    for key in (
+        odd,
+        MappingProxyType(odd),
+        values,
+        tuple(values),
+        UserList(values),
+        set(map(repr, values)),
+        "text",
+        None,
+    ):
         assert outcome(rows_code, key) == outcome(keys.plain_rows, key)
 
 
@@ -136,8 +169,12 @@ def test_index_entries_mean_what_they_mean_to_plain_code(data: st.DataObject) ->
                 assert all(compile_rows_of_entry(of.schema, index, fail)(entry) == [obj.row] for entry in entries)
             broken = [found for entry in entries[:1] for found in (entry[:-1] or b"\0", entry + data.draw(BYTES))]
             for found in (*entries, *broken, data.draw(BYTES.filter(bool))):
-                made_rows, plain = outcome(keys.rows_of_entry_code(index), found), outcome(keys.row_of_entry, index, found)
-                # Of a damaged entry the code decodes the key of the row alone; what else it holds, a read compares with the row.
+                made_rows, plain = (
+                    outcome(keys.rows_of_entry_code(index), found),
+                    outcome(keys.row_of_entry, index, found),
+                )
+                # Of a damaged entry the code decodes the key of the row alone; what else it holds, a read compares with
+                # the row.
                 damaged = found not in entries and isinstance(plain, tuple) and plain[0] is hb.DecodingError
                 assert made_rows == plain or (damaged and isinstance(made_rows, list))
 
@@ -160,7 +197,9 @@ def test_a_model_remembers_so_many_choices_of_fields_and_no_more() -> None:
     fields = [f"f{n}" for n in range(9)]
     declared = {name: hb.column(name, default=0) for name in fields}
     annotations = {"number": hb.Key[int], **dict.fromkeys(fields, hb.Column[int])}
-    schema = hb.schema.schema_of(hb.model(table="wide")(type("Wide", (), {"number": hb.key(), **declared, "__annotations__": annotations})))
+    schema = hb.schema.schema_of(
+        hb.model(table="wide")(type("Wide", (), {"number": hb.key(), **declared, "__annotations__": annotations}))
+    )
     stored: Any = StoredRow(bytes(8), {b"d:f0": StoredCell(bytes(8), 1)})
     for bits in range(2 ** len(fields)):
         names = frozenset(name for at, name in enumerate(fields) if bits >> at & 1)

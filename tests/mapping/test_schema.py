@@ -139,7 +139,11 @@ def test_what_is_not_there_is_named() -> None:
     assert schema.index("by_price").name == "by_price"
     with pytest.raises(hb.errors.UnknownField, match="The model has no such field") as field:
         schema.field("colour")
-    assert (field.value.table, field.value.field, field.value.known) == ("ns:shop", "colour", ["at", "note", "price", "seen", "shop"])
+    assert (field.value.table, field.value.field, field.value.known) == (
+        "ns:shop",
+        "colour",
+        ["at", "note", "price", "seen", "shop"],
+    )
     with pytest.raises(hb.errors.UnknownIndex, match="The model has no such index") as index:
         schema.index("by_colour")
     assert (index.value.index, index.value.known) == ("by_colour", ["by_price"])
@@ -155,9 +159,21 @@ def test_the_layout_that_the_registry_keeps() -> None:
         ],
         "salt": {"salt": "hash", "buckets": 4, "by": ["shop"]},
         "columns": {
-            "d:p": {"name": "price", "kind": "column", "codec": hb.codecs.DecimalNumber.spec, "nullable": False, "null": "marker"},
+            "d:p": {
+                "name": "price",
+                "kind": "column",
+                "codec": hb.codecs.DecimalNumber.spec,
+                "nullable": False,
+                "null": "marker",
+            },
             "x:n": {"name": "note", "kind": "column", "codec": hb.Text.spec, "nullable": True, "null": "marker"},
-            "d:c": {"name": "seen", "kind": "counter", "codec": hb.codecs.JavaLong.spec, "nullable": False, "null": "marker"},
+            "d:c": {
+                "name": "seen",
+                "kind": "counter",
+                "codec": hb.codecs.JavaLong.spec,
+                "nullable": False,
+                "null": "marker",
+            },
         },
         "exists": "e",
     }

@@ -73,7 +73,9 @@ def session(bed: Bed) -> hb.Session:
     for model in (Tall, Wide, Two):
         found.add_all(model(**each) for each in values())
         found.commit()
-    found.add_all(Reading(sensor=sensor, at=START + timedelta(minutes=7 * n), value=n) for sensor in "ab" for n in range(30))
+    found.add_all(
+        Reading(sensor=sensor, at=START + timedelta(minutes=7 * n), value=n) for sensor in "ab" for n in range(30)
+    )
     found.add_all(Word(text=f"w{n}", count=n) for n in range(60))
     found.commit()
     return found
@@ -100,7 +102,9 @@ def test_figures_are_those_of_the_tables(session: hb.Session, bed: Bed) -> None:
         told = hb.describe(model, sample=session)
         choice = declared(told)
         assert told.sample is not None
-        assert (choice.rows, told.sample.cells, choice.cells_in_row, choice.bytes) == really(bed, hb.schema.schema_of(model).table)
+        assert (choice.rows, told.sample.cells, choice.cells_in_row, choice.bytes) == really(
+            bed, hb.schema.schema_of(model).table
+        )
 
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
@@ -110,9 +114,15 @@ def test_what_would_be_is_what_is_where_it_is_declared(session: hb.Session, bed:
     for each in told:
         assert each is not None
         assert (each.objects, len(each.choices), sum(choice.declared for choice in each.choices)) == (700, 3, 1)
-        figures.append([(c.row_fields, c.column_fields, c.rows, c.objects_in_row, c.cells_in_row, c.bytes) for c in each.choices])
+        figures.append(
+            [(c.row_fields, c.column_fields, c.rows, c.objects_in_row, c.cells_in_row, c.bytes) for c in each.choices]
+        )
     assert figures[0] == figures[1] == figures[2]
-    assert [number for number, each in enumerate(told) if each is not None and each.choices[number].declared] == [0, 1, 2]
+    assert [number for number, each in enumerate(told) if each is not None and each.choices[number].declared] == [
+        0,
+        1,
+        2,
+    ]
 
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)

@@ -18,7 +18,9 @@ def declare(fields: dict[str, tuple[Any, Any]], **options: Any) -> type[Any]:
     """A model of these fields, each with its annotation."""
     body = {name: value for name, (_, value) in fields.items()}
     annotations = {name: hint for name, (hint, _) in fields.items() if hint is not None}
-    made: type[Any] = hb.model(table="declared_versions", **options)(type("Declared", (), {**body, "__annotations__": annotations}))
+    made: type[Any] = hb.model(table="declared_versions", **options)(
+        type("Declared", (), {**body, "__annotations__": annotations})
+    )
     return made
 
 
@@ -40,7 +42,10 @@ WRONG: dict[str, tuple[str, Callable[[], object]]] = {
     ),
     "another family with a TTL": (
         "TTL",
-        lambda: declare(fields(more=(TEXT, hb.column("m", default="", family="e"))), families=(hb.family("e", ttl=timedelta(minutes=1)),)),
+        lambda: declare(
+            fields(more=(TEXT, hb.column("m", default="", family="e"))),
+            families=(hb.family("e", ttl=timedelta(minutes=1)),),
+        ),
     ),
     "null deletes": (
         "version",
@@ -55,7 +60,9 @@ WRONG: dict[str, tuple[str, Callable[[], object]]] = {
     "covered": ("covered", lambda: declare(fields(by=(None, hb.index("text", covers=("version",)))))),
     "unique without a version": (
         "A unique index needs a versioned model",
-        lambda: declare({"name": (NAME, hb.key()), "text": (TEXT, hb.column("t")), "by": (None, hb.index("text", unique=True))}),
+        lambda: declare(
+            {"name": (NAME, hb.key()), "text": (TEXT, hb.column("t")), "by": (None, hb.index("text", unique=True))}
+        ),
     ),
     "unique over the whole key": (
         "The index has every key field",

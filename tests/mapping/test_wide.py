@@ -94,24 +94,42 @@ def stored(obj: Any) -> list[tuple[bytes, bytes, bytes]]:
 
 
 GOLDEN = [
-    (Pet(owner="ann", name="flu", species="cat"), [(b"ann", b"p:pflu\x00\x01s", b"cat"), (b"ann", b"p:pflu\x00\x01a", b"")]),
-    (Pet(owner="a\x00n", name="f\x00", species="cat", age=3), [
-        (b"a\x00n", b"p:pf\x00\xff\x00\x01s", b"cat"),
-        (b"a\x00n", b"p:pf\x00\xff\x00\x01a", b"\x03"),
-    ]),
+    (
+        Pet(owner="ann", name="flu", species="cat"),
+        [(b"ann", b"p:pflu\x00\x01s", b"cat"), (b"ann", b"p:pflu\x00\x01a", b"")],
+    ),
+    (
+        Pet(owner="a\x00n", name="f\x00", species="cat", age=3),
+        [
+            (b"a\x00n", b"p:pf\x00\xff\x00\x01s", b"cat"),
+            (b"a\x00n", b"p:pf\x00\xff\x00\x01a", b"\x03"),
+        ],
+    ),
     (Owner(owner="ann", city="Graz"), [(b"ann", b"p:oc", b"Graz")]),
-    (Follower(star=7, since=NOON, fan="bob", seen=True), [
-        (b"\x0f\x00\x00\x00\x07", b"d:" + bytes.fromhex("7fffffff94fd26ba") + b"bob", b"\x01"),
-    ]),
-    (Classic(name="rex", colour="brown", size=5), [
-        (b"pets", b"d:rex|colour", b"brown"),
-        (b"pets", b"d:rex|size", b"\x00\x00\x00\x05"),
-    ]),
+    (
+        Follower(star=7, since=NOON, fan="bob", seen=True),
+        [
+            (b"\x0f\x00\x00\x00\x07", b"d:" + bytes.fromhex("7fffffff94fd26ba") + b"bob", b"\x01"),
+        ],
+    ),
+    (
+        Classic(name="rex", colour="brown", size=5),
+        [
+            (b"pets", b"d:rex|colour", b"brown"),
+            (b"pets", b"d:rex|size", b"\x00\x00\x00\x05"),
+        ],
+    ),
     (Reading(sensor=7, at=NOON, value=9), [(bytes.fromhex("000007800000006b02d940"), b"d:\x00\x05v", b"\x09")]),
-    (Newest(sensor=7, at=NOON, probe=1, value=9), [(bytes.fromhex("00077fffffff94fd26bf"), b"d:\xff\xfa\x01\x01v", b"\x09")]),
-    (Newest(sensor=7, at=NOON, probe=None, value=9), [(bytes.fromhex("00077fffffff94fd26bf"), b"d:\xff\xfa\x00v", b"\x09")]),
+    (
+        Newest(sensor=7, at=NOON, probe=1, value=9),
+        [(bytes.fromhex("00077fffffff94fd26bf"), b"d:\xff\xfa\x01\x01v", b"\x09")],
+    ),
+    (
+        Newest(sensor=7, at=NOON, probe=None, value=9),
+        [(bytes.fromhex("00077fffffff94fd26bf"), b"d:\xff\xfa\x00v", b"\x09")],
+    ),
     (Offset(day="monday", topic="a\x00\x01", value=9), [(b"monday", b"d:a\x00\x01", b"\x09")]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("obj", "cells"), GOLDEN, ids=lambda given: type(given).__name__)
@@ -178,7 +196,10 @@ def test_what_a_store_must_know() -> None:
         (lambda: Pet(owner="", name="flu", species="cat"), "A row key must not be empty"),
         (lambda: Offset(day="monday", topic="", value=9), "A key whose qualifier would be empty cannot be stored"),
         (lambda: Pet(owner="a" * 32_768, name="flu", species="cat"), "A row key must not be longer than 32,767 bytes"),
-        (lambda: Pet(owner="ann", name="a" * 32_765, species="cat"), "key fields in a qualifier must not be longer than 32,767 bytes"),
+        (
+            lambda: Pet(owner="ann", name="a" * 32_765, species="cat"),
+            "key fields in a qualifier must not be longer than 32,767 bytes",
+        ),
     ],
 )
 def test_rows_and_qualifiers_that_cannot_be(make: Callable[[], Any], message: str) -> None:
@@ -267,13 +288,26 @@ def mistake(message: str, **details: Any) -> Callable[[Declaration], Declaration
 
 def declare(options: dict[str, Any] | None = None, /, **body: Any) -> None:
     """A model with a row field `a` and a column field `b`, unless `body` says otherwise."""
-    fields: dict[str, Any] = {"a": hb.key(hb.Text), "b": hb.key(hb.Text, in_qualifier=True), "c": hb.column("c", hb.Text), **body}
+    fields: dict[str, Any] = {
+        "a": hb.key(hb.Text),
+        "b": hb.key(hb.Text, in_qualifier=True),
+        "c": hb.column("c", hb.Text),
+        **body,
+    }
     fields = {name: spec for name, spec in fields.items() if spec is not None}
-    hints = {name: hb.Key[str] if getattr(spec, "kind", "") == "key" else hb.Column[str] for name, spec in fields.items()}
-    hints |= {name: hb.Key[datetime] for name, spec in fields.items() if isinstance(getattr(spec, "codec", None), hb.Datetime)}
-    hints |= {name: hb.Column[int] for name, spec in fields.items() if getattr(spec, "kind", "") in {"counter", "version"}}
+    hints = {
+        name: hb.Key[str] if getattr(spec, "kind", "") == "key" else hb.Column[str] for name, spec in fields.items()
+    }
+    hints |= {
+        name: hb.Key[datetime] for name, spec in fields.items() if isinstance(getattr(spec, "codec", None), hb.Datetime)
+    }
+    hints |= {
+        name: hb.Column[int] for name, spec in fields.items() if getattr(spec, "kind", "") in {"counter", "version"}
+    }
     hints = {name: hint for name, hint in hints.items() if type(fields[name]).__name__ != "IndexSpec"}
-    hb.model(**{"table": "t", **(options or {})})(type("Bad", (), {**fields, "__annotations__": hints, "__module__": __name__}))
+    hb.model(**{"table": "t", **(options or {})})(
+        type("Bad", (), {**fields, "__annotations__": hints, "__module__": __name__})
+    )
 
 
 AT = {"codec": hb.Datetime("s")}
@@ -511,7 +545,10 @@ def test_kinds_share_a_row() -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Pet, Owner)
         session = hb.Session(store)
-        ann, pets = Owner(owner="ann", city="Graz"), [Pet(owner="ann", name=name, species="cat") for name in ("flu", "tom")]
+        ann, pets = (
+            Owner(owner="ann", city="Graz"),
+            [Pet(owner="ann", name=name, species="cat") for name in ("flu", "tom")],
+        )
         for obj in (pets[0], ann, pets[1]):
             session.add(obj)
             session.commit()

@@ -1,4 +1,6 @@
-"""What development installs is pinned, each package once for every Python, so that nobody's next release fails the tests."""
+"""What development installs is pinned, each package once for every Python, so that nobody's next release fails the
+tests.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def installed(package: str = "hbmodel", extras: tuple[str, ...] = ("dev",)) -> s
     while waiting:
         package, extras = waiting.pop()
         for requirement in map(Requirement, requires(package) or []):
-            if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in (*extras, "")):
+            if requirement.marker is None or any(
+                requirement.marker.evaluate({"extra": extra}) for extra in (*extras, "")
+            ):
                 found.add(canonicalize_name(requirement.name))
                 needed = (requirement.name, tuple(sorted(requirement.extras)))
                 if needed not in done:

@@ -19,7 +19,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 MADE = ("http", "reference/", "programs/")
-"""What is no file of the repository: addresses, and pages that are made for the site, whose links `make docs` checks."""
+"""What is no file of the repository: addresses, and pages that are made for the site, whose links `make docs`
+checks.
+"""
 
 
 @pytest.mark.lengthy
@@ -44,7 +46,16 @@ def test_mypy_accepts_the_declarations_of_the_page_about_models(tmp_path: Path) 
             lines[at] = line
     module = tmp_path / "models_md.py"
     module.write_text("\n".join(lines) + "\n")
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "mypy"), str(module)]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--no-error-summary",
+        "--cache-dir",
+        str(tmp_path / "mypy"),
+        str(module),
+    ]
     environment = {**os.environ, "MYPYPATH": str(ROOT), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
@@ -63,7 +74,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_the_error_page_names_every_error() -> None:
     text = (ROOT / "docs" / "errors.md").read_text()
-    declared = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, errors.HbmodelError)}
+    declared = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.HbmodelError)
+    }
     assert {name for name in declared if f"`{name}`" not in text} == set()
 
 

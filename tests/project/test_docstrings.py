@@ -15,13 +15,19 @@ def methods_without_docstring(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """The public methods of a module's public classes that say nothing, each with its class."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield from ((node.name, member.name) for member in node.body if isinstance(member, ast.FunctionDef) and lacks_docstring(member))
+            yield from (
+                (node.name, member.name)
+                for member in node.body
+                if isinstance(member, ast.FunctionDef) and lacks_docstring(member)
+            )
 
 
 def lacks_docstring(method: ast.FunctionDef) -> bool:
     """Whether a public method says nothing; overloads and setters are described with their method."""
     decorators = [ast.unparse(of) for of in method.decorator_list]
-    described = any(of == "overload" or of.endswith(".setter") for of in decorators) or ast.get_docstring(method) is not None
+    described = (
+        any(of == "overload" or of.endswith(".setter") for of in decorators) or ast.get_docstring(method) is not None
+    )
     return not method.name.startswith("_") and not described
 
 
@@ -44,7 +50,8 @@ def test_every_public_method_is_described_once() -> None:
 
 def test_what_has_no_docstring_is_found() -> None:
     tree = ast.parse(
-        "class A:\n    def a(self): ...\n    def b(self):\n        '''B.'''\n    def _c(self): ...\nclass _B:\n    def d(self): ..."
+        "class A:\n    def a(self): ...\n    def b(self):\n        '''B.'''\n    def _c(self): ...\nclass _B:\n    "
+        "def d(self): ..."
     )
     assert list(methods_without_docstring(tree)) == [("A", "a")]
 

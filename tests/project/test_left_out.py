@@ -16,7 +16,12 @@ class Found:
     """A test as pytest has collected it."""
 
     def __init__(self, path: str, name: str, kind: str | None = None, *marks: str, fixture: str = "bed") -> None:
-        self.path, self.name, self.originalname, self.marks = Path("/checkout/tests") / path, f"{name}[{kind}]", name, {*marks}
+        self.path, self.name, self.originalname, self.marks = (
+            Path("/checkout/tests") / path,
+            f"{name}[{kind}]",
+            name,
+            {*marks},
+        )
         self.callspec = SimpleNamespace(params={} if kind is None else {fixture: kind})
 
     def add_marker(self, marker: Any) -> None:
@@ -36,9 +41,9 @@ KINDS = ("memory", "limited", "embedded", "cut", "thrift1", "thrift2")
 def test_stores_that_answer_alike_are_repeated() -> None:
     items = [Found("session/test_a.py", "test_a", kind) for kind in KINDS]
     assert left_out(*items) == ["test_a[embedded]", "test_a[thrift1]", "test_a[thrift2]"]
-    assert left_out(*(Found("session/test_a.py", "test_a", kind, fixture="atomic_bed") for kind in ("memory", "embedded"))) == [
-        "test_a[embedded]"
-    ]
+    assert left_out(
+        *(Found("session/test_a.py", "test_a", kind, fixture="atomic_bed") for kind in ("memory", "embedded"))
+    ) == ["test_a[embedded]"]
 
 
 @pytest.mark.parametrize("folder", ["conformance", "store", "store/gateway"])
@@ -51,13 +56,20 @@ def test_a_test_that_depends_on_the_answers_runs_on_every_store() -> None:
 
 
 def test_a_test_that_runs_nowhere_else_is_kept() -> None:
-    other = Found("session/test_a.py", "test_b", "memory"), Found("session/test_c.py", "test_a", "memory"), Found("session/test_a.py", "c")
+    other = (
+        Found("session/test_a.py", "test_b", "memory"),
+        Found("session/test_c.py", "test_a", "memory"),
+        Found("session/test_a.py", "c"),
+    )
     assert not left_out(*other, *(Found("session/test_a.py", "test_a", kind) for kind in ("thrift1", "thrift2")))
 
 
 @pytest.mark.parametrize("checked", [False, True])
 def test_samples_are_left_out_where_their_code_has_passed(checked: bool) -> None:
-    samples, other = [Found(f"checker/{name}", "test_a") for name in SAMPLES], Found("checker/test_workers.py", "test_a")
+    samples, other = (
+        [Found(f"checker/{name}", "test_a") for name in SAMPLES],
+        Found("checker/test_workers.py", "test_a"),
+    )
     items: Any = [*samples, other]
     mark_left_out(items, lambda: checked)
     assert [item.marks for item in items] == [*({"checked"} if checked else set() for _ in samples), set()]

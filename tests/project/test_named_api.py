@@ -1,4 +1,6 @@
-"""The text of pages, of the change log and of docstrings names only what there is: names, keyword arguments, options of commands."""
+"""The text of pages, of the change log and of docstrings names only what there is: names, keyword arguments, options
+of commands.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,19 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "hbmodel").rglob("*.py"))]
 
-OWNERS = {"hb": hb, "session": hb.Session, "query": hb.Query, "store": hb.Store, "page": hb.Page, "group": hb.types.RowGroup}
+OWNERS = {
+    "hb": hb,
+    "session": hb.Session,
+    "query": hb.Query,
+    "store": hb.Store,
+    "page": hb.Page,
+    "group": hb.types.RowGroup,
+}
 """What these names refer to in text: `hb` is the module, and the others are objects."""
 
-CLASSES = {name: value for module, names in PUBLIC.items() for name in names if inspect.isclass(value := getattr(module, name))}
+CLASSES = {
+    name: value for module, names in PUBLIC.items() for name in names if inspect.isclass(value := getattr(module, name))
+}
 """The public classes: text names their methods as `Session.get`."""
 
 NAME = re.compile(r"(?<![\w./])([A-Za-z]\w*)((?:\.[A-Za-z_]\w*)+)")
@@ -75,12 +86,18 @@ def names_in(code: str) -> Iterator[tuple[str, Any, str]]:
 
 def listed(owner: Any, path: str) -> bool:
     """Whether an attribute is a detail of an error that its docstring lists."""
-    return inspect.isclass(owner) and issubclass(owner, hb.HbmodelError) and f"\n    {path}: " in (inspect.getdoc(owner) or "")
+    return (
+        inspect.isclass(owner)
+        and issubclass(owner, hb.HbmodelError)
+        and f"\n    {path}: " in (inspect.getdoc(owner) or "")
+    )
 
 
 def wrong_names(code: str) -> list[str]:
     """The attributes that their owners do not have."""
-    return [f"{name}.{path}" for name, owner, path in names_in(code) if missing(owner, path) and not listed(owner, path)]
+    return [
+        f"{name}.{path}" for name, owner, path in names_in(code) if missing(owner, path) and not listed(owner, path)
+    ]
 
 
 def meant(node: ast.expr) -> Any:
@@ -119,7 +136,11 @@ def wrong_keywords(code: str) -> list[str]:
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             continue
         known = {parameter.name for parameter in parameters if parameter.kind is not parameter.POSITIONAL_ONLY}
-        found += [f"{ast.unparse(node.func)}({given.arg}=)" for given in node.keywords if given.arg is not None and given.arg not in known]
+        found += [
+            f"{ast.unparse(node.func)}({given.arg}=)"
+            for given in node.keywords
+            if given.arg is not None and given.arg not in known
+        ]
     return found
 
 
@@ -141,7 +162,9 @@ def options(command: click.Command) -> set[str]:
 
 
 def wrong_words(words: list[str]) -> list[str]:
-    """The words that are no command of their group, and the options that neither the command nor the groups around it take."""
+    """The words that are no command of their group, and the options that neither the command nor the groups around
+    it take.
+    """
     command: click.Command = main
     known, wrong = {"--help", *options(main)}, []
     for word in words:
@@ -161,7 +184,9 @@ def test_a_text_names_only_what_there_is() -> None:
     found: dict[str, list[Any]] = {}
     for path in TEXTS:
         name = path.relative_to(ROOT).as_posix()
-        names = [wrong for piece in pieces(path) for wrong in wrong_names(piece) if wrong not in OTHERS.get(name, set())]
+        names = [
+            wrong for piece in pieces(path) for wrong in wrong_names(piece) if wrong not in OTHERS.get(name, set())
+        ]
         keywords = [wrong for piece in pieces(path) for wrong in wrong_keywords(piece)]
         words = [(words, wrong) for words in command_lines(path) if (wrong := wrong_words(words))]
         if names or keywords or words:
@@ -177,7 +202,12 @@ def test_what_does_not_exist_is_found() -> None:
     ]
     assert missing(hb, "Sesion")
     assert not missing(hb.Page, "next_token")
-    assert [name for name, _, _ in names_in("hb.create_tables(store, Model), session.get, but not docs/query.md nor my.session.x")] == [
+    assert [
+        name
+        for name, _, _ in names_in(
+            "hb.create_tables(store, Model), session.get, but not docs/query.md nor my.session.x"
+        )
+    ] == [
         "hb",
         "session",
     ]
@@ -186,10 +216,12 @@ def test_what_does_not_exist_is_found() -> None:
         "session.query(Order).where(Order.number > 1).delete(size=)"
     ]
     assert wrong_keywords("hb.column(alias='x', versions=n)") == ["hb.column(alias=)"], "given by position only"
-    assert wrong_keywords("hb.HashSalt(4, by=('user',)), hb.HashSalt(4, on=('user',)), session.get(Order, number=1)") == [
-        "hb.HashSalt(on=)"
+    assert wrong_keywords(
+        "hb.HashSalt(4, by=('user',)), hb.HashSalt(4, on=('user',)), session.get(Order, number=1)"
+    ) == ["hb.HashSalt(on=)"]
+    assert wrong_words(["index", "status", "orders", "--store", "hbase://a", "--all-of-them", "--model=app:Order"]) == [
+        "--all-of-them"
     ]
-    assert wrong_words(["index", "status", "orders", "--store", "hbase://a", "--all-of-them", "--model=app:Order"]) == ["--all-of-them"]
     assert wrong_words(["index", "forget", "--store", "hbase://a"]) == ["forget"]
 
 
@@ -197,8 +229,12 @@ def test_what_does_not_exist_is_found() -> None:
 def test_there_is_much_to_check() -> None:
     every = [piece for path in TEXTS for piece in pieces(path)]
     assert sum(len(list(names_in(piece))) for piece in every) > 500
-    calls = [node for piece in every for node in ast.walk(parsed(piece)) if isinstance(node, ast.Call) and node.keywords]
+    calls = [
+        node for piece in every for node in ast.walk(parsed(piece)) if isinstance(node, ast.Call) and node.keywords
+    ]
     assert sum(callable(meant(node.func)) for node in calls) > 100
     lines = [words for path in TEXTS for words in command_lines(path)]
     assert sum(word.startswith("-") for words in lines for word in words) > 15
-    assert {Path("CHANGELOG.md"), Path("docs/queries.md"), Path("hbmodel/query/query.py")} <= {path.relative_to(ROOT) for path in TEXTS}
+    assert {Path("CHANGELOG.md"), Path("docs/queries.md"), Path("hbmodel/query/query.py")} <= {
+        path.relative_to(ROOT) for path in TEXTS
+    }

@@ -12,7 +12,8 @@ TESTS = Path(__file__).parents[1]
 SOURCES = sorted(TESTS.rglob("*.py"))
 
 ADVICE = (
-    "a constant of hbmodel is replaced. Give the value to the constructor or function that uses it (sizes=, pages=, sleep=, ...), and "
+    "a constant of hbmodel is replaced. Give the value to the constructor or function that uses it (sizes=, "
+    "pages=, sleep=, ...), and "
     "where it takes none, add an argument whose default is the constant."
 )
 
@@ -41,25 +42,38 @@ def is_constant(name: str) -> bool:
 
 
 def replaced(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The constants that a module sets in another one, each with its line; of those that the language or others have, none."""
+    """The constants that a module sets in another one, each with its line; of those that the language or others
+    have, none.
+    """
     modules = origins(tree)
 
     def ours(owner: ast.expr) -> bool:
-        # A name that is not imported, such as the variable of a loop over modules, may be anything: it is taken to be ours.
+        # A name that is not imported, such as the variable of a loop over modules, may be anything: it is taken to be
+        # ours.
         return modules.get(root_of(owner), "hbmodel").partition(".")[0] == "hbmodel"
 
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Attribute(attr="setattr") | ast.Name(id="setattr"), args=[ast.Constant(str(path)), _, *_]):
+            case ast.Call(
+                func=ast.Attribute(attr="setattr") | ast.Name(id="setattr"), args=[ast.Constant(str(path)), _, *_]
+            ):
                 if path.startswith("hbmodel.") and is_constant(path):
                     yield node.lineno, path
-            case ast.Call(func=ast.Attribute(attr="setattr") | ast.Name(id="setattr"), args=[owner, ast.Constant(str(name)), _, *_]):
+            case ast.Call(
+                func=ast.Attribute(attr="setattr") | ast.Name(id="setattr"),
+                args=[owner, ast.Constant(str(name)), _, *_],
+            ):
                 if is_constant(name) and ours(owner):
                     yield node.lineno, name
             case ast.Assign() | ast.AugAssign() | ast.AnnAssign():
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     for each in target.elts if isinstance(target, ast.Tuple) else [target]:
-                        if isinstance(each, ast.Attribute) and is_constant(each.attr) and root_of(each) in modules and ours(each):
+                        if (
+                            isinstance(each, ast.Attribute)
+                            and is_constant(each.attr)
+                            and root_of(each) in modules
+                            and ours(each)
+                        ):
                             yield node.lineno, each.attr
 
 
@@ -78,13 +92,20 @@ def test_no_constant_is_replaced() -> None:
     [
         ('monkeypatch.setattr("hbmodel.session.batches.BATCH_ROWS", 3)', ["hbmodel.session.batches.BATCH_ROWS"]),
         ('from hbmodel.store import slices\npatch.setattr(slices, "PAGES", (5, 7))', ["PAGES"]),
-        ('from hbmodel.store.embedded import database as base\npatch.setattr(base, "_TIMEOUT", 1, raising=False)', ["_TIMEOUT"]),
+        (
+            'from hbmodel.store.embedded import database as base\npatch.setattr(base, "_TIMEOUT", 1, raising=False)',
+            ["_TIMEOUT"],
+        ),
         ('import hbmodel.store\npatch.setattr(hbmodel.store.slices, "PAGES", 1)', ["PAGES"]),
         ('for module in (a, b):\n    setattr(module, "PAGES", 1)', ["PAGES"]),
         ("from hbmodel.store import cells\nsize, cells.SIZE = cells.SIZE, 100", ["SIZE"]),
         ("from hbmodel.store import cells\ncells.SIZE = 3", ["SIZE"]),
         ('import os, sys\nmonkeypatch.setattr(os, "SEEK_SET", 1)\nsys.flags.X = 1', []),
-        ('from hbmodel.store import slices\npatch.setattr(slices, "read", None)\npatch.setattr("hbmodel.store.open.connect", None)', []),
+        (
+            'from hbmodel.store import slices\npatch.setattr(slices, "read", None)\n'
+            'patch.setattr("hbmodel.store.open.connect", None)',
+            [],
+        ),
         ("self.SIZE = 3\nevent.SIZE = 4\nSIZE = 5", []),
     ],
 )

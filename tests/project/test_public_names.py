@@ -356,7 +356,8 @@ EXCUSED_FIELDS = {
     "Index.parts": DECLARED,
     "MapExpression.of": DECLARED,
     "Migration.throttle": "made from the arguments of `hb.migration.migrate`",
-    "Query.terms": "what the query asks for, only for the modules that plan and run it: completion leaves it out, the docstring says so",
+    "Query.terms": "what the query asks for, only for the modules that plan and run it: completion leaves it out, "
+    "the docstring says so",
     "Scan.filter": "made by the planner; a store passes it to its server or evaluates it",
     "TableSchema.maps": DECLARED,
     "TableSchema.wide": DECLARED,
@@ -410,7 +411,12 @@ def test_few_names_are_at_the_top() -> None:
 def test_names_that_are_loaded_late_are_those_of_type_checkers(package: ModuleType) -> None:
     assert package.__file__ is not None
     tree = ast.parse(Path(package.__file__).read_text())
-    seen = {f"{alias.name}": node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    seen = {
+        f"{alias.name}": node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     for name in {*package.__all__, *(name for name, module in seen.items() if module == "hbmodel")}:
         value = getattr(package, name)
         assert value is getattr(import_module(str(seen[name])), name)
@@ -420,7 +426,10 @@ def test_names_that_are_loaded_late_are_those_of_type_checkers(package: ModuleTy
 
 
 def test_importing_the_package_loads_no_room() -> None:
-    program = "import sys, hbmodel\nprint(*sorted(name for name in sys.modules if name.startswith(('hbmodel.', 'attr', 'msgspec'))))"
+    program = (
+        "import sys, hbmodel\nprint(*sorted(name for name in sys.modules if name.startswith(('hbmodel.', 'attr', "
+        "'msgspec'))))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["hbmodel._lazy"]
 
@@ -439,7 +448,9 @@ class Named:
 
 
 def signatures() -> Iterator[tuple[str, Any]]:
-    """The annotations of the public functions, of the methods and properties of public classes, and of their attrs fields."""
+    """The annotations of the public functions, of the methods and properties of public classes, and of their attrs
+    fields.
+    """
     for module, names in PUBLIC.items():
         for name in names:
             value = getattr(module, name)
@@ -453,7 +464,9 @@ def signatures() -> Iterator[tuple[str, Any]]:
                     yield from annotations_of(f"{name}.{attribute}", function)
             if attrs.has(value):
                 hints = typing.get_type_hints(value)
-                yield from ((f"{name}.{of.name}", hints[of.name]) for of in attrs.fields(value) if not of.name.startswith("_"))
+                yield from (
+                    (f"{name}.{of.name}", hints[of.name]) for of in attrs.fields(value) if not of.name.startswith("_")
+                )
 
 
 def annotations_of(name: str, function: Any) -> Iterator[tuple[str, Any]]:
@@ -481,4 +494,6 @@ def test_what_users_meet_in_signatures_and_fields_is_public() -> None:
         if kind.__module__.startswith("hbmodel.") and id(kind) not in public
     ]
     assert {(place, kind) for place, kind in met if kind not in OPAQUE and place not in EXCUSED_FIELDS} == set()
-    assert {place for place, kind in met if kind not in OPAQUE} == set(EXCUSED_FIELDS), "an excuse that nothing needs any more"
+    assert {place for place, kind in met if kind not in OPAQUE} == set(EXCUSED_FIELDS), (
+        "an excuse that nothing needs any more"
+    )

@@ -1,4 +1,6 @@
-"""`.ci/run` runs failed tests once more, alone; it is run here in small checkouts with tests and a Makefile of their own."""
+"""`.ci/run` runs failed tests once more, alone; it is run here in small checkouts with tests and a Makefile of their
+own.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +150,9 @@ def test_what_passes_alone_fails_nothing_and_is_named(checkout: Checkout) -> Non
 
 @pytest.mark.parametrize("fails", ["test", "docs"])
 def test_what_passes_alone_is_named_although_something_fails(checkout: Checkout, fails: str) -> None:
-    checkout.write("checks/test_by_chance.py", "import os\ndef test():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n")
+    checkout.write(
+        "checks/test_by_chance.py", "import os\ndef test():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n"
+    )
     checkout.write("checks/test_wrong.py", f"import os\ndef test():\n    assert {fails == 'docs'}\n")
     if fails == "docs":
         checkout.write("Makefile", MAKEFILE.replace("docs test-pythons", "test-pythons") + "docs:\n\tfalse\n")
@@ -204,10 +208,16 @@ BROKEN = {
     "usage": {"pytest.ini": "[pytest]\naddopts = --no-such-option\n"},
     "internal": {"conftest.py": "def pytest_runtest_logreport(report):\n    raise RuntimeError('of a plugin')\n"},
     "interrupted": {"checks/test_interrupted.py": "def test():\n    raise KeyboardInterrupt\n"},
-    "incomplete": {"pytest.ini": "[pytest]\naddopts = --maxfail 1\n", "checks/test_more.py": "def test():\n    assert False\n"},
+    "incomplete": {
+        "pytest.ini": "[pytest]\naddopts = --maxfail 1\n",
+        "checks/test_more.py": "def test():\n    assert False\n",
+    },
     "lost workers": {"conftest.py": LOST},
     "killed": {"conftest.py": KILLED},
-    "make": {"Makefile": MAKEFILE.replace("$(PYTEST_ARGS)", "$(PYTEST_ARGS) ; exit 3"), "checks/test_failing.py": "def test(): pass\n"},
+    "make": {
+        "Makefile": MAKEFILE.replace("$(PYTEST_ARGS)", "$(PYTEST_ARGS) ; exit 3"),
+        "checks/test_failing.py": "def test(): pass\n",
+    },
 }
 
 

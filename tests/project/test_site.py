@@ -35,7 +35,12 @@ def test_the_navigation_has_every_page_once() -> None:
 
 def test_code_in_a_table_has_no_escaped_bar() -> None:
     """The site would show the backslash, so such code is written as HTML, with a character reference."""
-    rows = [line for path in DOCS.rglob("*.md") for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    rows = [
+        line
+        for path in DOCS.rglob("*.md")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.startswith("|")
+    ]
     assert [row for row in rows if any("|" in code for code in re.findall("`([^`]*)`", row))] == []
 
 
@@ -51,11 +56,15 @@ def test_the_reference_has_every_public_name_once() -> None:
     assert len(listed) == len(set(listed))
     top = set(hb.__all__) - {"__version__"}
     assert {name.removeprefix("hbmodel.") for name in listed if name.count(".") == 1} == top
-    assert {name.rpartition(".")[2] for name in listed} == {name for names in PUBLIC.values() for name in names} - {"__version__"}
+    assert {name.rpartition(".")[2] for name in listed} == {name for names in PUBLIC.values() for name in names} - {
+        "__version__"
+    }
 
 
 def test_programs_have_pages_and_links_lead_to_them() -> None:
-    rewritten = MADE["on_page_markdown"]("[a](../examples/comments.py) [b](../examples/feed) [c](indexes.md)\n```python no-run\n")
+    rewritten = MADE["on_page_markdown"](
+        "[a](../examples/comments.py) [b](../examples/feed) [c](indexes.md)\n```python no-run\n"
+    )
     assert rewritten == "[a](programs/comments.md) [b](programs/index.md) [c](indexes.md)\n```python\n"
     pages = dict(MADE["programs"]())
     assert "programs/comments.md" in pages
@@ -87,7 +96,9 @@ class Codec:
 
 Eight = Codec(8)
 '''
-    with griffe.temporary_visited_package("made", {"__init__.py": code}, extensions=griffe.Extensions(extension)) as package:
+    with griffe.temporary_visited_package(
+        "made", {"__init__.py": code}, extensions=griffe.Extensions(extension)
+    ) as package:
         shown = [(each.name, str(each.default), each.kind.name) for each in package["Codec.__init__"].parameters]
         assert shown == [
             ("self", "None", "positional_or_keyword"),

@@ -1,4 +1,6 @@
-"""`make test-stress` runs tests several times beside busy processes, in random orders, and counts how often each fails."""
+"""`make test-stress` runs tests several times beside busy processes, in random orders, and counts how often each
+fails.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ def test_failures_are_counted_over_the_runs() -> None:
 def test_a_run_that_broke_is_a_failure() -> None:
     assert failures({1: outcomes(a="passed")}) == []
     broken = {1: None, 2: outcomes(2, a="failed"), 3: outcomes(1), 4: Outcomes(5, 0, {}, [])}
-    assert failures(broken) == [*(f"did not run to its end: seed {seed}" for seed in broken), "failed 1 of 4 times: a (seeds 2)"]
+    assert failures(broken) == [
+        *(f"did not run to its end: seed {seed}" for seed in broken),
+        "failed 1 of 4 times: a (seeds 2)",
+    ]
 
 
 def ordered(seed: int | None, items: list[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -77,7 +82,20 @@ def stressed(directory: Path, *options: str) -> subprocess.CompletedProcess[str]
     outer = ("PYTEST_", "MAKE", "MFLAGS")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(outer)}
     return subprocess.run(
-        [sys.executable, "-m", "tests.stress", *options, "--", "-p", "xdist", "-n", "1", "--dist", "loadfile", "--no-loadscope-reorder"],
+        [
+            sys.executable,
+            "-m",
+            "tests.stress",
+            *options,
+            "--",
+            "-p",
+            "xdist",
+            "-n",
+            "1",
+            "--dist",
+            "loadfile",
+            "--no-loadscope-reorder",
+        ],
         cwd=directory,
         env={**inherited, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,

@@ -1,4 +1,6 @@
-"""What mypy and pyright make of the public names: exactly the errors that the files of `tests/project/typing` mark, and no others."""
+"""What mypy and pyright make of the public names: exactly the errors that the files of `tests/project/typing` mark,
+and no others.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = sorted((Path(__file__).parent / "typing").glob("*.py"))
 
-# Behind a line of code: what mypy calls the error and what pyright calls it (each one name or several with commas; - for none).
+# Behind a line of code: what mypy calls the error and what pyright calls it (each one name or several with commas; -
+# for none).
 MARK = re.compile(r"^(?P<code>.*\S)  # E: (?P<mypy>[\w,-]+) (?P<pyright>\w[\w,]*)(  # noqa: \w+)?$")
 MYPY_LINE = re.compile(r"^(?P<file>.+?):(?P<line>\d+): error: .*\[(?P<code>[\w-]+)\]$")
 
@@ -35,9 +38,13 @@ def marked(checker: str) -> Reports:
 
 
 def run(*command: str) -> str:
-    """What a checker prints; it needs the library and its dependencies as they are here, whatever the working directory."""
+    """What a checker prints; it needs the library and its dependencies as they are here, whatever the working
+    directory.
+    """
     environment = {**os.environ, "MYPYPATH": str(ROOT), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode in {0, 1}, done.stdout + done.stderr
     return done.stdout
 

@@ -33,7 +33,9 @@ def test_a_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
         points.read_string(archive.read(f"hbmodel-{hbmodel.__version__}.dist-info/entry_points.txt").decode())
     assert {"hbmodel/py.typed", "hbmodel/localhbase/jars.txt", "hbmodel/store/thrift2/hbase.thrift"} <= names
     there = {
-        path.relative_to(ROOT).as_posix() for path in (ROOT / "hbmodel").rglob("*") if path.is_file() and "__pycache__" not in path.parts
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "hbmodel").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
     }
     assert {name for name in names if ".dist-info/" not in name} == {*there, "pytest_hbmodel.py"}
     assert dict(points["console_scripts"]) == {"hbmodel": "hbmodel.tools.command:main"}
@@ -43,10 +45,22 @@ def test_a_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
 @pytest.mark.slow
 def test_what_is_installed_from_a_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(site),
+        str(wheel),
+    ]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     program = (
-        "import hbmodel as hb; from hbmodel.localhbase import jars; from hbmodel.store.thrift2.store import Thrift2Store\n"
+        "import hbmodel as hb; from hbmodel.localhbase import jars; from hbmodel.store.thrift2.store import "
+        "Thrift2Store\n"
         "print(hb.__file__); hb.connect('memory:').close(); hb.connect('hbase+thrift2://localhost:1').close()"
     )
     done = subprocess.run(

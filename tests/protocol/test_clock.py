@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
-from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, SharedOffset, running_time, time_above, wall_time
+from hbmodel.protocol.clock import (
+    CLOCK_BOUND,
+    GRACE,
+    LONGEST_CALL,
+    ServerClock,
+    SharedOffset,
+    running_time,
+    time_above,
+    wall_time,
+)
 
 
 class Clocks:
@@ -117,7 +126,8 @@ def test_a_probe_that_got_lost_is_asked_once_more_and_takes_nothing_into_the_mea
 
     clock = ServerClock(probe, lambda: True, shared=clocks.shared())
     if lost == 2:
-        with pytest.raises(StoreUnavailable, match="The server's clock cannot be read"):  # not that anything of the user's may be written
+        # not that anything of the user's may be written
+        with pytest.raises(StoreUnavailable, match="The server's clock cannot be read"):
             clock.now()
     assert clock.now() == clocks.wall + 3_000
 

@@ -52,11 +52,21 @@ def test_every_operation_reaches_the_store(prepared: RecordingStore) -> None:
     assert perform(prepared, MutateRow("t", [Delete(b"r", timestamp=10), put(b"r", b"3", 11)])) is None
     assert perform(prepared, CheckAndMutate("t", b"r", CELL, b"3", [put(b"r", b"4", 12)])) is True
     assert perform(prepared, CheckAndMutate("t", b"r", CELL, b"3", [put(b"r", b"5", 13)])) is False
-    assert perform(prepared, Together([PutRows("u", [put(b"r", b"6")]), DeleteRows("t", [Delete(b"q", timestamp=1)])])) is None
+    assert (
+        perform(prepared, Together([PutRows("u", [put(b"r", b"6")]), DeleteRows("t", [Delete(b"q", timestamp=1)])]))
+        is None
+    )
     assert perform(prepared, Acknowledge(["done"])) is None
     assert prepared.told() == [
-        "put t", "get t", "delete t", "mutate_row t", "check_and_mutate t", "check_and_mutate t", "put u", "delete t",
-    ]  # fmt: skip
+        "put t",
+        "get t",
+        "delete t",
+        "mutate_row t",
+        "check_and_mutate t",
+        "check_and_mutate t",
+        "put u",
+        "delete t",
+    ]
     assert values(prepared, "t", b"r", b"s") == [b"4", None]
     assert values(prepared, "u", b"r") == [b"6"]
 
@@ -73,7 +83,10 @@ class PortFaults(FaultyStore):
     check_and_put_each = None  # type: ignore[assignment]
 
 
-PUTS = [ConditionalPut(CELL, expected, Put(row, {CELL: b"2"})) for row, expected in ((b"r", b"1"), (b"s", None), (b"x", None))]
+PUTS = [
+    ConditionalPut(CELL, expected, Put(row, {CELL: b"2"}))
+    for row, expected in ((b"r", b"1"), (b"s", None), (b"x", None))
+]
 
 
 def test_conditional_puts_are_one_call_or_follow_one_another(prepared: RecordingStore) -> None:
@@ -86,7 +99,9 @@ def test_conditional_puts_are_one_call_or_follow_one_another(prepared: Recording
 
 
 @pytest.mark.parametrize(("at", "error"), [(0, StoreUnavailable), (1, UnknownOutcome), (2, UnknownOutcome)])
-def test_conditional_puts_of_which_some_are_done_are_in_doubt(prepared: RecordingStore, at: int, error: type[StoreUnavailable]) -> None:
+def test_conditional_puts_of_which_some_are_done_are_in_doubt(
+    prepared: RecordingStore, at: int, error: type[StoreUnavailable]
+) -> None:
     """Also where the store says that it did nothing: it speaks of its own call only."""
     prepared.put("t", [Put(b"r", {CELL: b"1"})])
     running = Resumable(several)
@@ -151,11 +166,15 @@ class Begun:
         ("t", ["put t", "abandon u", "abandon t"]),  # once one has failed, nothing is waited for
     ],
 )
-def test_puts_together_are_begun_before_one_is_waited_for(prepared: RecordingStore, failing: str | None, calls: list[str]) -> None:
+def test_puts_together_are_begun_before_one_is_waited_for(
+    prepared: RecordingStore, failing: str | None, calls: list[str]
+) -> None:
     store = Beginning(prepared.inner)
     if failing is not None:
         store.inner.delete_table(failing)
-    together = Together([PutRows("t", [put(b"r", b"1")]), PutRows("u", [put(b"s", b"2")]), PutRows("t", [put(b"q", b"3")])])
+    together = Together(
+        [PutRows("t", [put(b"r", b"1")]), PutRows("u", [put(b"s", b"2")]), PutRows("t", [put(b"q", b"3")])]
+    )
     if failing is None:
         perform(store, together)
         assert values(store.inner, "t", b"r", b"q") == [b"1", b"3"]
@@ -180,7 +199,9 @@ def test_an_interruption_is_not_waited_for(prepared: RecordingStore) -> None:
 
 def test_deletes_together_follow_one_another(prepared: RecordingStore) -> None:
     store = Beginning(prepared.inner)
-    perform(store, Together([DeleteRows("t", [Delete(b"q", timestamp=1)]), DeleteRows("u", [Delete(b"q", timestamp=1)])]))
+    perform(
+        store, Together([DeleteRows("t", [Delete(b"q", timestamp=1)]), DeleteRows("u", [Delete(b"q", timestamp=1)])])
+    )
     assert store.told() == ["delete t", "delete u"]
 
 

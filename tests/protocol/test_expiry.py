@@ -82,7 +82,9 @@ class StillTime:
 
 @contextmanager
 def still_time() -> Iterator[ServerTime]:
-    """A server's clock where tests need not wait: this machine's clocks move when they wait, and by a millisecond at each reading."""
+    """A server's clock where tests need not wait: this machine's clocks move when they wait, and by a millisecond at
+    each reading.
+    """
     machine = StillTime()
     with pytest.MonkeyPatch.context() as patch:
         for module in (clock, clock_tick):
@@ -110,7 +112,9 @@ def bed(request: pytest.FixtureRequest) -> Iterator[TimedBed]:
     if request.param.startswith("thrift"):
         yield TimedBed(request.param, request.getfixturevalue("real_beds")(request.param).store)
         return
-    made = TimedBed(request.param, RecordingStore(EmbeddedStore(None, server := ServerTime()), limited=request.param == "limited"))
+    made = TimedBed(
+        request.param, RecordingStore(EmbeddedStore(None, server := ServerTime()), limited=request.param == "limited")
+    )
     made.clock = server
     with made.store:
         yield made
@@ -127,12 +131,16 @@ def until_gone(bed: TimedBed, model: Any, name: str = "a") -> hb.Session:
 
 
 def refused(bed: TimedBed, model: Any, session: hb.Session, update: Callable[[], object]) -> bool:
-    """Whether the store has no check-and-mutate, which an update of an indexed row with a TTL needs: then it changes nothing."""
+    """Whether the store has no check-and-mutate, which an update of an indexed row with a TTL needs: then it changes
+    nothing.
+    """
     if bed.store.capabilities.check_and_mutate or not hb.schema.schema_of(model).indexes:
         return False
     before = objects(bed.store, model)
     update()
-    with pytest.raises(hb.CapabilityError, match="A row with a TTL in a model with indexes can be updated only in a store with"):
+    with pytest.raises(
+        hb.CapabilityError, match="A row with a TTL in a model with indexes can be updated only in a store with"
+    ):
         session.commit()
     assert objects(bed.store, model) == before
     return True
@@ -263,7 +271,15 @@ def test_rows_of_several_lives_go_into_one_commit(bed: TimedBed, model: Any) -> 
     session.add(model(name="d", page="y"))
     session.add(model(name="e", page="y"))
     session.add(model(name="e", page="z"), ttl=SOON)
-    assert [outcome.action for outcome in session.commit()] == ["put", "put", "put", "superseded", "put", "superseded", "put"]
+    assert [outcome.action for outcome in session.commit()] == [
+        "put",
+        "put",
+        "put",
+        "superseded",
+        "put",
+        "superseded",
+        "put",
+    ]
     assert {name for (name,) in objects(bed.store, model)} == set("abcde")
     check_exact(bed.store, model)
     until_gone(bed, model, "a")
@@ -477,7 +493,9 @@ def test_a_cell_from_the_future_is_refused(bed: TimedBed) -> None:
     session = bed.use(Token)
     bed.store.put("tokens", [Put(b"a", {b"d:p": b"x"}, wall_time() + 3_600_000)])
     session.add(Token(name="a", page="y"), ttl=LATER)
-    with pytest.raises(hb.errors.ClockError, match="The row has a cell whose timestamp is further in the future") as caught:
+    with pytest.raises(
+        hb.errors.ClockError, match="The row has a cell whose timestamp is further in the future"
+    ) as caught:
         session.commit()
     assert {"table", "key", "newest", "now", "bound"} <= caught.value.details.keys()
     bed.store.delete("tokens", [Delete(b"a", families=[b"d"], timestamp=wall_time() + 3_600_000)])
@@ -491,7 +509,10 @@ TTLS = st.sampled_from([None, None, 3, 3, 11, 41])
 OPERATIONS = st.one_of(
     st.tuples(st.just("add"), NAMES, st.fixed_dictionaries({"page": PAGES, "note": NOTES, "extra": NOTES}), TTLS),
     st.tuples(
-        st.just("update"), NAMES, st.dictionaries(st.sampled_from(["note", "extra"]), NOTES, min_size=1) | st.builds(dict, page=PAGES), TTLS
+        st.just("update"),
+        NAMES,
+        st.dictionaries(st.sampled_from(["note", "extra"]), NOTES, min_size=1) | st.builds(dict, page=PAGES),
+        TTLS,
     ),
     st.tuples(st.just("insert"), NAMES, st.fixed_dictionaries({"page": PAGES, "note": NOTES}), TTLS),
     st.tuples(st.just("delete"), NAMES),
@@ -544,7 +565,9 @@ def test_any_history_leaves_what_its_last_writes_say(model: Any, limited: bool, 
                     else:
                         session.insert(model(name=name, **values), ttl=ttl)
                         known[name] = (model(name=name, **values), end)
-            assert {obj.name: obj for obj in objects(store, model).values()} == {name: obj for name, (obj, _) in known.items()}
+            assert {obj.name: obj for obj in objects(store, model).values()} == {
+                name: obj for name, (obj, _) in known.items()
+            }
             check_queries(store, model)
 
 
@@ -557,7 +580,9 @@ WITH_TTL = "update with a ttl"
 
 CRASHES: dict[str, Callable[[hb.Session, Any], object]] = {
     "add": lambda session, model: session.add(model(name="a", page="y"), ttl=UNREACHED),
-    "add two": lambda session, model: session.add_all([model(name="a", page="y"), model(name="b", page="y", note="m")], ttl=UNREACHED),
+    "add two": lambda session, model: session.add_all(
+        [model(name="a", page="y"), model(name="b", page="y", note="m")], ttl=UNREACHED
+    ),
     WITH_TTL: lambda session, model: session.update(model(name="a", page="?"), page="y", ttl=UNREACHED),
     "update": lambda session, model: session.update(model(name="c", page="?"), page="y"),
 }
@@ -594,8 +619,10 @@ def crashed(model: Any, name: str, limited: bool, at: int | None, mode: Mode) ->
 )
 def test_a_crash_at_any_call_leaves_rows_that_end_whole(model: Any, name: str, limited: bool) -> None:
     before = {
-        "a": model(name="a", page="x", note="old"), "b": model(name="b", page="x", extra="old"), "c": model(name="c", page="x", note="old")
-    }  # fmt: skip
+        "a": model(name="a", page="x", note="old"),
+        "b": model(name="b", page="x", extra="old"),
+        "c": model(name="c", page="x", note="old"),
+    }
     with crashed(model, name, limited, None, "before") as (bed, unharmed):
         after = {obj.name: obj for obj in objects(bed.store, model).values()}
     crashes = [(at, mode) for at, mode in failures_of(unharmed.calls) if not is_repetition(at, mode)]
@@ -604,7 +631,9 @@ def test_a_crash_at_any_call_leaves_rows_that_end_whole(model: Any, name: str, l
         with crashed(model, name, limited, at, mode) as (bed, failing):
             assert len(failing.calls) == at + 1
             found = {obj.name: obj for obj in objects(bed.store, model).values()}
-            assert all(found[key] in {repr(state): state for state in (before[key], after[key])}.values() for key in before)
+            assert all(
+                found[key] in {repr(state): state for state in (before[key], after[key])}.values() for key in before
+            )
             check_queries(bed.store, model)
             if repeated:
                 session = hb.Session(bed.store)
@@ -725,7 +754,11 @@ def family_model(body: dict[str, Any], **options: Any) -> Any:
 
 
 def test_what_would_outlive_its_row_is_refused_in_declarations() -> None:
-    mortal, counter, tag = hb.family("d", ttl=TWO_SECONDS), {"seen": hb.counter("s")}, {"tag": hb.column("t", default="")}
+    mortal, counter, tag = (
+        hb.family("d", ttl=TWO_SECONDS),
+        {"seen": hb.counter("s")},
+        {"tag": hb.column("t", default="")},
+    )
     for body, options in (
         ({**counter, **tag}, {}),
         (counter, {"exists": hb.flag("e")}),

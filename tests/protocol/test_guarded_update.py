@@ -1,4 +1,6 @@
-"""Updates of rows without an index: what another program does between any two calls, and the cell that shows that a row exists."""
+"""Updates of rows without an index: what another program does between any two calls, and the cell that shows that a
+row exists.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,12 @@ def read(session: hb.Session, made: Any) -> Any:
 @pytest.mark.parametrize("before", ["y", None])
 def test_an_update_to_none_leaves_the_row(bed: Bed, made: Any, before: str | None) -> None:
     session = use(bed, made)
-    for changes in ({"m": value(made, 2), "o": None}, {"m": value(made, 1), "o": None}, {"o": None}, {"m": value(made, 2)}):
+    for changes in (
+        {"m": value(made, 2), "o": None},
+        {"m": value(made, 1), "o": None},
+        {"o": None},
+        {"m": value(made, 2)},
+    ):
         session.add(made(k="a", m=value(made, 1), o=before))
         session.commit()
         session.update_key(made, k="a", **changes)
@@ -72,7 +79,9 @@ def test_an_update_to_none_leaves_the_row(bed: Bed, made: Any, before: str | Non
 @pytest.mark.every_store
 @pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema.schema_of(made).table)
 def test_any_call_of_another_program_between_two_calls_of_an_update(bed: Bed, made: Any) -> None:
-    """What is left is what some order of the two leaves: no row is gone that nobody deleted, and none is back that was."""
+    """What is left is what some order of the two leaves: no row is gone that nobody deleted, and none is back that
+    was.
+    """
     use(bed, made)
     one, two, three = (value(made, n) for n in (1, 2, 3))
     changes: list[dict[str, Any]] = [{"m": two}, {"o": "b"}, {"m": two, "o": None}, {"o": None}, {"m": two, "o": "b"}]
@@ -109,7 +118,12 @@ def test_any_call_of_another_program_between_two_calls_of_an_update(bed: Bed, ma
             wanted = [then(first), updated_last]
             if not bed.atomic:  # cells are changed one by one, so the two may mix
                 assert (found is None) == (name == "delete"), (change, name, at, found)
-                assert made is NOTHING or found is None or found[0] in [row[0] for row in wanted if row], (change, name, at, found)
+                assert made is NOTHING or found is None or found[0] in [row[0] for row in wanted if row], (
+                    change,
+                    name,
+                    at,
+                    found,
+                )
             else:
                 assert found in wanted, (change, name, at, found, wanted)
             assert failed in ((None, hb.RowNotFound) if name == "delete" else (None,)), (change, name, at, failed)
@@ -127,7 +141,7 @@ def test_each_of_two_updates_makes_the_cell_empty_that_the_other_leaves(bed: Bed
             assert read(session, NOTHING) == (None, None)
 
 
-# --- rows whose cells are all empty -------------------------------------------------------------------------------------
+# --- rows whose cells are all empty -----------------------------------------------------------------------------------
 
 
 def test_a_row_gets_a_flag_where_its_other_cells_are_empty(bed: Bed) -> None:
@@ -214,7 +228,7 @@ def test_a_commit_of_many_updates_is_one_conditional_call_each(atomic_bed: Bed) 
     assert [item.m for item in session.query(NUMBER).allow_full_scan()] == list(range(1, 151))
 
 
-# --- cell by cell -------------------------------------------------------------------------------------------------------
+# --- cell by cell -----------------------------------------------------------------------------------------------------
 
 APART = pytest.mark.parametrize("bed", ["limited", HBASE[0]], indirect=True)
 """The stores on which each cell is put by a conditional call of its own."""
@@ -241,7 +255,11 @@ def test_the_cells_of_many_rows_are_put_in_rounds(bed: Bed) -> None:
         session.update_key(NUMBER, k=f"{n:03}", m=n + 1, **[{}, {"o": "y"}, {"o": None}][n % 3])
     session.commit()
     calls = [call for call in bed.store.calls if call.table == "gu_number" and call.writes]
-    assert [(call.name, len(call.items)) for call in calls] == [("check_and_put_each", 150), ("check_and_put_each", 50), ("delete", 50)]
+    assert [(call.name, len(call.items)) for call in calls] == [
+        ("check_and_put_each", 150),
+        ("check_and_put_each", 50),
+        ("delete", 50),
+    ]
     found = session.query(NUMBER).allow_full_scan().all()
     assert [(item.m, item.o) for item in found] == [(n + 1, ["x", "y", None][n % 3]) for n in range(150)]
 
@@ -305,7 +323,9 @@ def test_objects_that_share_rows_are_updated_in_rounds(bed: Bed) -> None:
             session.update_key(Wide, group=group, number=n, m=n + 1, **({"o": "y"} if n % 2 else {}))
     session.commit()
     writes = [
-        (call.operation, call.rows) for call in calls if call.table == "gu_wide" and call.operation not in ("get", "get_each", "scan")
+        (call.operation, call.rows)
+        for call in calls
+        if call.table == "gu_wide" and call.operation not in ("get", "get_each", "scan")
     ]
     assert writes == [("check_and_put_each", 80), ("check_and_put_each", 40)]
     found = session.query(Wide).allow_full_scan().all()
@@ -324,7 +344,9 @@ def operations(made: Any, changes: Changes, refused: Callable[[ConditionalPut], 
     session.add_all(made(k=key, m=value(made, 1), o="a") for key in changes)
     session.commit()
     writes = [UpdateFields(None, hb.row_key(made, k=key), {"k": key}, of) for key, of in changes.items()]
-    protocol = write_unindexed_batch(UnindexedRowPlanner.of(schema), writes, 500, hb.connect("hbase://nobody").capabilities)
+    protocol = write_unindexed_batch(
+        UnindexedRowPlanner.of(schema), writes, 500, hb.connect("hbase://nobody").capabilities
+    )
     done: list[Operation] = []
     answer: Any = None
     while True:
@@ -391,4 +413,6 @@ def test_a_row_that_is_refused_gets_no_further_cell_and_no_delete() -> None:
         [Put(b"a", flag), Put(b"b", flag), Put(b"c", {b"d:m": b"2"})],
         [Put(b"a", {b"d:m": b"2"}), Put(b"c", {b"d:o": b"b"})],
     ]
-    assert [operation.deletes for operation in done if isinstance(operation, DeleteRows)] == [[Delete(b"a", columns=(b"d:o",))]]
+    assert [operation.deletes for operation in done if isinstance(operation, DeleteRows)] == [
+        [Delete(b"a", columns=(b"d:o",))]
+    ]

@@ -85,9 +85,13 @@ def test_a_purge_spares_a_row_that_is_put_again_at_the_time_of_its_marker(store:
 
 
 def answers(there: bool) -> hb.HbmodelError | None:
-    """The error of a put that took longer than half the grace time, in a store without conditions; whether its row is there after it."""
+    """The error of a put that took longer than half the grace time, in a store without conditions; whether its row
+    is there after it.
+    """
     put = put_object(SCHEMA, Thing(name="k", tag="a"))
-    protocol = write_indexed_batch(IndexedRowPlanner(SCHEMA, tuple(SCHEMA.indexes.values()), 1000, checks=False), [put], False)
+    protocol = write_indexed_batch(
+        IndexedRowPlanner(SCHEMA, tuple(SCHEMA.indexes.values()), 1000, checks=False), [put], False
+    )
     with hb.connect("memory:") as store:
         hb.create_tables(store, Thing)
         with hb.Session(store) as session:

@@ -36,9 +36,15 @@ class Mark:
 numbers = st.integers(-(2**31), 2**31 - 1)
 facts = st.builds(Fact, number=numbers, topic=st.text(max_size=4), body=st.none() | st.text(max_size=4))
 marks = st.builds(
-    Mark, number=numbers, kind=st.none() | st.text(max_size=3), owner=st.binary(max_size=3), text=st.none() | st.text(max_size=3)
+    Mark,
+    number=numbers,
+    kind=st.none() | st.text(max_size=3),
+    owner=st.binary(max_size=3),
+    text=st.none() | st.text(max_size=3),
 )
-hits = st.builds(Hit, at=st.just(DAY), serial=st.integers(0, 99), page=st.text(max_size=3), agent=st.none() | st.text(max_size=3))
+hits = st.builds(
+    Hit, at=st.just(DAY), serial=st.integers(0, 99), page=st.text(max_size=3), agent=st.none() | st.text(max_size=3)
+)
 drawn = st.builds(DRAWN, **{name: st.sampled_from(pool) for name, pool in POOLS.items()})
 
 
@@ -51,7 +57,9 @@ def writer(model: Any) -> IndexedRowPlanner:
 
 @pytest.mark.parametrize(("model", "objects"), [(Fact, facts), (Mark, marks), (Hit, hits), (DRAWN, drawn)])
 @given(st.data())
-def test_writes_that_need_no_old_row_are_planned_in_one_pass_as_they_are_one_by_one(model: Any, objects: Any, data: st.DataObject) -> None:
+def test_writes_that_need_no_old_row_are_planned_in_one_pass_as_they_are_one_by_one(
+    model: Any, objects: Any, data: st.DataObject
+) -> None:
     writes = [put_object(hb.schema.schema_of(model), obj) for obj in data.draw(st.lists(objects, max_size=4))]
     using = writer(model)
     assert not any(using.needs_read(write) for write in writes)
@@ -80,7 +88,9 @@ def test_a_round_is_gathered_by_phase_and_table() -> None:
     new = using.plan(put_object(schema, order(1)), using.old(None), NOW)
     absent = using.plan(DeleteRow(None, b"absent"), using.old(None), NOW)
     plan = BatchPlan.of([new, absent])
-    assert {table: [put.row for put in puts] for table, puts in plan.entries.items()} == {table: [put.row] for table, put in new.entries}
+    assert {table: [put.row for put in puts] for table, puts in plan.entries.items()} == {
+        table: [put.row] for table, put in new.entries
+    }
     assert plan.puts == [new.put]
     assert (plan.row_deletes, plan.stale) == ([], [])
     assert [outcome.action for outcome in plan.outcomes] == ["put", "absent"]

@@ -38,7 +38,9 @@ def writer(model: Any) -> IndexedRowPlanner:
     """A writer whose nonces are the numbers from 1 on."""
     numbers = count(1)
     schema = hb.schema.schema_of(model)
-    return IndexedRowPlanner(schema, tuple(schema.indexes.values()), CLOCK_BOUND, lambda: next(numbers).to_bytes(8, "big"))
+    return IndexedRowPlanner(
+        schema, tuple(schema.indexes.values()), CLOCK_BOUND, lambda: next(numbers).to_bytes(8, "big")
+    )
 
 
 def stored(plan: RowPlan, **newer: tuple[bytes, int]) -> StoredRow:
@@ -52,7 +54,9 @@ def stored(plan: RowPlan, **newer: tuple[bytes, int]) -> StoredRow:
 def written(model: Any, obj: Any, now: int = NOW, **newer: tuple[bytes, int]) -> tuple[IndexedRowPlanner, OldRow]:
     """A writer, and the row of `obj` as it would read it back."""
     using = writer(model)
-    return using, using.old(stored(using.plan(put_object(hb.schema.schema_of(model), obj), using.old(None), now), **newer))
+    return using, using.old(
+        stored(using.plan(put_object(hb.schema.schema_of(model), obj), using.old(None), now), **newer)
+    )
 
 
 def row_of(old: OldRow) -> bytes:
@@ -78,7 +82,9 @@ def entry(model: Any, index: str, obj: Any) -> bytes:
 # --- times ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("newest", "expected"), [(0, NOW), (NOW - 1, NOW), (NOW, NOW + 1), (NOW + CLOCK_BOUND - 1, NOW + CLOCK_BOUND)])
+@pytest.mark.parametrize(
+    ("newest", "expected"), [(0, NOW), (NOW - 1, NOW), (NOW, NOW + 1), (NOW + CLOCK_BOUND - 1, NOW + CLOCK_BOUND)]
+)
 def test_the_time_of_a_write_is_above_every_cell_of_the_row(newest: int, expected: int) -> None:
     using, old = written(Order, order(1), now=0, n=(b"", newest))
     assert old.newest == newest
@@ -108,13 +114,18 @@ def test_a_full_write_of_a_new_row_puts_every_declared_column() -> None:
     assert plan.put is not None
     version = b"\x01" + (1).to_bytes(8, "big")
     assert plan.put.cells == {
-        b"d:s": b"new", b"d:a": hb.schema.schema_of(Order).by_name["amount"].encode_cell(Decimal(5)), b"d:n": b"", b"d:v": COUNTER_ZERO,
-        VERSION: version, LIVENESS: LIVE,
-    }  # fmt: skip
+        b"d:s": b"new",
+        b"d:a": hb.schema.schema_of(Order).by_name["amount"].encode_cell(Decimal(5)),
+        b"d:n": b"",
+        b"d:v": COUNTER_ZERO,
+        VERSION: version,
+        LIVENESS: LIVE,
+    }
     entries = dict(plan.entries)
     assert {table: put.row for table, put in plan.entries} == {
-        "orders.by_state": entry(Order, "by_state", order(1, amount=5)), "orders.by_amount": entry(Order, "by_amount", order(1, amount=5)),
-    }  # fmt: skip
+        "orders.by_state": entry(Order, "by_state", order(1, amount=5)),
+        "orders.by_amount": entry(Order, "by_amount", order(1, amount=5)),
+    }
     assert entries["orders.by_state"].cells == {VERSION: version, b"d:a": plan.put.cells[b"d:a"]}
     assert entries["orders.by_amount"].cells == {VERSION: version}
     assert plan.stale == []
@@ -129,7 +140,9 @@ def test_a_full_write_over_a_live_row_leaves_counters_and_hides_only_what_shows(
     assert plan.put.cells[b"d:n"] == b""
     assert old.row is not None
     bare = {column: cell for column, cell in old.row.columns.items() if column not in {b"d:n", b"d:a"}}
-    plan = using.plan(put_object(hb.schema.schema_of(Order), order(1, "b")), using.old(StoredRow(row_of(old), bare)), NOW)  # type: ignore[arg-type]
+    plan = using.plan(
+        put_object(hb.schema.schema_of(Order), order(1, "b")), using.old(StoredRow(row_of(old), bare)), NOW
+    )  # type: ignore[arg-type]
     assert plan.put is not None
     assert sorted(plan.put.cells) == [LIVENESS, VERSION, b"d:a", b"d:s"]  # the group stays whole, None included
 
@@ -151,7 +164,9 @@ def test_old_entries_go_at_one_below_the_new_time() -> None:
     plan = using.plan(put_object(hb.schema.schema_of(Order), order(1, "b", amount=5)), old, NOW)
     assert plan.put is not None
     assert plan.put.timestamp == NOW + 1
-    assert plan.stale == [("orders.by_state", Delete(entry(Order, "by_state", order(1, "a", amount=5)), families=(b"d",), timestamp=NOW))]
+    assert plan.stale == [
+        ("orders.by_state", Delete(entry(Order, "by_state", order(1, "a", amount=5)), families=(b"d",), timestamp=NOW))
+    ]
     # An entry whose key stays is put all the same.
     assert {table for table, _ in plan.entries} == {"orders.by_state", "orders.by_amount"}
 
@@ -198,7 +213,9 @@ def test_a_change_in_the_group_writes_the_whole_group_from_the_row() -> None:
     assert plan.put is not None
     assert plan.put.cells == {b"p:c": b"Oslo", b"p:s": b"", b"p:_v": b"\x01" + (2).to_bytes(8, "big")}
     assert [put.row for _, put in plan.entries] == [entry(Person, "by_place", Person(name="ann", city="Oslo"))]
-    assert [delete.row for _, delete in plan.stale] == [entry(Person, "by_place", Person(name="ann", city="Oslo", street="A"))]
+    assert [delete.row for _, delete in plan.stale] == [
+        entry(Person, "by_place", Person(name="ann", city="Oslo", street="A"))
+    ]
 
 
 @pytest.mark.parametrize("changes", [{"note": "n"}, {"state": "b"}])
@@ -232,7 +249,10 @@ def test_a_delete_is_a_marker_and_a_delete_of_every_family_below_it() -> None:
     assert plan.put.timestamp == NOW + 1
     assert plan.row_delete == Delete(b"ann", families=(b"p", b"x"), timestamp=NOW)
     assert plan.stale == [
-        ("people.by_place", Delete(entry(Person, "by_place", Person(name="ann", city="Oslo")), families=(b"p",), timestamp=NOW))
+        (
+            "people.by_place",
+            Delete(entry(Person, "by_place", Person(name="ann", city="Oslo")), families=(b"p",), timestamp=NOW),
+        )
     ]
     assert plan.entries == ()
 
@@ -263,13 +283,18 @@ def test_a_damaged_row_can_be_overwritten_and_deleted(damage: str) -> None:
     found = using.old(StoredRow(row_of(old), cells))
     # Which entries the row had cannot be told if a field of an index is damaged; they stay, and no read returns them.
     stale = {"orders.by_state", "orders.by_amount"} if damage == "other" else set()
-    for write, action in ((put_object(hb.schema.schema_of(Order), order(1, "b")), "put"), (DeleteRow(None, row_of(old)), "deleted")):
+    for write, action in (
+        (put_object(hb.schema.schema_of(Order), order(1, "b")), "put"),
+        (DeleteRow(None, row_of(old)), "deleted"),
+    ):
         plan = using.plan(write, found, NOW)
         assert (plan.outcome.action, plan.outcome.error) == (action, None)
         assert {table for table, _ in plan.stale} == stale
     whole = {"state": "b", "amount": None}
     assert using.plan(part(order(1), **whole), found, NOW).outcome.action == "put"
-    partly = using.plan(part(order(1), state="b") if damage == "garbled" else part(order(1), amount=None), found, NOW).outcome
+    partly = using.plan(
+        part(order(1), state="b") if damage == "garbled" else part(order(1), amount=None), found, NOW
+    ).outcome
     assert isinstance(partly.error, HbmodelError if damage != "other" else type(None))
     assert not isinstance(partly.error, IncompleteRow) or partly.error.field == "state"
 
@@ -323,7 +348,11 @@ def test_a_row_from_before_the_index_that_gets_a_ttl_has_no_entries_to_delete(wr
     assert old.live
     ann = Person(name="ann", city="Rome")
     plan = using.plan(
-        put_object(hb.schema.schema_of(Person), ann, ttl=50) if write == "add" else evolve(part(ann, city="Rome"), ttl=50), old, NOW
+        put_object(hb.schema.schema_of(Person), ann, ttl=50)
+        if write == "add"
+        else evolve(part(ann, city="Rome"), ttl=50),
+        old,
+        NOW,
     )
     assert plan.put is not None
     assert plan.put.ttl == 50 + (plan.put.timestamp is not None and NOW - plan.put.timestamp)
@@ -346,7 +375,11 @@ def test_a_put_that_expires_deletes_what_is_older_and_old_entries_at_their_own_t
 
 def test_an_update_of_a_row_that_expires_writes_it_whole_until_then() -> None:
     using = writer(Person)
-    first = using.plan(put_object(hb.schema.schema_of(Person), Person(name="ann", city="Oslo", story="long"), ttl=50), using.old(None), NOW)
+    first = using.plan(
+        put_object(hb.schema.schema_of(Person), Person(name="ann", city="Oslo", story="long"), ttl=50),
+        using.old(None),
+        NOW,
+    )
     old = using.old(stored(first))  # type: ignore[arg-type]
     plan = using.plan(part(Person(name="ann"), story="short"), old, NOW + 10)
     assert plan.put is not None

@@ -1,4 +1,6 @@
-"""Rows that are put, and then not put again when the indexes change or the write takes too long: what others do meanwhile stays."""
+"""Rows that are put, and then not put again when the indexes change or the write takes too long: what others do
+meanwhile stays.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,14 @@ class Wide:
 MODELS = (Tall, Wide)
 
 TIMES = {"built": round(1000 * LEASE) + 1, "dropped": round(1000 * LEASE) + 1, "slow": GRACE // 2 + 1}
-"""What happens, and the ms that pass: the lease of a program, or so much that a repair may take the entries of a write for orphans."""
+"""What happens, and the ms that pass: the lease of a program, or so much that a repair may take the entries of a
+write for orphans.
+"""
 
 
 class PassingStore(RecordingStore):
-    """A store whose clock is the only one, and moves with every call; something happens after a change of the table, once.
+    """A store whose clock is the only one, and moves with every call; something happens after a change of the table,
+    once.
 
     Attributes:
         now: the time, in ms since 1970.
@@ -98,7 +103,9 @@ def passes(store: PassingStore, model: Any, how: str) -> None:
 def interrupted(
     store: PassingStore, model: Any, how: str, call: Callable[[hb.Session], object], beside: Callable[[hb.Session], Any]
 ) -> Any:
-    """One program's commit, which stops once its row is put, and goes on when another program has made its call; what was returned."""
+    """One program's commit, which stops once its row is put, and goes on when another program has made its call;
+    what was returned.
+    """
 
     def meanwhile() -> None:
         passes(store, model, how)
@@ -127,7 +134,11 @@ def found(store: PassingStore, model: Any, how: str) -> list[tuple[str, int, str
 def test_an_object_that_was_put_does_not_cover_an_update(how: str, model: Any) -> None:
     store = begun(model, how)
     outcome = interrupted(
-        store, model, how, lambda one: one.add(model(k="a", m=1, o="x")), lambda other: other.update(model(k="a", m=1, o="x"), m=2, o="y")
+        store,
+        model,
+        how,
+        lambda one: one.add(model(k="a", m=1, o="x")),
+        lambda other: other.update(model(k="a", m=1, o="x"), m=2, o="y"),
     )
     assert outcome.action == "put"
     assert found(store, model, how) == [("a", 2, "y")]
@@ -147,7 +158,9 @@ def test_an_object_that_was_put_and_deleted_stays_deleted(how: str, model: Any) 
 def test_an_object_that_was_put_and_moved_is_under_one_key(how: str, model: Any) -> None:
     store = begun(model, how)
     obj = model(k="a", m=1, o="x")
-    assert interrupted(store, model, how, lambda one: one.add(obj), lambda other: other.rekey(obj, k="b")).action == "put"
+    assert (
+        interrupted(store, model, how, lambda one: one.add(obj), lambda other: other.rekey(obj, k="b")).action == "put"
+    )
     assert found(store, model, how) == [("b", 1, "x")]
 
 
@@ -156,7 +169,9 @@ def test_an_object_that_was_put_and_moved_is_under_one_key(how: str, model: Any)
 def test_an_update_that_was_made_and_moved_is_no_missing_row(how: str, model: Any) -> None:
     obj = model(k="a", m=1, o="x")
     store = begun(model, how, obj)
-    outcome = interrupted(store, model, how, lambda one: one.update(obj, m=2, o="y"), lambda other: other.rekey(obj, k="b"))
+    outcome = interrupted(
+        store, model, how, lambda one: one.update(obj, m=2, o="y"), lambda other: other.rekey(obj, k="b")
+    )
     assert outcome.action == "put"
     assert found(store, model, how) == [("b", 2, "y")]
 
@@ -167,16 +182,22 @@ def test_a_delete_that_was_made_spares_what_is_inserted_after_it(how: str, model
     obj = model(k="a", m=1, o="x")
     store = begun(model, how, obj)
     new = model(k="a", m=2, o="y")
-    assert interrupted(store, model, how, lambda one: one.delete(obj), lambda other: other.insert(new)).action == "deleted"
+    assert (
+        interrupted(store, model, how, lambda one: one.delete(obj), lambda other: other.insert(new)).action == "deleted"
+    )
     assert found(store, model, how) == [("a", 2, "y")]
 
 
 @pytest.mark.parametrize("how", ["built", "dropped", "slow"])
 def test_a_delete_whose_marker_was_put_is_completed(how: str) -> None:
-    """Where no row is changed atomically, the marker is put first; the indexes change before the rest of the row is deleted."""
+    """Where no row is changed atomically, the marker is put first; the indexes change before the rest of the row is
+    deleted.
+    """
     obj = Tall(k="a", m=1, o="x")
     store = begun(Tall, how, obj, limited=True)
-    outcome = interrupted(store, Tall, how, lambda one: one.delete(obj), lambda other: other.add(Tall(k="b", m=2, o="y")))
+    outcome = interrupted(
+        store, Tall, how, lambda one: one.delete(obj), lambda other: other.add(Tall(k="b", m=2, o="y"))
+    )
     assert outcome.action == "deleted"
     assert found(store, Tall, how) == [("b", 2, "y")]
     (row,) = store.get("put", [b"a"], [b"d:e"])
@@ -236,6 +257,8 @@ def test_an_object_that_was_put_and_that_the_new_indexes_refuse_is_an_unknown_ou
         store.put("put_short", [Put(b"a", {b"d:o": b"\xff"}, store.now)])  # no text
 
     store.after = "put_short", meanwhile
-    with pytest.raises(hb.UnknownOutcome, match="The indexes of the table changed during the write, and the new ones refuse it"):
+    with pytest.raises(
+        hb.UnknownOutcome, match="The indexes of the table changed during the write, and the new ones refuse it"
+    ):
         session.commit()
     store.delete("put_short", [Delete(b"a")])

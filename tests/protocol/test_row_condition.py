@@ -1,4 +1,6 @@
-"""Two programs that change a row from before the first index, while the states of its table change: neither covers the other."""
+"""Two programs that change a row from before the first index, while the states of its table change: neither covers
+the other.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ class Fading:
 
 
 class Beside(RecordingStore):
-    """A store in which something happens before a change of a table: a program has read the row then, and chosen the time of its write.
+    """A store in which something happens before a change of a table: a program has read the row then, and chosen the
+    time of its write.
 
     Attributes:
         before: how many changes are made before that, and what happens.
@@ -72,8 +75,12 @@ def begun(model: Any, rows: str, *, limited: bool = False, ttl: timedelta | None
     return store
 
 
-def both(store: Beside, first: int, call: Callable[[hb.Session], object], beside: Callable[[hb.Session], object]) -> None:
-    """One program has made its first changes when another one makes its call; then it goes on, unless it has ended before."""
+def both(
+    store: Beside, first: int, call: Callable[[hb.Session], object], beside: Callable[[hb.Session], object]
+) -> None:
+    """One program has made its first changes when another one makes its call; then it goes on, unless it has ended
+    before.
+    """
 
     def meanwhile() -> None:
         let_tick_pass()  # so that the time of its call is a later one
@@ -105,7 +112,9 @@ CASES = [
 
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize(("model", "rows", "limited", "ttl"), CASES)
-def test_an_update_does_not_cover_another_one(model: Any, rows: str, limited: bool, ttl: timedelta | None, first: int) -> None:
+def test_an_update_does_not_cover_another_one(
+    model: Any, rows: str, limited: bool, ttl: timedelta | None, first: int
+) -> None:
     store = begun(model, rows, limited=limited, ttl=ttl)
     obj = model(k="a", m=1, o="x")
     both(store, first, lambda one: one.update(obj, o="y"), lambda other: other.update(obj, m=2))
@@ -114,7 +123,9 @@ def test_an_update_does_not_cover_another_one(model: Any, rows: str, limited: bo
 
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize(("model", "rows", "limited", "ttl"), CASES)
-def test_a_delete_hides_an_update_that_came_before_it(model: Any, rows: str, limited: bool, ttl: timedelta | None, first: int) -> None:
+def test_a_delete_hides_an_update_that_came_before_it(
+    model: Any, rows: str, limited: bool, ttl: timedelta | None, first: int
+) -> None:
     store = begun(model, rows, limited=limited, ttl=ttl)
     obj = model(k="a", m=1, o="x")
     both(store, first, lambda one: one.delete(obj), lambda other: other.update(obj, o="y"))
@@ -123,7 +134,9 @@ def test_a_delete_hides_an_update_that_came_before_it(model: Any, rows: str, lim
 
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize(("model", "rows", "limited", "ttl"), CASES)
-def test_an_update_brings_no_deleted_row_back(model: Any, rows: str, limited: bool, ttl: timedelta | None, first: int) -> None:
+def test_an_update_brings_no_deleted_row_back(
+    model: Any, rows: str, limited: bool, ttl: timedelta | None, first: int
+) -> None:
     store = begun(model, rows, limited=limited, ttl=ttl)
     obj = model(k="a", m=1, o="x")
     with suppress(hb.RowNotFound):  # raised where the update is tried again

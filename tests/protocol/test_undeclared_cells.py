@@ -20,7 +20,9 @@ PREFIXES = itertools.count()
 """The same tables have other layouts in each test."""
 
 
-def declare(table: str, kind: str, *, family: str = "d", alias: str = "a", newer: bool = False, more: str = "", **options: Any) -> Any:
+def declare(
+    table: str, kind: str, *, family: str = "d", alias: str = "a", newer: bool = False, more: str = "", **options: Any
+) -> Any:
     """A model of one column, or of a later version with another one."""
     types: dict[str, Any] = {"k": hb.Key[int], "a": hb.Column[str]}
     body: dict[str, Any] = {"k": hb.key(hb.UInt32, desc="new" in table), "a": hb.column(alias)}
@@ -99,7 +101,11 @@ def test_a_check_compares_them(store: hb.Store) -> None:
 @pytest.mark.parametrize("cell", [b"d:c", b"e:c"], ids=["the place of a column", "a family that is gone"])
 def test_a_cell_without_a_place_is_listed_and_prevents_the_cutover(kind: str, cell: bytes) -> None:
     old = declare("old", kind, more="e")
-    new = declare("new", kind, more="e", alias="c", replaces=old) if cell == b"d:c" else declare("new", kind, more="d", replaces=old)
+    new = (
+        declare("new", kind, more="e", alias="c", replaces=old)
+        if cell == b"d:c"
+        else declare("new", kind, more="d", replaces=old)
+    )
     with hb.connect("memory:") as store:
         hb.create_tables(store, old)
         with hb.Session(store, lease=0.2) as session:

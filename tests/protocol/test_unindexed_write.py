@@ -38,7 +38,10 @@ class Bare:
 
 
 NAMES = st.sampled_from("abc")
-FIXED = [st.builds(Sparse, name=NAMES, note=st.none() | st.just("x"), page=st.none() | st.just("y")), st.builds(Bare, name=NAMES)]
+FIXED = [
+    st.builds(Sparse, name=NAMES, note=st.none() | st.just("x"), page=st.none() | st.just("y")),
+    st.builds(Bare, name=NAMES),
+]
 
 
 @st.composite
@@ -51,7 +54,9 @@ def objects_of(draw: st.DrawFn) -> tuple[TableSchema, list[Any]]:
     of: RandomModel = draw(models())
     names = [f.name for f in of.schema.fields if f.kind != "counter"]
     count = draw(st.integers(1, 4))
-    return of.schema, [of.model(**{name: draw(st.sampled_from(of.pools[name])) for name in names}) for _ in range(count)]
+    return of.schema, [
+        of.model(**{name: draw(st.sampled_from(of.pools[name])) for name in names}) for _ in range(count)
+    ]
 
 
 def without_errors(operation: Operation) -> object:

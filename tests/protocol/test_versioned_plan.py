@@ -18,7 +18,9 @@ from hbmodel.protocol.versioned_plan import BUSY, KEPT, KEPT_WHEN_BUSY, Sent, Ve
 from hbmodel.protocol.writes import Outcome
 
 NONCES = st.binary(min_size=8, max_size=8)
-CELLS = st.builds(VersionCell, st.integers(1, HIGHEST), st.lists(NONCES, min_size=1, max_size=40).map(tuple), st.booleans())
+CELLS = st.builds(
+    VersionCell, st.integers(1, HIGHEST), st.lists(NONCES, min_size=1, max_size=40).map(tuple), st.booleans()
+)
 
 
 @hb.model(table="planned_versions", family="d")

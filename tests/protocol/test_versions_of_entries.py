@@ -1,4 +1,6 @@
-"""Versions that are raised without a change of any column: the entries that answer for them say the new one, or nothing."""
+"""Versions that are raised without a change of any column: the entries that answer for them say the new one, or
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,19 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
 
 def declare(table: str, *, maps: bool = False, unique: bool = False) -> Any:
     """A versioned model, an index of which has every column."""
-    types: dict[str, Any] = {"k": hb.Key[str], "x": hb.Column[str], "y": hb.Column[str | None], "version": hb.Column[int]}
+    types: dict[str, Any] = {
+        "k": hb.Key[str],
+        "x": hb.Column[str],
+        "y": hb.Column[str | None],
+        "version": hb.Column[int],
+    }
     body: dict[str, Any] = {
-        "k": hb.key(), "x": hb.column("x"), "y": hb.column("y", default=None), "version": hb.version(),
+        "k": hb.key(),
+        "x": hb.column("x"),
+        "y": hb.column("y", default=None),
+        "version": hb.version(),
         "by_x": hb.index("x", covers=("y",)),
-    }  # fmt: skip
+    }
     if maps:
         types["m"], body["m"] = hb.Map[str, int], hb.map_column("m", factory=dict)
     if unique:
@@ -134,7 +144,9 @@ def test_fences_of_a_unique_value_whose_index_is_dropped_later(store: hb.Store) 
     (entry,) = put_object(schema, model(k="k", x="a", y="left")).entries["by_y"]
     claim = claim_of(index, entry)
     assert claim is not None
-    store.put(index.table, [Put(claim.key, {schema.claim_column: CLAIMED + bytes(8) + hb.row_key(model, k="k")}, timestamp=1)])
+    store.put(
+        index.table, [Put(claim.key, {schema.claim_column: CLAIMED + bytes(8) + hb.row_key(model, k="k")}, timestamp=1)]
+    )
     session.add(model(k="other", x="b", y="left"))  # takes the value over from a writer that crashed
     session.commit()
     hb.indexes.drop_index(store, model, "by_y", times=TIMES)
@@ -142,7 +154,9 @@ def test_fences_of_a_unique_value_whose_index_is_dropped_later(store: hb.Store) 
 
 
 def test_a_unique_index_that_is_built_and_repaired_beside_one_whose_entries_answer(store: hb.Store) -> None:
-    """Its sweeps read the columns of the unique index alone; a fence of the repair has the other entries answer for the new version."""
+    """Its sweeps read the columns of the unique index alone; a fence of the repair has the other entries answer for
+    the new version.
+    """
     later, model = declare("of_builds"), declare("of_builds", unique=True)
     hb.create_tables(store, later)
     with hb.Session(store, lease=0.2) as session:
@@ -159,7 +173,9 @@ def test_a_unique_index_that_is_built_and_repaired_beside_one_whose_entries_answ
     (entry,) = put_object(schema, model(k="k", x="a", y="left")).entries["by_y"]
     claim = claim_of(index, entry)
     assert claim is not None
-    store.put(index.table, [Put(claim.key, {schema.claim_column: CLAIMED + bytes(8) + hb.row_key(model, k="k")}, timestamp=1)])
+    store.put(
+        index.table, [Put(claim.key, {schema.claim_column: CLAIMED + bytes(8) + hb.row_key(model, k="k")}, timestamp=1)]
+    )
     version = hb.Session(store).get_many(model, [("k",)])[0].version
     time.sleep(TIMES.grace + 0.1)
     assert hb.indexes.repair_index(store, model, "by_y", times=TIMES).freed == 1

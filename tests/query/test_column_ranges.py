@@ -1,4 +1,6 @@
-"""Column ranges of wide rows: queries by column fields, over many rows, read the slices that they ask for and nothing else."""
+"""Column ranges of wide rows: queries by column fields, over many rows, read the slices that they ask for and
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Pet:
     weight: hb.Column[int] = hb.column("w")
 
 
-PETS = [Pet(owner=owner, name=name, age=age, kind="cat", weight=age) for owner in OWNERS for name in NAMES for age in AGES]
+PETS = [
+    Pet(owner=owner, name=name, age=age, kind="cat", weight=age) for owner in OWNERS for name in NAMES for age in AGES
+]
 CELLS = 2
 
 
@@ -71,7 +75,10 @@ QUERIES: dict[str, tuple[Any, Any]] = {
     "unbounded above": (lambda: Pet.name > "mia", lambda pet: pet.name > "mia"),
     "unbounded below": (lambda: Pet.name <= "m", lambda pet: pet.name <= "m"),
     "in": (lambda: Pet.name.in_(["max", "tom", "none"]), lambda pet: pet.name in {"max", "tom"}),
-    "in, then a range": (lambda: Pet.name.in_(["max", "tom"]) & (Pet.age >= 2), lambda pet: pet.name in {"max", "tom"} and pet.age >= 2),
+    "in, then a range": (
+        lambda: Pet.name.in_(["max", "tom"]) & (Pet.age >= 2),
+        lambda pet: pet.name in {"max", "tom"} and pet.age >= 2,
+    ),
     "fixed": (lambda: (Pet.name == "m") & Pet.age.in_([1, 3]), lambda pet: pet.name == "m" and pet.age != 2),
     "the empty name": (lambda: Pet.name == "", lambda pet: not pet.name),
 }
@@ -146,7 +153,9 @@ def test_a_split_time_bounds_the_columns_within_its_bucket(bed: Bed) -> None:
     session = bed.use(Reading)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     times = [start + timedelta(minutes=10 * step) for step in range(12)]
-    session.add_all(Reading(sensor=sensor, at=at, name=name, value=1) for sensor in "abc" for at in times for name in ("x", "y"))
+    session.add_all(
+        Reading(sensor=sensor, at=at, name=name, value=1) for sensor in "abc" for at in times for name in ("x", "y")
+    )
     session.commit()
     for condition, found, read in (
         (Reading.at == times[1], 3 * 2, 3 * 2 * 2),  # that offset, in the buckets of both hours
@@ -198,9 +207,14 @@ def wide_models(draw: st.DrawFn) -> RandomModel:
 def test_what_a_slice_gives_is_what_matches(data: st.DataObject, pages: tuple[int, ...]) -> None:
     of = data.draw(wide_models())
     layout = of.schema.layout
-    keys = [tuple(data.draw(st.sampled_from(of.pools[name])) for name in layout.names) for _ in range(data.draw(st.integers(1, 12)))]
+    keys = [
+        tuple(data.draw(st.sampled_from(of.pools[name])) for name in layout.names)
+        for _ in range(data.draw(st.integers(1, 12)))
+    ]
     names = [name for name in layout.names if data.draw(st.integers(0, 4))]
-    wanted = [data.draw(leaves(of, name, ("=", "in", "none", *COMPARISONS, "prefix", "not none"))) for name in names[::-1]]
+    wanted = [
+        data.draw(leaves(of, name, ("=", "in", "none", *COMPARISONS, "prefix", "not none"))) for name in names[::-1]
+    ]
     with hb.connect("memory:") as opened:
         store = RecordingStore(opened)
         hb.create_tables(store, of.model)

@@ -100,12 +100,20 @@ def test_verified_entries_answer_in_the_index_calls_alone(bed: Bed) -> None:
     assert query.reversed().all() == found[::-1]
     assert (query.count(), query.exists(), query.first(), query.last()) == (10, True, found[0], found[-1])
     assert query.where(Event.text == "t2").all() == [event(2, "a", 2, "t2")]
-    assert query.where(Event.size > 7).select(Event.number, Event.size).all() == [(18, 18), (16, 16), (14, 14), (12, 12), (8, 8)]
+    assert query.where(Event.size > 7).select(Event.number, Event.size).all() == [
+        (18, 18),
+        (16, 16),
+        (14, 14),
+        (12, 12),
+        (8, 8),
+    ]
     assert sorted(query.where(Event.size.is_(None)).select(Event.number, Event.text).all()) == [(0, None), (10, "t10")]
     assert {*bed.store.told()} == {"scan cov_events.by_kind"}
 
 
-def test_an_index_query_of_a_hundred_rows_is_an_index_call_and_a_multi_get_and_a_covering_one_the_index_call_alone(atomic_bed: Bed) -> None:
+def test_an_index_query_of_a_hundred_rows_is_an_index_call_and_a_multi_get_and_a_covering_one_the_index_call_alone(
+    atomic_bed: Bed,
+) -> None:
     session = jobs(atomic_bed, 100)
     query = session.query(Job).where(Job.state == "open")
     assert len(query.all()) == 100
@@ -126,7 +134,9 @@ def test_a_commit_verifies_in_one_call_per_index_after_the_rows(atomic_bed: Bed)
 
 def test_unverified_entries_cost_one_multi_get_for_them_alone(bed: Bed) -> None:
     session = events(bed)
-    entries = [key for number in (2, 4) for key in entries_of(Event, event(number, "a", number, f"t{number}"), "by_kind")]
+    entries = [
+        key for number in (2, 4) for key in entries_of(Event, event(number, "a", number, f"t{number}"), "by_kind")
+    ]
     times = rows_of(bed.store, "cov_events.by_kind")
     bed.store.put("cov_events.by_kind", [Put(key, {b"d:_s": b"\x00" + b"loser..."}, times[key] + 1) for key in entries])
     bed.store.calls.clear()
@@ -140,7 +150,9 @@ def entries_of(model: Any, obj: Any, index: str) -> Sequence[bytes]:
     """The keys of an object's entries."""
     schema = hb.schema.schema_of(model)
     values = {f.name: getattr(obj, f.name) for f in schema.fields}
-    return KeyMapper(schema).entries(schema.indexes[index], values, hb.row_key(model, **{n: values[n] for n in schema.layout.names}))
+    return KeyMapper(schema).entries(
+        schema.indexes[index], values, hb.row_key(model, **{n: values[n] for n in schema.layout.names})
+    )
 
 
 # --- what is stored ---------------------------------------------------------------------------------------------------
@@ -168,7 +180,9 @@ def test_a_change_leaves_a_mark_that_no_query_reads(atomic_bed: Bed) -> None:
     (job,) = session.query(Job).where(Job.state == "open")
     session.update(job, state="done")
     session.commit()
-    (before,) = (cells for key, cells in cells_of(atomic_bed.store, "cov_jobs.by_state").items() if key.startswith(b"open"))
+    (before,) = (
+        cells for key, cells in cells_of(atomic_bed.store, "cov_jobs.by_state").items() if key.startswith(b"open")
+    )
     assert before.keys() == {b"d:_s"}
     assert before[b"d:_s"][:1] == b"\x00"
     atomic_bed.store.calls.clear()
@@ -264,11 +278,23 @@ def test_the_version_is_read_from_the_row_where_another_program_has_more_columns
     """Its updates count the version on, and leave an entry alone that has all columns of the first program."""
 
     def declare(*more: str) -> Any:
-        body: dict[str, Any] = {"name": hb.key(), "state": hb.column("s"), "note": hb.column("n"), "version": hb.version()}
-        hints: dict[str, Any] = {"name": hb.Key[str], "state": hb.Column[str], "note": hb.Column[str], "version": hb.Column[int]}
+        body: dict[str, Any] = {
+            "name": hb.key(),
+            "state": hb.column("s"),
+            "note": hb.column("n"),
+            "version": hb.version(),
+        }
+        hints: dict[str, Any] = {
+            "name": hb.Key[str],
+            "state": hb.Column[str],
+            "note": hb.Column[str],
+            "version": hb.Column[int],
+        }
         body |= {name: hb.column(name, default="") for name in more} | {"by_state": hb.index("state", covers=("note",))}
         hints |= dict.fromkeys(more, hb.Column[str])
-        return hb.model(table="cov_more", family="d")(type("Made", (), {**body, "__annotations__": hints, "__module__": __name__}))
+        return hb.model(table="cov_more", family="d")(
+            type("Made", (), {**body, "__annotations__": hints, "__module__": __name__})
+        )
 
     fewer, more = declare(), declare("owner")
     session = atomic_bed.use(fewer)
@@ -277,7 +303,9 @@ def test_the_version_is_read_from_the_row_where_another_program_has_more_columns
     assert session.query(fewer).where(fewer.state == "new").explain().covering == "verified"
     other = hb.Session(atomic_bed.store)
     other.update(more(name="ann", state="new", note=""), owner="bob")
-    with pytest.raises(hb.SchemaMismatch, match="The registry does not know all columns of the model, so other") as refused:
+    with pytest.raises(
+        hb.SchemaMismatch, match="The registry does not know all columns of the model, so other"
+    ) as refused:
         other.commit()
     assert refused.value.details["columns"] == ["d:owner"]
     other.discard()
@@ -322,7 +350,9 @@ def declared(**options: Any) -> Any:
         "by_tags": hb.index(hb.each("tags"), covers=("text",)),
         "uncovered": hb.index("text"),
     }
-    return hb.model(table="cov_any", **options)(type("Any", (), {**body, "__annotations__": hints, "__module__": __name__}))
+    return hb.model(table="cov_any", **options)(
+        type("Any", (), {**body, "__annotations__": hints, "__module__": __name__})
+    )
 
 
 @pytest.mark.parametrize(
@@ -397,7 +427,8 @@ def test_what_fails_after_the_acknowledgement_is_done_at_the_next_commit(caplog:
     session.add(event(3, "b"))
     store.told()
     session.commit()
-    store.at, store.mode, store.times = store.told().index("put cov_events") + 1, "before", 2  # what follows the row, tried twice
+    # what follows the row, tried twice
+    store.at, store.mode, store.times = store.told().index("put cov_events") + 1, "before", 2
     session.add(event(2))
     assert [outcome.action for outcome in session.commit()] == ["put"]
     assert "could not be brought up to date" in caplog.text
@@ -418,7 +449,9 @@ def test_an_entry_that_lost_a_column_is_named_until_its_object_is_written_again(
     (entry,) = entries_of(Job, Job(name="j1", state="open", owner="ann"), "by_owner")
     (found,) = atomic_bed.store.get("cov_jobs.by_owner", [entry])
     assert found is not None
-    atomic_bed.store.delete("cov_jobs.by_owner", [Delete(entry, columns=(b"d:s",), timestamp=found.columns[b"d:s"].timestamp)])
+    atomic_bed.store.delete(
+        "cov_jobs.by_owner", [Delete(entry, columns=(b"d:s",), timestamp=found.columns[b"d:s"].timestamp)]
+    )
     with pytest.raises(hb.IncompleteRow, match="write its object again, or drop the index and build it") as caught:
         query.all()
     assert (caught.value.table, caught.value.key, caught.value.field) == ("cov_jobs.by_owner", entry, "state")
@@ -427,7 +460,9 @@ def test_an_entry_that_lost_a_column_is_named_until_its_object_is_written_again(
     assert query.all() == [("j1", "open")]
 
 
-def test_an_insert_stands_though_its_entry_cannot_be_verified(atomic_bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_insert_stands_though_its_entry_cannot_be_verified(
+    atomic_bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
     atomic_bed.use(Event, Job)
     for obj, index in ((event(1), "cov_events.by_kind"), (Job(name="j", state="open"), "cov_jobs.by_state")):
         counted = FaultyStore(atomic_bed.store)
@@ -468,7 +503,13 @@ def test_explain_says_what_a_page_costs_and_which_indexes_cannot_be_read() -> No
     assert "index:   readable; a change of state is noticed within 30 s" in str(told)
     assert "not yet: by_half is building; a change of state is noticed within 30 s" in str(told)
     told = session.query(Event).where(Event.kind == "a", Event.size > 10).use_index("large").explain()
-    assert (told.access, told.scan_calls, told.gets, told.covering, told.lacking) == ("scan + get", 1, 1, "incomplete", ["text"])
+    assert (told.access, told.scan_calls, told.gets, told.covering, told.lacking) == (
+        "scan + get",
+        1,
+        1,
+        "incomplete",
+        ["text"],
+    )
     assert "covers:  rows are read: entries lack text" in str(told)
     told = session.query(Event).where(Event.number == 1).explain()
     assert (told.covering, told.state) == (None, None)

@@ -36,7 +36,9 @@ def write(draw: st.DrawFn, of: RandomModel, store: Store) -> None:
     written: dict[bytes, Any] = {}
     for _ in range(draw(st.integers(1, 4))):
         crash = draw(st.none() | st.integers(0, 8))
-        session = hb.Session(FaultyStore(store, crash, draw(st.sampled_from(["before", "after", "first half"])), crash=True))
+        session = hb.Session(
+            FaultyStore(store, crash, draw(st.sampled_from(["before", "after", "first half"])), crash=True)
+        )
         for _ in range(draw(st.integers(1, 4))):
             made = draw(objects(of))
             with suppress(KeyTooLong, RowKeyError, EncodingError):
@@ -69,7 +71,9 @@ def leave(draw: st.DrawFn, of: RandomModel, store: Store) -> None:
         for made in draw(st.lists(objects(of), max_size=2)):
             values = {f.name: getattr(made, f.name) for f in schema.fields}
             with suppress(KeyTooLong, RowKeyError, EncodingError):
-                for entry in keys.entries(index, values, keys.new_row(tuple(values[name] for name in schema.layout.names))):
+                for entry in keys.entries(
+                    index, values, keys.new_row(tuple(values[name] for name in schema.layout.names))
+                ):
                     status = {schema.status_column: b"\x00" + nonce}
                     covered = {(f := schema.by_name[name]).column: f.encode_cell(values[name]) for name in index.covers}
                     if draw(st.booleans()):  # bare: a mark of what was deleted
@@ -96,7 +100,9 @@ def test_verified_entries_answer_what_their_rows_do(data: st.DataObject) -> None
             query = session.query(of.model).where(*asked).allow_full_scan()
             through = query.use_index(index)
             names = data.draw(
-                st.lists(st.sampled_from([f.name for f in (*of.schema.fields, *of.schema.computed)]), unique=True, max_size=3)
+                st.lists(
+                    st.sampled_from([f.name for f in (*of.schema.fields, *of.schema.computed)]), unique=True, max_size=3
+                )
             )
             if names:
                 query = query.select(*(of.expression(name) for name in names), *_key(of))

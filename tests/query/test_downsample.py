@@ -99,10 +99,14 @@ def expected(series: dict[int, Any], every: int) -> dict[int, list[Any]]:
 
 @settings(max_examples=examples(60))
 @given(SERIES, st.integers(1, 9000), st.sampled_from([Newest, Hours]), st.booleans())
-def test_spans_are_what_python_makes_of_the_values(series: dict[int, Any], every: int, model: Any, newest: bool) -> None:
+def test_spans_are_what_python_makes_of_the_values(
+    series: dict[int, Any], every: int, model: Any, newest: bool
+) -> None:
     with fresh(model) as store:
         session = hb.Session(store)
-        session.add_all(model(metric=name, at=START + timedelta(seconds=s), value=v) for name in "ab" for s, v in series.items())
+        session.add_all(
+            model(metric=name, at=START + timedelta(seconds=s), value=v) for name in "ab" for s, v in series.items()
+        )
         session.commit()
         query = session.query(model).where(model.metric == "a")
         if newest:
@@ -112,7 +116,12 @@ def test_spans_are_what_python_makes_of_the_values(series: dict[int, Any], every
         assert [(span.start - START) // timedelta(seconds=every) for span in found] == sorted(spans, reverse=newest)
         for span in found:
             values = spans[(span.start - START) // timedelta(seconds=every)]
-            assert (span.count, span.total, span.least, span.greatest) == (len(values), sum(values), min(values), max(values))
+            assert (span.count, span.total, span.least, span.greatest) == (
+                len(values),
+                sum(values),
+                min(values),
+                max(values),
+            )
             assert (span.first, span.last) == (values[0], values[-1])
             assert Fraction(span.total) / span.count - Fraction(span.mean) < Fraction(1, 10**9)
 
@@ -195,11 +204,17 @@ def test_the_items_are_those_of_the_query(data: st.DataObject, model: Any, minut
                 hb.timeseries.downsample(query, model.at, every, model.value)
             return
         found = list(hb.timeseries.downsample(query, model.at, every, model.value))
-        wanted = aggregated(items, every, POINTS[model] if len(sensors) == 1 else lambda p: (POINTS[model](p)[1:], p.sensor))
+        wanted = aggregated(
+            items, every, POINTS[model] if len(sensors) == 1 else lambda p: (POINTS[model](p)[1:], p.sensor)
+        )
         assert {s.start: (s.count, s.total, s.least, s.greatest, s.first, s.last) for s in found} == wanted
         starts = [span.start for span in found]
         if in_order and (query.terms.ordering or decided or query.terms.backwards):
-            assert starts == list(dict.fromkeys(start for item in items for start in wanted if start <= (item.at or START) < start + every))
+            assert starts == list(
+                dict.fromkeys(
+                    start for item in items for start in wanted if start <= (item.at or START) < start + every
+                )
+            )
         elif not query.terms.backwards:
             assert starts == sorted(starts)
 
@@ -232,7 +247,9 @@ def test_a_limit_on_series_that_are_not_read_in_the_order_of_time_is_refused() -
 def test_nan_is_skipped_in_either_direction(values: list[float]) -> None:
     with fresh(Spread) as store:
         session = hb.Session(store)
-        session.add_all(Spread(sensor="a", at=START + timedelta(minutes=n), seq=0, value=value) for n, value in enumerate(values))
+        session.add_all(
+            Spread(sensor="a", at=START + timedelta(minutes=n), seq=0, value=value) for n, value in enumerate(values)
+        )
         session.commit()
         query = session.query(Spread).where(Spread.sensor == "a")
         for directed in (query, query.order_by(Spread.at.desc())):
@@ -277,7 +294,10 @@ def test_integers_dates_and_timedeltas() -> None:
             (8, 17, 8.5),
         ]
         week = list(hb.timeseries.downsample(query, Tick.day, timedelta(days=7), Tick.lasted))
-        assert [(s.start, s.total) for s in week] == [(date(2026, 2, 26), timedelta(seconds=6)), (date(2026, 3, 5), timedelta(seconds=39))]
+        assert [(s.start, s.total) for s in week] == [
+            (date(2026, 2, 26), timedelta(seconds=6)),
+            (date(2026, 3, 5), timedelta(seconds=39)),
+        ]
         assert list(hb.timeseries.downsample(query.limit(5), Tick.at, 4, Tick.value))[-1].count == 1
         assert list(hb.timeseries.downsample(query.limit(0), Tick.at, 4, Tick.value)) == []
 
@@ -293,9 +313,17 @@ def test_integers_dates_and_timedeltas() -> None:
             r"Give fields as attributes of the model class: Model\.field\.",
         ),
         (lambda q: hb.timeseries.downsample(q, Newest.at, 60, Newest.value), hb.QueryError, "length of a span"),
-        (lambda q: hb.timeseries.downsample(q, Newest.at, timedelta(0), Newest.value), hb.QueryError, "length of a span"),
+        (
+            lambda q: hb.timeseries.downsample(q, Newest.at, timedelta(0), Newest.value),
+            hb.QueryError,
+            "length of a span",
+        ),
         (lambda q: hb.timeseries.downsample(q, Newest.at, -HOUR, Newest.value), hb.QueryError, "length of a span"),
-        (lambda q: hb.timeseries.downsample(q.order_by(Newest.metric), Newest.at, HOUR, Newest.value), hb.QueryError, "order of its time"),
+        (
+            lambda q: hb.timeseries.downsample(q.order_by(Newest.metric), Newest.at, HOUR, Newest.value),
+            hb.QueryError,
+            "order of its time",
+        ),
         (lambda q: hb.timeseries.downsample(q, Hours.at, HOUR, Newest.value), hb.errors.UnknownField, "another model"),
         (
             lambda q: list(hb.timeseries.downsample(q.allow_full_scan(), Newest.at, HOUR, Newest.value)),

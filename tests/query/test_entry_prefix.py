@@ -66,10 +66,16 @@ def fixed(model: Any, index: str, tag: str, size: int | None) -> Any:
 @pytest.mark.parametrize(
     ("index", "known"),
     [
-        ("by_tag", True), ("by_both", True), ("by_salted", True), ("by_spread", False), ("by_number", False), ("by_initial", False),
-        ("by_doubled", False), ("sized", False),
+        ("by_tag", True),
+        ("by_both", True),
+        ("by_salted", True),
+        ("by_spread", False),
+        ("by_number", False),
+        ("by_initial", False),
+        ("by_doubled", False),
+        ("sized", False),
     ],
-)  # fmt: skip
+)
 def test_it_is_known_where_the_rest_of_an_entry_is_the_row_key(index: str, known: bool) -> None:
     for model in (PLAIN, SALTED):
         query = hb.Session(fresh(model)).query(model).where(*fixed(model, index, "x", 1)).use_index(index)
@@ -98,9 +104,13 @@ def test_every_index_finds_what_a_scan_does(
         session.add_all(made)
         session.commit()
         for name, number, of, large in moved:  # entries that stand for nothing, above whatever is deleted
-            entries = put_object(hb.schema.schema_of(model), model(name=name, number=number, tag=of, size=large)).entries
+            entries = put_object(
+                hb.schema.schema_of(model), model(name=name, number=number, tag=of, size=large)
+            ).entries
             for index in hb.schema.schema_of(model).indexes.values():
-                store.put(index.table, [Put(entry, {b"d:_v": b"\x01" + bytes(8)}, 2**50) for entry in entries[index.name]])
+                store.put(
+                    index.table, [Put(entry, {b"d:_v": b"\x01" + bytes(8)}, 2**50) for entry in entries[index.name]]
+                )
         there = session.query(model).allow_full_scan().all()
         for index in hb.schema.schema_of(model).indexes:
             conditions = fixed(model, index, tag, size)

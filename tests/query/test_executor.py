@@ -100,7 +100,11 @@ def copies(store: hb.Store, table: str, values: Sequence[Any], cell: bytes, newe
     """Puts copies of row keys into every bucket; the one in bucket `newest` is the newest."""
     store.put(
         table,
-        [Put(bytes((bucket,)) + key, {cell: b"%d" % bucket}, 10 + (bucket == newest)) for key in values for bucket in range(3)],
+        [
+            Put(bytes((bucket,)) + key, {cell: b"%d" % bucket}, 10 + (bucket == newest))
+            for key in values
+            for bucket in range(3)
+        ],
     )
 
 
@@ -183,7 +187,10 @@ def test_a_row_that_comes_behind_the_last_page_is_on_the_next(bed: Bed) -> None:
 def test_pages_of_exact_keys_follow_each_other(bed: Bed) -> None:
     session = filled(bed)
     query = session.query(Order).where(
-        Order.customer.in_([1, 2]), Order.at.in_([day(n) for n in range(8)]), Order.number.in_(range(8)), Order.views >= 0
+        Order.customer.in_([1, 2]),
+        Order.at.in_([day(n) for n in range(8)]),
+        Order.number.in_(range(8)),
+        Order.views >= 0,
     )
     assert query.explain().access == "get"
     for backwards, wanted in ((False, [5, 1, 6, 2]), (True, [2, 6, 1, 5])):
@@ -258,7 +265,13 @@ def test_sealed_tokens_tell_nothing_and_cannot_be_made_up() -> None:
         other = hb.Session(store, token_key=TOKEN_KEY.replace("MD", "ME")).query(Person).where(Person.city == "Oslo")
         with pytest.raises(hb.TokenError):
             other.page(2, after=token)
-        assert hb.Session(store, token_key=TOKEN_KEY).query(Person).where(Person.city == "Oslo").page(2, after=token).at_end
+        assert (
+            hb.Session(store, token_key=TOKEN_KEY)
+            .query(Person)
+            .where(Person.city == "Oslo")
+            .page(2, after=token)
+            .at_end
+        )
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------

@@ -44,7 +44,9 @@ class Word:
 def session(bed: Bed) -> hb.Session:
     found = bed.use(Visit, Reading, Word)
     found.add_all(Visit(owner=f"o{n % 4}", name=f"m{n % 3}", number=n, reason="x", price=n) for n in range(24))
-    found.add_all(Reading(sensor=sensor, at=START + timedelta(minutes=n), value=n) for sensor in "ab" for n in range(180))
+    found.add_all(
+        Reading(sensor=sensor, at=START + timedelta(minutes=n), value=n) for sensor in "ab" for n in range(180)
+    )
     found.add_all(Word(text=f"w{n}", count=n) for n in range(9))
     found.commit()
     return found
@@ -66,12 +68,15 @@ def queries(session: hb.Session) -> Iterator[Any]:
 
 @pytest.mark.parametrize("bed", HBASE, indirect=True)
 @pytest.mark.parametrize("backwards", [False, True])
-def test_the_calls_to_the_first_item_are_those_that_are_made(session: hb.Session, monkeypatch: pytest.MonkeyPatch, backwards: bool) -> None:
+def test_the_calls_to_the_first_item_are_those_that_are_made(
+    session: hb.Session, monkeypatch: pytest.MonkeyPatch, backwards: bool
+) -> None:
     sent: list[str] = []
     send = ThriftConnection.send
 
     def noted(self: ThriftConnection, api: str, **arguments: object) -> None:
-        if threading.current_thread() is threading.main_thread():  # another one keeps the lines of earlier sessions on the writers' roll
+        # another one keeps the lines of earlier sessions on the writers' roll
+        if threading.current_thread() is threading.main_thread():
             sent.append(api)
         send(self, api, **arguments)
 
@@ -119,7 +124,9 @@ def test_slices_are_in_the_values_of_fields(session: hb.Session) -> None:
         "  why:     the client drops rows that fail price > ..., and reads on until one passes"
     )
     hour = timedelta(hours=1)
-    split = readings.where(Reading.sensor == "a", Reading.at.between(START + hour / 2, START + 4 * hour)).explain().slices
+    split = (
+        readings.where(Reading.sensor == "a", Reading.at.between(START + hour / 2, START + 4 * hour)).explain().slices
+    )
     assert split is not None
     assert (split.number, split.ranges, split.scans) == (3, 1, 1)
     assert split.rows == "sensor == 'a', at >= 2026-01-01T00:30:00+00:00, at <= 2026-01-01T04:00:00+00:00"
@@ -133,7 +140,10 @@ def test_slices_are_in_the_values_of_fields(session: hb.Session) -> None:
     assert several.columns.startswith("name in 'm0m0")
     assert several.columns.endswith(", ... (6 values)")
     assert len(several.columns) < 300
-    for other in (visits.where(Visit.price == 3), visits.where(Visit.owner == "o", Visit.name == "m", Visit.number == 1)):
+    for other in (
+        visits.where(Visit.price == 3),
+        visits.where(Visit.owner == "o", Visit.name == "m", Visit.number == 1),
+    ):
         assert other.explain().slices is None
 
 

@@ -80,7 +80,9 @@ METRICS = ("cpu", "ram", "a\x00b", "empty", "")
 @pytest.mark.parametrize("model", SERIES)
 def test_the_latest_of_each(bed: Bed, model: Any) -> None:
     session = bed.use(model)
-    session.add_all(model(metric=name, at=moment(n * 1000), value=n) for name in ("cpu", "ram", "a\x00b", "z") for n in range(8))
+    session.add_all(
+        model(metric=name, at=moment(n * 1000), value=n) for name in ("cpu", "ram", "a\x00b", "z") for n in range(8)
+    )
     session.commit()
     session.delete_key(model, metric="cpu", at=moment(7000))
     session.add(model(metric="cpu", at=moment(60_000), value=99), ttl=timedelta(milliseconds=1))
@@ -98,7 +100,9 @@ def test_the_latest_of_each(bed: Bed, model: Any) -> None:
 
 def test_several_fields_dead_rows_and_an_index(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Versions)
-    session.add_all(Versions(host=h, metric=m, at=moment(n), value=n % 3) for h in (1, 2) for m in "ab" for n in range(6))
+    session.add_all(
+        Versions(host=h, metric=m, at=moment(n), value=n % 3) for h in (1, 2) for m in "ab" for n in range(6)
+    )
     session.commit()
     for obj in session.query(Versions).where(Versions.host == 1, Versions.metric == "a", Versions.at > moment(2)).all():
         session.delete(obj)
@@ -106,11 +110,18 @@ def test_several_fields_dead_rows_and_an_index(atomic_bed: Bed) -> None:
     query = session.query(Versions)
     pairs = [(1, "a"), (2, "b"), (3, "a"), (1, "b")]
     assert [item and item.at for item in query.first_of_each((Versions.host, Versions.metric), pairs)] == [
-        moment(2), moment(5), None, moment(5),
-    ]  # fmt: skip
-    assert [item and item.at for item in query.where(Versions.host == 1).first_of_each(Versions.metric, ["ab", "a", "b"])] == [
-        None, moment(2), moment(5),
-    ]  # fmt: skip
+        moment(2),
+        moment(5),
+        None,
+        moment(5),
+    ]
+    assert [
+        item and item.at for item in query.where(Versions.host == 1).first_of_each(Versions.metric, ["ab", "a", "b"])
+    ] == [
+        None,
+        moment(2),
+        moment(5),
+    ]
     assert [item and item.at for item in query.order_by(Versions.at).first_of_each(Versions.value, [0, 1, 2, 3])] == [
         moment(0), moment(1), moment(2), None,
     ]  # fmt: skip
@@ -139,7 +150,10 @@ def test_the_newest_of_equal_keys_under_a_random_salt(bed: Bed) -> None:
     assert [item and (item.serial, item.page) for item in query.first_of_each(Hit.at, [day(2), day(9), day(0)])] == [
         (2, "b"), None, (0, "b"),
     ]  # fmt: skip
-    assert [item and item.serial for item in query.first_of_each((Hit.at, Hit.serial), [(day(2), 2), (day(2), 3)])] == [2, None]
+    assert [item and item.serial for item in query.first_of_each((Hit.at, Hit.serial), [(day(2), 2), (day(2), 3)])] == [
+        2,
+        None,
+    ]
 
 
 # --- what it costs ----------------------------------------------------------------------------------------------------
@@ -169,7 +183,11 @@ def test_all_scans_are_begun_by_one_call(model: Any, calls: int) -> None:
 def test_many_metrics_are_read_in_bounded_numbers() -> None:
     store, names = filled(Newest, 100)
     with store:
-        found = hb.Session(store, sizes=SessionSizes(scans=30, ranges=70)).query(Newest).first_of_each(Newest.metric, names[::-1])
+        found = (
+            hb.Session(store, sizes=SessionSizes(scans=30, ranges=70))
+            .query(Newest)
+            .first_of_each(Newest.metric, names[::-1])
+        )
         assert [item.metric for item in found if item is not None] == names[::-1]
         assert len([call for call in store.told() if call.startswith("scan each_")]) == 3 + 1
 
@@ -287,7 +305,9 @@ def test_each_has_the_first_row_of_its_range(
             store.put("each_texts", left)
         query = session.query(model)
         places = ["abc".index(name) for name in each]
-        wanted = {"a": lambda row: True, "b": lambda row: row[0] == 1, "ab": lambda row: True, "ba": lambda row: True}[each]
+        wanted = {"a": lambda row: True, "b": lambda row: row[0] == 1, "ab": lambda row: True, "ba": lambda row: True}[
+            each
+        ]
         query = query.where(model.a == 1) if each == "b" else query
         tests: list[Any] = [wanted]
         if bound is not None and bound[0] == ("b" if each == "a" else "c"):
@@ -301,7 +321,10 @@ def test_each_has_the_first_row_of_its_range(
         asked = [key[: len(each)] for key in keys]
         live = sorted(rows - deleted, key=lambda row: (row[0], -row[1], row[2]), reverse=backwards)
         expected = [
-            next((row for row in live if tuple(row[at] for at in places) == key and all(test(row) for test in tests)), None)
+            next(
+                (row for row in live if tuple(row[at] for at in places) == key and all(test(row) for test in tests)),
+                None,
+            )
             for key in asked
         ]
         store.calls.clear()
@@ -326,19 +349,26 @@ def test_each_alone_has_the_same_first_item(data: st.DataObject) -> None:
         for _ in range(4):
             index = data.draw(st.sampled_from([None, *of.schema.indexes.values()]))
             layout = of.schema.layout if index is None else index.layout
-            leading = [name for name in layout.names[: data.draw(st.integers(1, len(layout.names)))] if not name.endswith("[]")]
+            leading = [
+                name for name in layout.names[: data.draw(st.integers(1, len(layout.names)))] if not name.endswith("[]")
+            ]
             asked = data.draw(conditions(of))[0] if data.draw(st.booleans()) else []
             each = data.draw(st.lists(st.sampled_from(leading), min_size=1, unique=True)) if leading else []
             values = {name: [*(of.pools | of.computed)[name]] for name in leading}
             try:
                 query = session.query(of.model).where(*asked).use_index("primary" if index is None else index.name)
                 query = query.where(
-                    *(of.expression(name) == data.draw(st.sampled_from(values[name])) for name in leading if name not in each)
+                    *(
+                        of.expression(name) == data.draw(st.sampled_from(values[name]))
+                        for name in leading
+                        if name not in each
+                    )
                 )
                 query = query.reversed() if data.draw(st.booleans()) else query
                 keys = data.draw(st.lists(st.tuples(*(st.sampled_from(values[name]) for name in each)), max_size=5))
                 expected = [
-                    query.where(*(of.expression(name) == value for name, value in zip(each, key, strict=True))).first() for key in keys
+                    query.where(*(of.expression(name) == value for name, value in zip(each, key, strict=True))).first()
+                    for key in keys
                 ]
                 found = query.first_of_each([of.expression(name) for name in each], keys)
             except (QueryError, EncodingError):

@@ -1,4 +1,6 @@
-"""Queries while objects move between layouts whose codecs differ: they are those over the values, whatever the codecs can store."""
+"""Queries while objects move between layouts whose codecs differ: they are those over the values, whatever the
+codecs can store.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,17 @@ def declare(kind: str) -> tuple[type[Any], type[Any]]:
     of, before, after, _ = KINDS[kind]
 
     def made(codec: Any, name: str, **options: Any) -> Any:
-        body: dict[str, Any] = {"k": hb.key(codec), "number": hb.key(hb.codecs.UInt8), "c": hb.column("c", codec, default=None)}
+        body: dict[str, Any] = {
+            "k": hb.key(codec),
+            "number": hb.key(hb.codecs.UInt8),
+            "c": hb.column("c", codec, default=None),
+        }
         types: dict[str, Any] = {"k": hb.Key[of], "number": hb.Key[int], "c": hb.Column[of | None]}  # type: ignore[valid-type]
         if options:
             body["half"] = hb.computed(half, of=("number",))
-        return hb.model(table=name, family="d", immutable=True, **options)(type("Thing", (), {**body, "__annotations__": types}))
+        return hb.model(table=name, family="d", immutable=True, **options)(
+            type("Thing", (), {**body, "__annotations__": types})
+        )
 
     old = made(before, "before")
     return old, made(after, "after", replaces=old, salt=hb.HashSalt(2))
@@ -66,7 +74,8 @@ def conditions(model: Any, values: st.SearchStrategy[Any]) -> st.SearchStrategy[
     def compared(name: str, operator: str, value: Any) -> Condition | None:
         field = getattr(model, name)
         try:
-            # A bound that the later codec cannot store becomes the nearest one below when it is asked for, also for rows that do not fit.
+            # A bound that the later codec cannot store becomes the nearest one below when it is asked for, also for
+            # rows that do not fit.
             if operator in {"<", ">="}:
                 field.checked(value)
             match operator:
@@ -81,7 +90,9 @@ def conditions(model: Any, values: st.SearchStrategy[Any]) -> st.SearchStrategy[
                 case "in":
                     return field.in_([value]), lambda one: bool(getattr(one, name) == value)
                 case _:
-                    return field.startswith(value), lambda one: getattr(one, name) is not None and getattr(one, name).startswith(value)
+                    return field.startswith(
+                        value
+                    ), lambda one: getattr(one, name) is not None and getattr(one, name).startswith(value)
         except hb.HbmodelError:
             return None  # no object of the later model has it, so nobody can ask
 
@@ -95,7 +106,9 @@ def conditions(model: Any, values: st.SearchStrategy[Any]) -> st.SearchStrategy[
     ]
     leaves: st.SearchStrategy[Any] = of_fields.filter(bool) | st.sampled_from(others)
     negated = leaves.flatmap(lambda one: st.sampled_from([one, (~one[0], lambda obj: not one[1](obj))]))
-    either = st.tuples(negated, negated).map(lambda two: (two[0][0] | two[1][0], lambda obj: two[0][1](obj) or two[1][1](obj)))
+    either = st.tuples(negated, negated).map(
+        lambda two: (two[0][0] | two[1][0], lambda obj: two[0][1](obj) or two[1][1](obj))
+    )
     return negated | either
 
 
@@ -109,14 +122,18 @@ def set_phase(store: hb.Store, model: Any, phase: str) -> None:
 
 def drawn(data: st.DataObject, kind: str) -> tuple[list[tuple[Any, int, Any]], list[Condition]]:
     _, _, _, values = KINDS[kind]
-    rows = data.draw(st.lists(st.tuples(values, st.integers(0, 9), st.none() | values), max_size=8, unique_by=lambda row: row[:2]))
+    rows = data.draw(
+        st.lists(st.tuples(values, st.integers(0, 9), st.none() | values), max_size=8, unique_by=lambda row: row[:2])
+    )
     return rows, data.draw(st.lists(conditions(MODELS[kind][1], values), max_size=2))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.data(), st.sampled_from([None, PREPARED, MOVING, RETURNING]), st.integers(1, 3), st.booleans())
 @settings(max_examples=examples(60))
-def test_queries_are_those_over_the_values(kind: str, data: st.DataObject, phase: str | None, size: int, backwards: bool) -> None:
+def test_queries_are_those_over_the_values(
+    kind: str, data: st.DataObject, phase: str | None, size: int, backwards: bool
+) -> None:
     old, new = MODELS[kind]
     rows, asked = drawn(data, kind)
     with EmbeddedStore(None) as store:
@@ -189,7 +206,9 @@ def declare_moved(**indexes: Any) -> tuple[Any, Any]:
     types: dict[str, Any] = {"number": hb.Key[int], "text": hb.Column[str]}
     body: dict[str, Any] = {"number": hb.key(hb.UInt32, desc=True), "text": hb.column("t"), "__annotations__": types}
     body["length"] = hb.computed(length, of=("text",))
-    return Mail, hb.model(table="mails_2", family="d", immutable=True, replaces=Mail)(type("Mail2", (), {**body, **indexes}))
+    return Mail, hb.model(table="mails_2", family="d", immutable=True, replaces=Mail)(
+        type("Mail2", (), {**body, **indexes})
+    )
 
 
 def length(text: str) -> int:
@@ -211,12 +230,16 @@ def test_an_index_that_only_the_later_model_has_is_read_once_it_is_there() -> No
         with pytest.raises(hb.FullScanRefused):
             query.use_index("by_length").all()
         assert [one.number for one in query.use_index("by_length").allow_full_scan()] == [3, 4, 5]
-        with pytest.raises(hb.errors.OrderNotAvailable, match="which has no path with this order: sort the items yourself"):
+        with pytest.raises(
+            hb.errors.OrderNotAvailable, match="which has no path with this order: sort the items yourself"
+        ):
             query.order_by(new.length).allow_full_scan().all()
         hb.create_tables(store, new)
         set_phase(store, new, MOVING)
         session = hb.Session(store)
-        assert [one.number for one in session.query(new).where(new.length > 2).order_by(new.length).allow_full_scan()] == [3, 4, 5]
+        assert [
+            one.number for one in session.query(new).where(new.length > 2).order_by(new.length).allow_full_scan()
+        ] == [3, 4, 5]
 
 
 def test_objects_beside_a_bound_wait_where_the_order_differs() -> None:
@@ -257,7 +280,9 @@ def test_members_of_another_enumeration_are_the_same_by_their_bytes() -> None:
     with EmbeddedStore(None) as store:
         hb.create_tables(store, Wall)
         with hb.Session(store) as session:
-            session.add_all(Wall(number=number, colour=Colour.BLUE if number % 2 else Colour.RED) for number in range(4))
+            session.add_all(
+                Wall(number=number, colour=Colour.BLUE if number % 2 else Colour.RED) for number in range(4)
+            )
         query = hb.Session(store).query(Painted).allow_full_scan()
         assert query.where(Painted.colour == Paint.BLUE).count() == 2
         assert query.where(Painted.colour.in_([Paint.RED])).count() == 2

@@ -27,7 +27,10 @@ def test_a_hundred_rows_through_an_index_are_one_scan_and_one_multi_get(kind: st
 
         by_state = hb.index("state")
 
-    with Proxy(hbmodel_hbase.url if kind == "thrift1" else hbmodel_hbase.thrift2_url) as proxy, hb.connect(proxy.url) as store:
+    with (
+        Proxy(hbmodel_hbase.url if kind == "thrift1" else hbmodel_hbase.thrift2_url) as proxy,
+        hb.connect(proxy.url) as store,
+    ):
         hb.create_tables(store, Item)
         with hb.Session(store) as session:
             session.add_all(Item(number=n, state="even" if n % 2 == 0 else "odd") for n in range(200))

@@ -1,4 +1,6 @@
-"""Queries through indexes of every kind give what Python makes of the rows: whole, in pages, in parts, backwards, while rows change."""
+"""Queries through indexes of every kind give what Python makes of the rows: whole, in pages, in parts, backwards,
+while rows change.
+"""
 
 from __future__ import annotations
 
@@ -72,12 +74,23 @@ def conditions(draw: st.DrawFn) -> list[tuple[hb.types.Predicate, Any]]:
     """Conditions, each with what Python makes of it."""
     found: list[tuple[hb.types.Predicate, Any]] = []
     for field, name in ((Paper.tags, "tags"), (Paper.letters, "letters")):
-        wanted = draw(sometimes(st.lists(st.sampled_from([*LETTERS, None] if name == "tags" else LETTERS), min_size=1, max_size=3)))
+        wanted = draw(
+            sometimes(
+                st.lists(st.sampled_from([*LETTERS, None] if name == "tags" else LETTERS), min_size=1, max_size=3)
+            )
+        )
         if wanted:
             every = draw(st.integers(0, 3)) == 0
-            combined = functools.reduce(operator.and_ if every else operator.or_, [field.contains(one) for one in wanted])  # type: ignore[arg-type]
+            combined = functools.reduce(
+                operator.and_ if every else operator.or_, [field.contains(one) for one in wanted]
+            )  # type: ignore[arg-type]
             how = all if every else any
-            found.append((combined, lambda p, name=name, wanted=wanted, how=how: how(one in (getattr(p, name) or ()) for one in wanted)))
+            found.append(
+                (
+                    combined,
+                    lambda p, name=name, wanted=wanted, how=how: how(one in (getattr(p, name) or ()) for one in wanted),
+                )
+            )
     if (rank := draw(sometimes(st.integers(0, 2)))) is not None:
         match draw(st.sampled_from(["=", ">=", "not none", "in"])):
             case "=":
@@ -161,7 +174,9 @@ def carried_out(store: hb.Store, rows: dict[int, Any], writes: Sequence[Any]) ->
 
 
 def check_entries(store: hb.Store, rows: dict[int, Any]) -> None:
-    """Every index table holds just the entries of the rows as they are: what no longer applies is gone, what stays has the row's time."""
+    """Every index table holds just the entries of the rows as they are: what no longer applies is gone, what stays
+    has the row's time.
+    """
     session, keys = hb.Session(store), KeyMapper(SCHEMA)
     for index in SCHEMA.indexes.values():
         (batches,) = store.scan(index.table, [hb.store.Scan()])
@@ -193,7 +208,9 @@ def test_queries_through_every_kind_of_index_give_the_rows_that_match(data: st.D
 
 @settings(max_examples=examples(30), deadline=None)
 @given(st.lists(PAPERS, min_size=1, max_size=5), WRITES, st.data())
-def test_entries_follow_every_change_of_what_decides_them(first: Sequence[Any], writes: Sequence[Any], data: st.DataObject) -> None:
+def test_entries_follow_every_change_of_what_decides_them(
+    first: Sequence[Any], writes: Sequence[Any], data: st.DataObject
+) -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Paper)
         rows: dict[int, Any] = {}
@@ -227,7 +244,10 @@ def test_indexes_of_every_kind_are_built_on_rows_that_are_there() -> None:
             },
         )
     )
-    rows = {n: Paper(number=n, tags=[LETTERS[n % 3], "a"][: n % 4], title=LETTERS[: n % 4], rank=n % 3 or None) for n in range(12)}
+    rows = {
+        n: Paper(number=n, tags=[LETTERS[n % 3], "a"][: n % 4], title=LETTERS[: n % 4], rank=n % 3 or None)
+        for n in range(12)
+    }
     rows[3].state = "open"
     with hb.connect("memory:") as store:
         hb.create_tables(store, bare)
@@ -236,12 +256,17 @@ def test_indexes_of_every_kind_are_built_on_rows_that_are_there() -> None:
         hb.create_tables(store, Paper)
         for name in SCHEMA.indexes:
             hb.indexes.build_index(store, Paper, name, times=TIMES)
-        found, keys = {paper.number: paper for paper in hb.Session(store).query(Paper).allow_full_scan()}, KeyMapper(SCHEMA)
+        found, keys = (
+            {paper.number: paper for paper in hb.Session(store).query(Paper).allow_full_scan()},
+            KeyMapper(SCHEMA),
+        )
         assert found == rows
         for index in SCHEMA.indexes.values():
             (batches,) = store.scan(index.table, [hb.store.Scan()])
             made = {row.row for batch in batches for row in batch}
-            wanted = {e for p in rows.values() for e in keys.entries(index, vars(p), hb.row_key(Paper, number=p.number))}
+            wanted = {
+                e for p in rows.values() for e in keys.entries(index, vars(p), hb.row_key(Paper, number=p.number))
+            }
             assert made == wanted
             assert made
             report = hb.indexes.verify_index(store, Paper, index.name, times=TIMES)
@@ -297,7 +322,9 @@ def session_of_none() -> hb.Session:
         ([Paper.first == "a", Paper.rank > 0], "by_first"),
     ],
 )
-def test_the_index_that_holds_the_rows_asked_for_is_chosen(predicates: Sequence[hb.types.Predicate], index: str) -> None:
+def test_the_index_that_holds_the_rows_asked_for_is_chosen(
+    predicates: Sequence[hb.types.Predicate], index: str
+) -> None:
     told = session_of_none().query(Paper).where(*predicates).explain()
     assert told.path == index
 
@@ -323,7 +350,9 @@ def test_the_index_that_holds_the_rows_asked_for_is_chosen(predicates: Sequence[
         ([Paper.rank == 1], "by_first"),
     ],
 )
-def test_an_index_that_may_lack_rows_of_the_query_is_refused(predicates: Sequence[hb.types.Predicate], index: str) -> None:
+def test_an_index_that_may_lack_rows_of_the_query_is_refused(
+    predicates: Sequence[hb.types.Predicate], index: str
+) -> None:
     query = session_of_none().query(Paper).where(*predicates).allow_full_scan()
     assert query.explain().path != index
     with pytest.raises(QueryError, match="The index has entries for only some rows") as caught:

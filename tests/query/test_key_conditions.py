@@ -92,7 +92,9 @@ def test_bounds_that_say_nothing_leave_the_key_open() -> None:
 
 def test_a_field_without_order_is_named() -> None:
     ordered = matched(Row.a == 1, Row.b == "x", Row.c > "a")
-    assert (ordered.bounds, ordered.unordered) == (Bounds(low="a", low_inclusive=False), None), "the last field is raw and keeps order"
+    assert (ordered.bounds, ordered.unordered) == (Bounds(low="a", low_inclusive=False), None), (
+        "the last field is raw and keeps order"
+    )
 
     @hb.model(table="t")
     class Inner:

@@ -44,7 +44,10 @@ class Spread:
 
 def posts() -> list[Post]:
     tags = ([], ["a"], ["b", "a"], ["c"])
-    return [Post(user=n % 3, at=NOON - timedelta(minutes=(n * 7) % 41), serial=n, name=f"{n % 4}", tags=tags[n % 4]) for n in range(90)]
+    return [
+        Post(user=n % 3, at=NOON - timedelta(minutes=(n * 7) % 41), serial=n, name=f"{n % 4}", tags=tags[n % 4])
+        for n in range(90)
+    ]
 
 
 def paged(query: hb.Query[Any], size: int) -> list[Any]:
@@ -67,13 +70,17 @@ def test_two_users_newest_first(bed: Bed) -> None:
     every = posts()
     session.bulk_add(every)
     query = session.query(Post).where(Post.user.in_([2, 0])).order_by(Post.at.desc())
-    newest = sorted((post for post in every if post.user != 1), key=lambda post: (-post.at.timestamp(), post.serial, post.user))
+    newest = sorted(
+        (post for post in every if post.user != 1), key=lambda post: (-post.at.timestamp(), post.serial, post.user)
+    )
     assert query.all() == newest
     assert query.reversed().all() == newest[::-1]
     assert query.order_by(Post.at).all() == newest[::-1]
     assert (query.first(), query.last(), query.count()) == (newest[0], newest[-1], 60)
     assert query.offset(5).limit(7).all() == newest[5:12]
-    assert query.where(Post.at < NOON - timedelta(minutes=20)).first() == next(p for p in newest if p.at < NOON - timedelta(minutes=20))
+    assert query.where(Post.at < NOON - timedelta(minutes=20)).first() == next(
+        p for p in newest if p.at < NOON - timedelta(minutes=20)
+    )
     for size in (17,) if bed.real else (1, 7, 60):
         assert paged(query, size) == newest
         assert paged(query.reversed(), size) == newest[::-1]
@@ -146,7 +153,9 @@ def test_too_many_scans_are_refused_with_a_way_out() -> None:
         assert (caught.value.fields, caught.value.scans, caught.value.most) == (["user"], MAX_MERGED + 1, MAX_MERGED)
         assert session.query(Post).where(Post.user.in_(range(MAX_MERGED))).order_by(Post.at).all() == []
         with pytest.raises(QueryError) as caught:
-            session.query(Spread).where(Spread.group.in_([f"{n}" for n in range(MAX_MERGED // 4 + 1)])).order_by(Spread.kind).all()
+            session.query(Spread).where(Spread.group.in_([f"{n}" for n in range(MAX_MERGED // 4 + 1)])).order_by(
+                Spread.kind
+            ).all()
         assert caught.value.scans == MAX_MERGED + 4
         # Whole keys are got, in any number.
         exact = query.where(Post.at.in_([NOON, NOON - timedelta(1)]), Post.serial == 3).order_by(Post.at)
@@ -159,7 +168,11 @@ def test_whole_keys_come_in_the_order(bed: Bed) -> None:
     session = bed.use(Post)
     session.bulk_add(posts())
     minutes = [NOON - timedelta(minutes=n) for n in range(41)]
-    query = session.query(Post).where(Post.user.in_([0, 1]), Post.at.in_(minutes), Post.serial.in_(range(90))).order_by(Post.at)
+    query = (
+        session.query(Post)
+        .where(Post.user.in_([0, 1]), Post.at.in_(minutes), Post.serial.in_(range(90)))
+        .order_by(Post.at)
+    )
     assert query.explain().access == "get"
     found = query.all()
     assert [post.at for post in found] == sorted(post.at for post in posts() if post.user < 2)
@@ -212,7 +225,9 @@ def test_parts_of_a_query_of_several_values_are_read_in_the_order() -> None:
 
 def test_a_stream_over_many_values_fetches_little_of_each() -> None:
     with fresh(Spread) as store:
-        query = hb.Session(store).query(Spread).where(Spread.group.in_([f"{n}" for n in range(250)])).order_by(Spread.kind)
+        query = (
+            hb.Session(store).query(Spread).where(Spread.group.in_([f"{n}" for n in range(250)])).order_by(Spread.kind)
+        )
         store.calls.clear()
         query.all()
         (scans,) = [call.items for call in store.calls if call.name == "scan"]
@@ -223,21 +238,29 @@ def test_a_stream_over_many_values_fetches_little_of_each() -> None:
 # --- any model --------------------------------------------------------------------------------------------------------
 
 
-def ordered(data: st.DataObject, of: RandomModel, session: hb.Session) -> tuple[hb.Query[Any], Any, list[tuple[str, bool]]]:
+def ordered(
+    data: st.DataObject, of: RandomModel, session: hb.Session
+) -> tuple[hb.Query[Any], Any, list[tuple[str, bool]]]:
     """A query for some values of leading fields, in the order of fields behind them; what it asks; and the order."""
     index = data.draw(st.sampled_from([None, *of.schema.indexes.values()]))
     layout = of.schema.layout if index is None else index.layout
     names = [name for name in layout.names if not name.endswith("[]")]
     assume(len(names) > 1)
     fixed = data.draw(st.integers(1, len(names) - 1))
-    wanted = {name: data.draw(st.lists(st.sampled_from((of.pools | of.computed)[name]), min_size=1)) for name in names[:fixed]}
+    wanted = {
+        name: data.draw(st.lists(st.sampled_from((of.pools | of.computed)[name]), min_size=1)) for name in names[:fixed]
+    }
     first = data.draw(st.integers(1, fixed))
     last = data.draw(st.integers(fixed + 1, len(names)))
     turned = data.draw(st.booleans())
     taken = [*(name for name in names[first:fixed] if data.draw(st.booleans())), *names[fixed:last]]
     directions = {f.name: ((f.codec.order == "descending") != f.desc) != turned for f in layout.fields}
     ordering = [(name, directions[name]) for name in taken]
-    query = session.query(of.model).where(*(of.expression(name).in_(values) for name, values in wanted.items())).allow_full_scan()
+    query = (
+        session.query(of.model)
+        .where(*(of.expression(name).in_(values) for name, values in wanted.items()))
+        .allow_full_scan()
+    )
     others, oracle = data.draw(trees(of, names)) if data.draw(st.integers(0, 2)) == 0 else (None, lambda values: True)
     query = query if others is None else query.where(others)
     query = query.use_index("primary" if index is None else index.name)
@@ -268,7 +291,9 @@ def test_an_order_behind_several_values_is_a_sorted_look_at_every_row(data: st.D
                 continue
             event(f"{'merged' if query.explain().merged else 'as the keys have it'}, {min(len(found), 3)} found")
             key = repr
-            assert sorted(map(key, map(plain_of, found))) == sorted(key(plain_of(obj)) for obj in rows if matches(vars(obj)))
+            assert sorted(map(key, map(plain_of, found))) == sorted(
+                key(plain_of(obj)) for obj in rows if matches(vars(obj))
+            )
             assert in_order(of.schema, ordering, [vars(obj) for obj in found])
             assert list(map(plain_of, query.reversed())) == list(map(plain_of, found[::-1]))
             assert list(map(plain_of, paged(query, data.draw(st.integers(1, 4))))) == list(map(plain_of, found))

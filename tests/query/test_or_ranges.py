@@ -1,4 +1,6 @@
-"""Key bounds of any `&` and `|`: what is read is what matches, and no more than the alternatives would read one by one."""
+"""Key bounds of any `&` and `|`: what is read is what matches, and no more than the alternatives would read one by
+one.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,18 @@ from tests.query.test_planner import lies_in
 from tests.support.beds import Bed
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
-from tests.support.random_queries import Oracle, RandomModel, Values, branches, elements, models, paths, stored_keys, stored_objects, trees
+from tests.support.random_queries import (
+    Oracle,
+    RandomModel,
+    Values,
+    branches,
+    elements,
+    models,
+    paths,
+    stored_keys,
+    stored_objects,
+    trees,
+)
 from tests.support.random_rows import plain_of, written
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -71,14 +84,19 @@ def ranges_of(made: Plan) -> list[tuple[bytes, bytes | None]]:
 
 
 def test_a_keyset_predicate_is_one_range() -> None:
-    of = query(Plain, (Plain.a > 3) | ((Plain.a == 3) & (Plain.b > "x")) | ((Plain.a == 3) & (Plain.b == "x") & (Plain.c >= "y")))
+    of = query(
+        Plain,
+        (Plain.a > 3) | ((Plain.a == 3) & (Plain.b > "x")) | ((Plain.a == 3) & (Plain.b == "x") & (Plain.c >= "y")),
+    )
     made = planned(of)
     assert ranges_of(made) == [(b"\x03\x01x\x00\x01y", None)]
     assert (list(made.residual), made.settled, made.full_scan) == ([], True, False)
     explained = explain(made, one_call_scans=True)
     assert (explained.equalities, explained.range_field, explained.client) == ((), "a", [])
     below = planned(query(Plain, (Plain.a < 3) | ((Plain.a == 3) & (Plain.b < "x"))))
-    assert ranges_of(below) == [(b"", b"\x03"), (b"\x03\x01", b"\x03\x01x\x00\x01")], "None has no order, so it is not below"
+    assert ranges_of(below) == [(b"", b"\x03"), (b"\x03\x01", b"\x03\x01x\x00\x01")], (
+        "None has no order, so it is not below"
+    )
 
 
 def test_a_keyset_predicate_behind_what_is_fixed_reads_one_bucket() -> None:
@@ -93,7 +111,9 @@ def test_a_keyset_predicate_behind_what_is_fixed_reads_one_bucket() -> None:
 
 def test_pairs_are_got_and_not_every_combination_of_them() -> None:
     pairs = [(1, "x", "p"), (2, "y", "q"), (3, None, "r")]
-    of = query(Plain, functools.reduce(operator.or_, [(Plain.a == a) & (Plain.b == b) & (Plain.c == c) for a, b, c in pairs]))
+    of = query(
+        Plain, functools.reduce(operator.or_, [(Plain.a == a) & (Plain.b == b) & (Plain.c == c) for a, b, c in pairs])
+    )
     made = planned(of)
     assert made.rows == [b"\x01\x01x\x00\x01p", b"\x02\x01y\x00\x01q", b"\x03\x00r"]
     assert list(made.residual) == []
@@ -121,7 +141,10 @@ def test_what_one_alternative_leaves_open_is_checked() -> None:
 
 
 def test_contradictory_alternatives_read_nothing() -> None:
-    for nothing in ((Plain.a == 2) | (Plain.a > 5), (Plain.a > 300) | (Plain.a < -1) | ((Plain.a == 1) & (Plain.a == 3))):
+    for nothing in (
+        (Plain.a == 2) | (Plain.a > 5),
+        (Plain.a > 300) | (Plain.a < -1) | ((Plain.a == 1) & (Plain.a == 3)),
+    ):
         made = planned(query(Plain, Plain.a == 1, nothing))
         assert (ranges_of(made), made.full_scan) == ([], False)
     assert ranges_of(planned(query(Plain, (Plain.a > 300) | (Plain.a < -1)))) == []
@@ -204,12 +227,20 @@ def check_tree(data: st.DataObject) -> None:
         except QueryError:
             one_by_one = []
         pieces = made.match.pieces
-        event(f"{'index' if index else 'primary'}, {'as it stands' if pieces is None else 'pieces' if len(pieces) > 1 else 'a piece'}")
+        event(
+            f"{'index' if index else 'primary'}, "
+            f"{'as it stands' if pieces is None else 'pieces' if len(pieces) > 1 else 'a piece'}"
+        )
         consumed = [p.test() for p in made.match.consumed]
         for obj in objects:
             keys = stored_keys(schema, index, obj)
             for key in keys:
-                if one_by_one and made.columns is None and all(each.columns is None for each in one_by_one) and lies_in(made, key):
+                if (
+                    one_by_one
+                    and made.columns is None
+                    and all(each.columns is None for each in one_by_one)
+                    and lies_in(made, key)
+                ):
                     assert any(lies_in(each, key) for each in one_by_one), "no alternative would read it"
             inside = any(lies_in(made, key) for key in keys)
             assert not inside or all(test(obj.values) for test in consumed)
@@ -233,7 +264,9 @@ def test_what_is_read_is_what_some_alternative_reads_at_length(data: st.DataObje
 
 
 class CountingStore(RecordingStore):
-    """Keeps the keys that scans of a table find and gets ask for: without filters, which may keep rows from a narrower query."""
+    """Keeps the keys that scans of a table find and gets ask for: without filters, which may keep rows from a
+    narrower query.
+    """
 
     def __init__(self, store: hb.Store) -> None:
         super().__init__(store)
@@ -241,7 +274,10 @@ class CountingStore(RecordingStore):
         self.got: dict[str, list[bytes]] = {}
 
     def scan(self, table: str, scans: Any) -> Any:
-        return [self._counted(table, batches) for batches in super().scan(table, [evolve(scan, filter=None) for scan in scans])]
+        return [
+            self._counted(table, batches)
+            for batches in super().scan(table, [evolve(scan, filter=None) for scan in scans])
+        ]
 
     def _counted(self, table: str, batches: Any) -> Any:
         for batch in batches:
@@ -263,7 +299,10 @@ class CountingStore(RecordingStore):
 def by_key(of: RandomModel, objects: Sequence[Any]) -> list[dict[str, Any]]:
     """Objects as they compare, in one order whatever the path."""
     keys = KeyMapper(of.schema)
-    return [plain_of(obj) for obj in sorted(objects, key=lambda obj: keys.parts([getattr(obj, name) for name in of.schema.layout.names]))]
+    return [
+        plain_of(obj)
+        for obj in sorted(objects, key=lambda obj: keys.parts([getattr(obj, name) for name in of.schema.layout.names]))
+    ]
 
 
 def has_value(of: RandomModel, name: str, values: Values) -> bool:
@@ -332,14 +371,15 @@ def check_reads(data: st.DataObject) -> None:
             assert {*scanned, *got} <= entries | rows
             return
         if collections_of(index) & tree[0].names():
-            # The entries of one condition on elements are read. An alternative may have another one, with fewer elements.
+            # The entries of one condition on elements are read. An alternative may have another one, with fewer
+            # elements.
             event("several conditions on elements")
             return
         assert set(scanned) <= entries
         keys = KeyMapper(of.schema)
         assert set(got) <= {row for entry in scanned for row in keys.row_of_entry(index, entry)}
-        # A condition is tested on the keys of entries if they contain all of its fields. One of its alternatives may need fewer fields:
-        # then rows are read that no alternative reads alone.
+        # A condition is tested on the keys of entries if they contain all of its fields. One of its alternatives may
+        # need fewer fields: then rows are read that no alternative reads alone.
         whole = predicate.names() <= set(index.layout.names)
         assert not whole or set(got) <= rows
         event(f"conditions on {'the key alone' if whole else 'other fields'}")
@@ -356,7 +396,10 @@ def test_a_store_reads_no_more_than_for_the_alternatives(data: st.DataObject) ->
 
 def test_keyset_pages_are_the_whole_and_read_no_more_than_their_rows(bed: Bed) -> None:
     session = bed.use(Post)
-    posts = [Post(user=n % 2, at=NOON - timedelta(minutes=n // 6), serial=n, name=f"{n % 3}", size=n % 5 or None) for n in range(60)]
+    posts = [
+        Post(user=n % 2, at=NOON - timedelta(minutes=n // 6), serial=n, name=f"{n % 3}", size=n % 5 or None)
+        for n in range(60)
+    ]
     session.bulk_add(posts)
     query = session.query(Post).where(Post.user == 1).order_by(Post.at.desc(), Post.serial)
     whole = query.all()
@@ -371,4 +414,6 @@ def test_keyset_pages_are_the_whole_and_read_no_more_than_their_rows(bed: Bed) -
     ends = session.query(Post).where(Post.user == 0, (Post.at >= NOON) | (Post.at < NOON - timedelta(minutes=8))).all()
     assert [post.serial for post in ends] == [0, 2, 4, 54, 56, 58]
     large = (Post.size > 3) | ((Post.size == 3) & (Post.user == 1))
-    assert {post.serial for post in session.query(Post).where(large)} == {n for n in range(60) if n % 5 == 4 or (n % 5 == 3 and n % 2)}
+    assert {post.serial for post in session.query(Post).where(large)} == {
+        n for n in range(60) if n % 5 == 4 or (n % 5 == 3 and n % 2)
+    }

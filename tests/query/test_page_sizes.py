@@ -89,7 +89,9 @@ def test_a_page_of_several_users_has_it_too() -> None:
     counted = Counted(every=(note(number, user) for user in (1, 2) for number in range(300)))
     query = counted.query.where(Note.user.in_([1, 2]), Note.until == 5).order_by(Note.number)
     page = query.page(20)
-    assert [(each.number, each.user) for each in page] == [(number, user) for number in range(0, 20, 2) for user in (1, 2)]
+    assert [(each.number, each.user) for each in page] == [
+        (number, user) for number in range(0, 20, 2) for user in (1, 2)
+    ]
     assert counted.rows() == [21, 21]
 
 
@@ -118,7 +120,9 @@ class Spread:
 @pytest.mark.lengthy
 def test_a_long_read_takes_hardly_more_calls_than_before() -> None:
     users = Counted(every=(note(number, user) for user in range(0, 200, 2) for number in range(50)))
-    far = users.query.where(Note.user.in_(range(0, 200, 2)), Note.text != "0", Note.text != "1", Note.text != "2").use_index("primary")
+    far = users.query.where(
+        Note.user.in_(range(0, 200, 2)), Note.text != "0", Note.text != "1", Note.text != "2"
+    ).use_index("primary")
     assert (far.page(20).items, len(users.rows())) == ([], 102)  # one for each range, and two to grow
     spread = Counted(Spread, [Spread(user=1, number=number, text="a") for number in range(ROWS)])
     none = spread.query.where(Spread.text != "a").allow_full_scan()
@@ -132,7 +136,9 @@ def test_a_page_reads_at_most_twice_the_rows_that_it_needs(data: st.DataObject) 
     model = data.draw(st.sampled_from([Note, Logged]))
     more = {"user": 1} if model is Note else {}
     counted = Counted(model, [model(number=number, text=text, **more) for number, text in enumerate(texts)])
-    asked = data.draw(st.sampled_from([model.text == "a", model.text != "a", model.text.in_(["a", "b"]), ~model.text.startswith("b")]))
+    asked = data.draw(
+        st.sampled_from([model.text == "a", model.text != "a", model.text.in_(["a", "b"]), ~model.text.startswith("b")])
+    )
     matches = asked.test()
     expected = [number for number, text in enumerate(texts) if matches({"text": text})]
     turned = data.draw(st.booleans())

@@ -24,7 +24,20 @@ from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 from tests.support.page_walks import check_walk, neighbour, sizes, steps
 from tests.support.random_queries import conditions, models, stored_objects
-from tests.support.things import DRAWN, HASHED, KEYS, MUTABLE, PLAIN, Asked, Key, Values, asked, key_of, things, values_of
+from tests.support.things import (
+    DRAWN,
+    HASHED,
+    KEYS,
+    MUTABLE,
+    PLAIN,
+    Asked,
+    Key,
+    Values,
+    asked,
+    key_of,
+    things,
+    values_of,
+)
 
 SLOW_TO_MAKE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -77,7 +90,9 @@ def check_pages(store: Store, data: st.DataObject) -> None:
     if not objects:
         return
     predicates, _ = data.draw(conditions(of))
-    reader = filled(store, of, objects, data.draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 8)), max_size=6)))
+    reader = filled(
+        store, of, objects, data.draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 8)), max_size=6))
+    )
     try:
         query: Query[Any] = Query(QueryTerms(schema), reader).where(*predicates).allow_full_scan()  # type: ignore[arg-type]
         parts_of = [part for predicate in predicates for part in conjuncts(predicate)]
@@ -174,7 +189,9 @@ def check_changing(session: hb.Session, model: Any, universe: Sequence[Values], 
         page, reached = found, set(alive)
 
 
-changing = st.lists(st.tuples(st.tuples(st.booleans(), sizes), st.lists(st.integers(0, 19), max_size=6)), min_size=2, max_size=8)
+changing = st.lists(
+    st.tuples(st.tuples(st.booleans(), sizes), st.lists(st.integers(0, 19), max_size=6)), min_size=2, max_size=8
+)
 
 
 @settings(max_examples=examples(80), deadline=None, suppress_health_check=SLOW_TO_MAKE)
@@ -185,7 +202,9 @@ changing = st.lists(st.tuples(st.tuples(st.booleans(), sizes), st.lists(st.integ
     filling=st.sets(st.integers(0, 19)),
     walk=changing,
 )
-def test_pages_between_writes(model: Any, universe: list[Values], question: Asked, filling: set[int], walk: Any) -> None:
+def test_pages_between_writes(
+    model: Any, universe: list[Values], question: Asked, filling: set[int], walk: Any
+) -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, model)
         first, turned = walk[0]
@@ -204,7 +223,9 @@ def test_pages_between_writes_on_hbase(hbase_bed: Bed) -> None:
     def example(model: Any, universe: list[Values], question: Asked, walk: Any) -> None:
         event(hb.schema.schema_of(model).table)
         first, turned = walk[0]
-        check_changing(hbase_bed.use(model), model, universe, question, [(first, [*range(len(universe)), *turned]), *walk[1:]])
+        check_changing(
+            hbase_bed.use(model), model, universe, question, [(first, [*range(len(universe)), *turned]), *walk[1:]]
+        )
 
     example()
 

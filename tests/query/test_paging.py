@@ -1,4 +1,6 @@
-"""Continuation tokens: what they hold, that no damage goes unnoticed, and that each belongs to one query of one model."""
+"""Continuation tokens: what they hold, that no damage goes unnoticed, and that each belongs to one query of one
+model.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,25 @@ WHOLE = encode_token(Token(bytes(8), "p", b"", 1))
 
 
 @pytest.mark.parametrize(
-    "text", ["", "=", "a", "AAAA", "AAAAAA==", "!!!!", " ", "ä", "\0", "a" * 1000, "=" * 8, None, b"AAAA", 3, WHOLE + "=", WHOLE.encode()]
+    "text",
+    [
+        "",
+        "=",
+        "a",
+        "AAAA",
+        "AAAAAA==",
+        "!!!!",
+        " ",
+        "ä",
+        "\0",
+        "a" * 1000,
+        "=" * 8,
+        None,
+        b"AAAA",
+        3,
+        WHOLE + "=",
+        WHOLE.encode(),
+    ],
 )
 def test_what_was_never_a_token(text: Any) -> None:
     with pytest.raises(hb.TokenError):
@@ -136,7 +156,8 @@ def with_checksum(body: bytes) -> str:
     ("body", "message"),
     [
         (b"", "The continuation token is from another version of hbmodel"),
-        (b"\x01" + bytes(30), "The continuation token is from another version of hbmodel"),  # what the version before this one wrote
+        # what the version before this one wrote
+        (b"\x01" + bytes(30), "The continuation token is from another version of hbmodel"),
         (b"\x03" + bytes(30), "The continuation token is from another version of hbmodel"),
         (b"\x00" + bytes(30), "The continuation token is from another version of hbmodel"),
         (b"\x02", "damaged"),
@@ -160,7 +181,9 @@ def test_a_token_of_another_query_is_told() -> None:
 
 def test_digests_tell_values_apart_and_are_the_same_everywhere() -> None:
     assert digest_of("a", b"a", None, 1, ("x",)).hex() == digest_of("a", b"a", None, 1, ("x",)).hex()
-    assert len({digest_of(*parts) for parts in [("a",), (b"a",), ("a", None), (("a",),), (1,), ("1",), (True,), ()]}) == 8
+    assert (
+        len({digest_of(*parts) for parts in [("a",), (b"a",), ("a", None), (("a",),), (1,), ("1",), (True,), ()]}) == 8
+    )
     assert digest_of("t", ("=", "k", b"\x01")) == blake2b(b"('t', ('=', 'k', b'\\x01'))", digest_size=8).digest()
 
 
@@ -192,7 +215,8 @@ def test_any_change_of_a_sealed_token_is_an_error(data: st.DataObject) -> None:
     text = encode_token(Token(b"digest__", "primary", b"key", None), seal)
     letters = "AZaz09-_="
     at, number = data.draw(st.integers(0, len(text) - 1)), data.draw(st.integers(0, len(letters) - 1))
-    other = letters[number - (letters[number] == text[at])]  # the seal is another one each time, and what is drawn must not depend on it
+    # the seal is another one each time, and what is drawn must not depend on it
+    other = letters[number - (letters[number] == text[at])]
     with pytest.raises(hb.TokenError):
         decode_token(text[:at] + other + text[at + 1 :], None, seal)
 
@@ -313,7 +337,9 @@ def test_an_altered_token_does_not_widen_the_query(store: hb.Store) -> None:
             items = query.page(99, after=encode_token(Token(token.query, token.path, position, passed))).items
             assert {item.user for item in items} <= {1}
             assert len(items) <= max(0, 4 - (passed or 0))
-            items = query.page(99, before=encode_token(Token(token.query, token.path, position, passed, backwards=True))).items
+            items = query.page(
+                99, before=encode_token(Token(token.query, token.path, position, passed, backwards=True))
+            ).items
             assert {item.user for item in items} <= {1}
             assert len(items) <= min(4, passed or 0)
 
@@ -323,7 +349,9 @@ def test_sealed_sessions(store: hb.Store) -> None:
     sealed = hb.Session(store, token_key=key).query(Event).where(Event.user == 1)
     token = sealed.page(2).next_token
     assert [item.number for item in sealed.page(9, after=token).items] == [5, 7, 9, 11]
-    assert hb.Session(store, token_key=key).query(Event).where(Event.user == 1).page(1, after=token).items[0].number == 5
+    assert (
+        hb.Session(store, token_key=key).query(Event).where(Event.user == 1).page(1, after=token).items[0].number == 5
+    )
     for session in (hb.Session(store), hb.Session(store, token_key=Fernet.generate_key())):
         with pytest.raises(hb.TokenError):
             session.query(Event).where(Event.user == 1).page(2, after=token)

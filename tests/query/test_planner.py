@@ -1,4 +1,6 @@
-"""Plans: which path a query takes, which key ranges of which buckets it reads, and that these are exactly the right ones."""
+"""Plans: which path a query takes, which key ranges of which buckets it reads, and that these are exactly the right
+ones.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,12 @@ def planned(query: Query[Any], *, readable: Sequence[Index] | None = None, path:
     """The plan of a query; by default every index can be read."""
     schema = query.terms.schema
     indexes = list(schema.indexes.values())
-    return plan(query.terms, indexes if readable is None else readable, indexed=schema.versioned or bool(indexes), path_name=path)
+    return plan(
+        query.terms,
+        indexes if readable is None else readable,
+        indexed=schema.versioned or bool(indexes),
+        path_name=path,
+    )
 
 
 def query(model: Any, *predicates: Predicate) -> Query[Any]:
@@ -57,7 +64,14 @@ def ranges_of(made: Plan) -> list[tuple[bytes, bytes | None]]:
 def shape(made: Plan, of: Query[Any]) -> tuple[str, str, list[str], str | None, int, int]:
     """Path, access, fixed fields, bounded field, buckets and ranges."""
     explained = explain(made, one_call_scans=False)
-    return explained.path, explained.access, list(explained.equalities), explained.range_field, explained.buckets, explained.ranges
+    return (
+        explained.path,
+        explained.access,
+        list(explained.equalities),
+        explained.range_field,
+        explained.buckets,
+        explained.ranges,
+    )
 
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -112,13 +126,21 @@ class Drawn:
 
 PLANS: list[tuple[Any, list[Any], tuple[str, str, list[str], str | None, int, int]]] = [
     # A whole key is a get, also of several keys, also where an index would fix more fields.
-    (Event, [Event.user == 1, Event.at == NOON, Event.serial == 2], ("primary", "get", ["user", "at", "serial"], None, 1, 1)),
+    (
+        Event,
+        [Event.user == 1, Event.at == NOON, Event.serial == 2],
+        ("primary", "get", ["user", "at", "serial"], None, 1, 1),
+    ),
     (
         Event,
         [Event.user == 1, Event.at == NOON, Event.serial == 2, Event.name == "x"],
         ("primary", "get", ["user", "at", "serial"], None, 1, 1),
     ),
-    (Event, [Event.user == 1, Event.at == NOON, Event.serial.in_([1, 3])], ("primary", "get", ["user", "at", "serial"], None, 1, 2)),
+    (
+        Event,
+        [Event.user == 1, Event.at == NOON, Event.serial.in_([1, 3])],
+        ("primary", "get", ["user", "at", "serial"], None, 1, 2),
+    ),
     # Leading equalities, then bounds.
     (Event, [Event.user == 1], ("primary", "scan", ["user"], None, 1, 1)),
     (Event, [Event.user == 1, Event.at >= NOON], ("primary", "scan", ["user"], "at", 1, 1)),
@@ -128,7 +150,11 @@ PLANS: list[tuple[Any, list[Any], tuple[str, str, list[str], str | None, int, in
     (Event, [Event.name == "x"], ("by_name", "scan + get", ["name"], None, 1, 1)),
     (Event, [Event.name == "x", Event.at < NOON], ("by_name", "scan + get", ["name"], "at", 1, 1)),
     (Event, [Event.name == "x", Event.user == 1], ("primary", "scan", ["user"], None, 1, 1)),
-    (Event, [Event.name == "x", Event.at == NOON, Event.user == 1], ("by_name", "scan + get", ["name", "at", "user"], None, 1, 1)),
+    (
+        Event,
+        [Event.name == "x", Event.at == NOON, Event.user == 1],
+        ("by_name", "scan + get", ["name", "at", "user"], None, 1, 1),
+    ),
     (Event, [Event.name == "x", Event.size == 1], ("by_name", "scan + get", ["name"], None, 1, 1)),
     (Event, [Event.name > "x", Event.user == 1], ("primary", "scan", ["user"], None, 1, 1)),
     (Event, [Event.name > "x", Event.user > 1], ("primary", "scan", [], "user", 16, 16)),
@@ -167,7 +193,9 @@ PLANS: list[tuple[Any, list[Any], tuple[str, str, list[str], str | None, int, in
 ]
 
 
-@pytest.mark.parametrize(("model", "predicates", "expected"), PLANS, ids=[f"{i}-{m.__name__}" for i, (m, _, _) in enumerate(PLANS)])
+@pytest.mark.parametrize(
+    ("model", "predicates", "expected"), PLANS, ids=[f"{i}-{m.__name__}" for i, (m, _, _) in enumerate(PLANS)]
+)
 def test_plans(model: Any, predicates: list[Any], expected: Any) -> None:
     of = query(model, *predicates).allow_full_scan()
     assert shape(planned(of), of) == expected
@@ -179,9 +207,15 @@ def test_ranges_are_exact() -> None:
     assert ranges_of(planned(query(Plain, Plain.a > 1))) == [(b"\x02", None)]
     assert ranges_of(planned(query(Plain, Plain.a < 255))) == [(b"", b"\xff")]
     assert ranges_of(planned(query(Plain, Plain.a.between(2, 3)))) == [(b"\x02", b"\x04")]
-    assert ranges_of(planned(query(Plain, Plain.a == 1, Plain.b.startswith("x\0")))) == [(b"\x01x\x00\xff", b"\x01x\x01")]
-    assert ranges_of(planned(query(Plain, Plain.a == 1, Plain.b.startswith("x"), Plain.b > "xa"))) == [(b"\x01xa\x00\x02", b"\x01y")]
-    assert ranges_of(planned(query(Plain, Plain.a > 1, Plain.a > 4, Plain.a >= 4, Plain.a < 9, Plain.a <= 9))) == [(b"\x05", b"\x09")]
+    assert ranges_of(planned(query(Plain, Plain.a == 1, Plain.b.startswith("x\0")))) == [
+        (b"\x01x\x00\xff", b"\x01x\x01")
+    ]
+    assert ranges_of(planned(query(Plain, Plain.a == 1, Plain.b.startswith("x"), Plain.b > "xa"))) == [
+        (b"\x01xa\x00\x02", b"\x01y")
+    ]
+    assert ranges_of(planned(query(Plain, Plain.a > 1, Plain.a > 4, Plain.a >= 4, Plain.a < 9, Plain.a <= 9))) == [
+        (b"\x05", b"\x09")
+    ]
     assert ranges_of(planned(query(Word, Word.word.startswith("ä")))) == [(b"\xc3\xa4", b"\xc3\xa5")]
     assert planned(query(Word, Word.word == "ä")).rows == [b"\xc3\xa4"]
 
@@ -284,7 +318,9 @@ def test_only_what_ranges_leave_open_is_checked() -> None:
         (Event, [], [Event.size], "by_size", False),
     ],
 )
-def test_orders_that_a_path_gives(model: Any, predicates: list[Any], ordering: list[Any], path: str, backwards: bool) -> None:
+def test_orders_that_a_path_gives(
+    model: Any, predicates: list[Any], ordering: list[Any], path: str, backwards: bool
+) -> None:
     of = query(model, *predicates).order_by(*ordering).allow_full_scan()
     made = planned(of)
     assert (made.path.name, made.backwards) == (path, backwards)
@@ -312,7 +348,9 @@ def test_orders_that_a_path_gives(model: Any, predicates: list[Any], ordering: l
 def test_orders_that_no_path_gives(model: Any, predicates: list[Any], ordering: list[Any]) -> None:
     with pytest.raises(hb.errors.OrderNotAvailable) as caught:
         planned(query(model, *predicates).order_by(*ordering).allow_full_scan())
-    assert caught.value.fields == [part.of.name if isinstance(part, hb.types.FieldExpression) else part.field.name for part in ordering]
+    assert caught.value.fields == [
+        part.of.name if isinstance(part, hb.types.FieldExpression) else part.field.name for part in ordering
+    ]
 
 
 def test_an_order_through_a_named_path_only() -> None:
@@ -398,7 +436,9 @@ def test_ranges_on_bytes_without_order_are_refused(predicates: list[Any], field:
 
 def test_equalities_and_prefixes_of_bytes_without_order_are_not() -> None:
     assert not planned(query(Spread, Spread.tenant == 1, Spread.number == 5)).residual
-    assert not planned(query(Spread, Spread.tenant == 1, Spread.number.in_([5, 6]), Spread.part.startswith("x"))).residual
+    assert not planned(
+        query(Spread, Spread.tenant == 1, Spread.number.in_([5, 6]), Spread.part.startswith("x"))
+    ).residual
 
 
 def test_too_many_values_are_checked_row_by_row() -> None:
@@ -408,7 +448,10 @@ def test_too_many_values_are_checked_row_by_row() -> None:
     assert caught.value.field == "user"
     assert planned(query(Event, Event.user.in_(many)).allow_full_scan()).full_scan
     bounded = planned(query(Event, Event.user.in_(many), Event.user < 20_000))
-    assert (list(bounded.match.parts), bounded.match.bounds) == ([], hb.encoding.key_layout.Bounds(high=20_000, high_inclusive=False))
+    assert (list(bounded.match.parts), bounded.match.bounds) == (
+        [],
+        hb.encoding.key_layout.Bounds(high=20_000, high_inclusive=False),
+    )
     assert len(bounded.residual) == 1
     fits = planned(query(Event, Event.user.in_(range(MAX_RANGES))))
     assert len(fits.match.parts[0]) == MAX_RANGES
@@ -480,7 +523,9 @@ def test_the_table_that_the_registry_names_is_read() -> None:
 def test_a_selection_reads_its_cells_and_those_of_the_predicates() -> None:
     of = query(Plain, Plain.a == 1, Plain.d == 2).select(Plain.b)
     assert planned(of).reader.columns == (b"d:d",)
-    assert planned(query(Plain, Plain.a == 1).select(Plain.e)).reader.columns == (b"d:d", b"d:e"), "d tells that a row is there"
+    assert planned(query(Plain, Plain.a == 1).select(Plain.e)).reader.columns == (b"d:d", b"d:e"), (
+        "d tells that a row is there"
+    )
     assert planned(query(Event, Event.user == 1).select(Event.user)).reader.columns == (b"d:_l",)
     assert planned(query(Event, Event.name == "x").select(Event.user)).reader.columns == (b"d:_l", b"d:n")
     assert planned(query(Event, Event.size == 1).select(Event.note)).reader.columns == (b"d:_l", b"d:o", b"d:s")
@@ -503,7 +548,9 @@ def test_an_entry_is_verified_by_every_field_of_its_index() -> None:
 
 
 def test_explanations_are_made_for_reading() -> None:
-    of = query(Event, Event.user == 1, Event.at > NOON, (Event.note == "secret") | Event.size.is_(None), ~(Event.serial == 3)).reversed()
+    of = query(
+        Event, Event.user == 1, Event.at > NOON, (Event.note == "secret") | Event.size.is_(None), ~(Event.serial == 3)
+    ).reversed()
     assert str(explain(planned(of), one_call_scans=False)) == (
         "scan of events (primary)\n"
         "  key:     user fixed, at bounded\n"
@@ -535,7 +582,9 @@ def test_explanations_are_made_for_reading() -> None:
         (Drawn, [Drawn.k > 1, Drawn.d == 1], ["d == ..."]),
     ],
 )
-def test_the_calls_are_the_least_where_the_client_drops_rows(model: Any, predicates: list[Any], dropping: list[str]) -> None:
+def test_the_calls_are_the_least_where_the_client_drops_rows(
+    model: Any, predicates: list[Any], dropping: list[str]
+) -> None:
     of = query(model, *predicates)
     if model is Drawn:
         of = of.use_index("primary")
@@ -548,7 +597,9 @@ def test_the_calls_are_the_least_where_ranges_are_read_in_turn() -> None:
     of = query(Plain, Plain.a.in_([1, 3]))
     explained = explain(planned(of), one_call_scans=True)
     assert (list(explained.dropping), explained.at_least) == ([], True)
-    assert str(explained).endswith("why:     the ranges of a bucket are read one after the other, and the first ones may be empty")
+    assert str(explained).endswith(
+        "why:     the ranges of a bucket are read one after the other, and the first ones may be empty"
+    )
     assert not explain(planned(query(Plain, Plain.a.in_([1, 2]))), one_call_scans=True).at_least
 
 
@@ -626,7 +677,10 @@ def check_reading(data: st.DataObject) -> None:
         except QueryError:
             event("an index that lacks some rows")
             continue
-        event(f"{'index' if index else 'primary'}, {len(made.match.parts)} fixed, {'bounds' if made.match.bounds else 'no bounds'}")
+        event(
+            f"{'index' if index else 'primary'}, {len(made.match.parts)} fixed, "
+            f"{'bounds' if made.match.bounds else 'no bounds'}"
+        )
         consumed = [p.test() for p in made.match.consumed]
         accepts = made.accepts
         for obj in objects:
@@ -653,7 +707,9 @@ def test_ranges_are_disjoint_and_sorted(data: st.DataObject) -> None:
     for bucket in made.buckets:
         assert bucket.ranges
         assert all(not r.empty for r in bucket.ranges)
-        assert all(a.stop is not None and a.stop < b.start for a, b in zip(bucket.ranges, bucket.ranges[1:], strict=False))
+        assert all(
+            a.stop is not None and a.stop < b.start for a, b in zip(bucket.ranges, bucket.ranges[1:], strict=False)
+        )
         assert all(r.start.startswith(bucket.prefix) for r in bucket.ranges)
         assert all(r.stop is None or r.stop <= (prefix_successor(bucket.prefix) or r.stop) for r in bucket.ranges)
 
@@ -665,7 +721,9 @@ def orderings(draw: st.DrawFn, of: RandomModel, schema: TableSchema) -> list[tup
     taken = layout.names[draw(st.integers(0, 1)) : draw(st.integers(1, 3))]
     turned = draw(st.booleans())
     found = [(f.name, ((f.codec.order == "descending") != f.desc) != turned) for f in layout.fields if f.name in taken]
-    return [(name, not desc if draw(st.integers(0, 9)) == 0 else desc) for name, desc in found if not name.endswith("[]")]
+    return [
+        (name, not desc if draw(st.integers(0, 9)) == 0 else desc) for name, desc in found if not name.endswith("[]")
+    ]
 
 
 def first_key(made: Plan, schema: TableSchema, obj: StoredObject) -> bytes:
@@ -714,7 +772,11 @@ def test_a_page_goes_on_exactly_behind_its_position(data: st.DataObject) -> None
     made = planned(asked)
     with suppress(hb.errors.OrderNotAvailable):
         if ordering := data.draw(orderings(of, schema)):
-            made = planned(asked.order_by(*[of.expression(name).desc() if desc else of.expression(name) for name, desc in ordering]))
+            made = planned(
+                asked.order_by(
+                    *[of.expression(name).desc() if desc else of.expression(name) for name, desc in ordering]
+                )
+            )
     event("merged" if made.order is not None else "as the keys have it")
     keys = [key for obj in objects for key in stored_keys(schema, made.path.index, obj) if lies_in(made, key)]
     if not keys:

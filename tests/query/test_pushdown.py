@@ -102,7 +102,12 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
         (Row.level == 4, ValueFilter(b"d:l", "=", b"\x84")),
         (
             Row.level.in_([5, 6]),
-            Or([ValueFilter(b"d:l", "=", b"", True), *(ValueFilter(b"d:l", "=", bytes((0x80 + n,)), True) for n in (5, 6))]),
+            Or(
+                [
+                    ValueFilter(b"d:l", "=", b"", True),
+                    *(ValueFilter(b"d:l", "=", bytes((0x80 + n,)), True) for n in (5, 6)),
+                ]
+            ),
         ),
         (Row.plain == "some", ValueFilter(b"d:p", "=", b"some")),
         (Row.made == "made", ValueFilter(b"d:f", "=", b"made", True)),
@@ -121,8 +126,14 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
         (Row.java < 3, None),
         (Row.stamp < NOON, None),
         # Prefixes.
-        (Row.plain.startswith("no"), And([ValueFilter(b"d:p", ">=", b"no", True), ValueFilter(b"d:p", "<", b"np", True)])),
-        (Row.name.startswith("ÿ"), And([ValueFilter(b"d:n", ">=", b"\xc3\xbf"), ValueFilter(b"d:n", "<", b"\xc3\xc0")])),
+        (
+            Row.plain.startswith("no"),
+            And([ValueFilter(b"d:p", ">=", b"no", True), ValueFilter(b"d:p", "<", b"np", True)]),
+        ),
+        (
+            Row.name.startswith("ÿ"),
+            And([ValueFilter(b"d:n", ">=", b"\xc3\xbf"), ValueFilter(b"d:n", "<", b"\xc3\xc0")]),
+        ),
         (Row.name.startswith("\0"), None),  # escaped
         (Row.name.startswith(""), None),
         (Row.short.startswith("a\0"), None),
@@ -159,7 +170,10 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
             ((Row.must == 1) & (Row.views == 1)) | (Row.java == 1),
             Or([And([ValueFilter(b"d:m", "=", b"\x81")]), ValueFilter(b"d:j", "=", b"\0\0\0\1")]),
         ),
-        ((Row.must == 1) & (Row.java == 1), And([ValueFilter(b"d:m", "=", b"\x81"), ValueFilter(b"d:j", "=", b"\0\0\0\1")])),
+        (
+            (Row.must == 1) & (Row.java == 1),
+            And([ValueFilter(b"d:m", "=", b"\x81"), ValueFilter(b"d:j", "=", b"\0\0\0\1")]),
+        ),
     ],
 )
 def test_filters(predicate: Predicate, expected: Filter | None) -> None:
@@ -211,7 +225,9 @@ def test_no_filter_drops_a_row_that_matches_at_length(data: st.DataObject) -> No
 
 
 def check_filters(data: st.DataObject) -> None:
-    """For any model, rows and query: of every path the filter, as HBase evaluates it, lets matching rows and entries pass."""
+    """For any model, rows and query: of every path the filter, as HBase evaluates it, lets matching rows and entries
+    pass.
+    """
     of = data.draw(models(versions=True, wide=True))
     schema = of.schema
     indexed = schema.versioned or bool(schema.indexes)
@@ -223,7 +239,9 @@ def check_filters(data: st.DataObject) -> None:
         asked = asked.select(*[of.expression(name) for name in names])
     for index in paths(schema):
         try:
-            chosen = plan(asked.terms, list(schema.indexes.values()), indexed, "primary" if index is None else index.name)
+            chosen = plan(
+                asked.terms, list(schema.indexes.values()), indexed, "primary" if index is None else index.name
+            )
         except QueryError:
             event("an index that lacks some rows")
             continue
@@ -252,7 +270,13 @@ def single_columns(draw: st.DrawFn) -> RandomModel:
     codec, nullable = draw(st.sampled_from(COLUMN_CODECS)), draw(st.booleans())
     values = draw(st.lists(codec_values(codec), min_size=1, max_size=3))
     options: dict[str, Any] = draw(
-        st.sampled_from([{}, {"default": attrs.Factory(lambda: values[0])}, *([] if codec == STRUCTURED else [{"default": values[0]}])])
+        st.sampled_from(
+            [
+                {},
+                {"default": attrs.Factory(lambda: values[0])},
+                *([] if codec == STRUCTURED else [{"default": values[0]}]),
+            ]
+        )
     )
     if nullable:
         options = draw(st.sampled_from([options, {"default": None}, {"default": None, "null": "delete"}]))
@@ -445,7 +469,9 @@ def blanks(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Bl
                 states += [{f.column: f.encode_cell(value)}]
     with open_bed(request.param, url) as bed:
         session = bed.use(Blank)
-        bed.store.put("blanks", [Put(hb.row_key(Blank, number=n), {b"d:e": b"\x01", **cells}) for n, cells in enumerate(states)])
+        bed.store.put(
+            "blanks", [Put(hb.row_key(Blank, number=n), {b"d:e": b"\x01", **cells}) for n, cells in enumerate(states)]
+        )
         found = session.query(Blank).allow_full_scan().all()
         assert [obj.number for obj in found] == list(range(len(states)))
         yield session, found
@@ -456,7 +482,10 @@ def blanks(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Bl
 def test_queries_over_blank_cells(blanks: tuple[hb.Session, list[Blank]], data: st.DataObject) -> None:
     session, objects = blanks
     schema = hb.schema.schema_of(Blank)
-    pools = {name: [value for value in pool if value is not None or schema.by_name[name].nullable] for name, pool in BLANKS.items()}
+    pools = {
+        name: [value for value in pool if value is not None or schema.by_name[name].nullable]
+        for name, pool in BLANKS.items()
+    }
     predicate, _ = data.draw(predicates(RandomModel(Blank, {**pools, "fixed": ["a", "", "ab"]})))
     accepts = predicate.test()
     expected = [obj.number for obj in objects if accepts(attrs.asdict(obj))]

@@ -38,9 +38,20 @@ from tests.support.examples import examples
 from tests.support.models import Hit, Logged, Order, Sample, day, order
 from tests.support.orders import entry_of
 from tests.support.partition_readers import read_part
-from tests.support.random_queries import RandomModel, StoredObject, conditions, models, paths, stored_keys, stored_objects
+from tests.support.random_queries import (
+    RandomModel,
+    StoredObject,
+    conditions,
+    models,
+    paths,
+    stored_keys,
+    stored_objects,
+)
 
-SPLITS = {Order: hb.ByBucket(), "orders.by_state": hb.tables.AtKeys([b"new", entry_of(order(100, "paid"), "by_state"), b"sent"])}
+SPLITS = {
+    Order: hb.ByBucket(),
+    "orders.by_state": hb.tables.AtKeys([b"new", entry_of(order(100, "paid"), "by_state"), b"sent"]),
+}
 
 
 def loaded(store: Store, url_prefix: str = "") -> hb.Session:
@@ -58,7 +69,11 @@ QUERIES: dict[str, tuple[Any, int, int]] = {
     "a bucket": (lambda q: q.where(Order.customer == 3), 1, 18),
     "several buckets": (lambda q: q.where(Order.customer.in_([1, 2, 3])), 3, 55),
     "a range of one key": (lambda q: q.where(Order.customer == 3, Order.at >= day(100)), 1, 9),
-    "rows by key": (lambda q: q.where(Order.customer == 3, Order.at.in_([day(3), day(14)]), Order.number.in_([3, 14])), 4, 2),
+    "rows by key": (
+        lambda q: q.where(Order.customer == 3, Order.at.in_([day(3), day(14)]), Order.number.in_([3, 14])),
+        4,
+        2,
+    ),
     "an index": (lambda q: q.where(Order.state == "paid"), 2, 67),
     "a range of an index": (lambda q: q.where(Order.state > "a"), 4, 200),
     "a salted index": (lambda q: q.where(Order.amount.in_([Decimal(1), Decimal(2)])), 6, 80),
@@ -133,8 +148,15 @@ def test_what_has_no_partitions() -> None:
     with hb.connect("memory:") as store:
         session = loaded(store)
         query = session.query(Order).where(Order.state == "new")
-        bounded, ordered = r"A query with limit\(\) or offset\(\) has no partitions", r"A query with order_by\(\) has no partitions"
-        for refused, message in ((query.limit(5), bounded), (query.offset(1), bounded), (query.order_by(Order.at.desc()), ordered)):
+        bounded, ordered = (
+            r"A query with limit\(\) or offset\(\) has no partitions",
+            r"A query with order_by\(\) has no partitions",
+        )
+        for refused, message in (
+            (query.limit(5), bounded),
+            (query.offset(1), bounded),
+            (query.order_by(Order.at.desc()), ordered),
+        ):
             with pytest.raises(QueryError, match=message):
                 refused.partitions(2)
         for count in (0, -1, True, 1.5, "2"):
@@ -151,7 +173,10 @@ def test_equal_keys_in_several_buckets_stay_in_one_part() -> None:
         session = hb.Session(store)
         for text in "abc":  # the same keys again and again, in whichever bucket
             session.bulk_add(Logged(serial=n, page=f"{text}{n}") for n in range(40))
-        for query in (session.query(Logged).allow_full_scan(), session.query(Logged).where(Logged.serial.between(5, 33))):
+        for query in (
+            session.query(Logged).allow_full_scan(),
+            session.query(Logged).where(Logged.serial.between(5, 33)),
+        ):
             parts = [session.read_partition(part) for part in query.partitions(9)]
             assert len(parts) == 4
             assert [obj for part in parts for obj in part] == query.all()
@@ -227,7 +252,10 @@ def in_processes(url: str, parts: Sequence[QueryPartition[Any]]) -> list[Any]:
 def check_processes(url: str) -> None:
     with hb.connect(url) as store:
         session = loaded(store)
-        for query in (session.query(Order).allow_full_scan(), session.query(Order).where(Order.state > "a", Order.note.is_(None))):
+        for query in (
+            session.query(Order).allow_full_scan(),
+            session.query(Order).where(Order.state > "a", Order.note.is_(None)),
+        ):
             parts = query.partitions(4)
             assert len(parts) == 4
             assert sorted(in_processes(url, parts), key=repr) == sorted(query.all(), key=repr)
@@ -260,7 +288,9 @@ def keys_of(items: Sequence[Any], schema: TableSchema) -> list[tuple[bytes, ...]
     return sorted(tuple(KeyMapper(schema).parts(key_of(schema, item))) for item in items)
 
 
-def filled(store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts: Sequence[tuple[int, int]]) -> hb.Session | QueryRunner:
+def filled(
+    store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts: Sequence[tuple[int, int]]
+) -> hb.Session | QueryRunner:
     """A reader of tables that hold the objects, split at some of their keys, or at beginnings of them."""
     schema = of.schema
     view = folded(store, schema.wide_rows)
@@ -298,12 +328,16 @@ def check_parts(store: Store, data: st.DataObject) -> None:
     objects = data.draw(stored_objects(of, indexed=bool(schema.indexes)))
     if schema.salt.random and objects and data.draw(st.booleans()):
         twin = objects[0]  # the same key once more, in another bucket
-        prefix = data.draw(st.sampled_from([prefix for prefix in schema.salt.prefixes if not twin.row.startswith(prefix)]))
+        prefix = data.draw(
+            st.sampled_from([prefix for prefix in schema.salt.prefixes if not twin.row.startswith(prefix)])
+        )
         objects.append(evolve(twin, row=prefix + twin.row[schema.salt.width :]))
     if not objects:
         return
     predicates, oracle = data.draw(conditions(of))
-    reader = filled(store, of, objects, data.draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 8)), max_size=6)))
+    reader = filled(
+        store, of, objects, data.draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 8)), max_size=6))
+    )
     try:
         query: Query[Any] = Query(QueryTerms(schema), reader).where(*predicates).allow_full_scan()  # type: ignore[arg-type]
         named = data.draw(st.sampled_from([None, *(index.name if index else "primary" for index in paths(schema))]))
@@ -374,7 +408,9 @@ STARTS = st.lists(KEYS, max_size=6)
 
 
 @given(st.lists(st.tuples(KEYS, st.none() | KEYS), max_size=5), STARTS, st.integers(1, 6))
-def test_parts_hold_every_key_of_the_plan_once(ranges: list[tuple[bytes, bytes | None]], starts: list[bytes], count: int) -> None:
+def test_parts_hold_every_key_of_the_plan_once(
+    ranges: list[tuple[bytes, bytes | None]], starts: list[bytes], count: int
+) -> None:
     with fresh(Sample) as store:
         reader = QueryRunner(lambda _: store, lambda schema: Binding(schema, (), (), ()), None, Guard())
         query = Query(QueryTerms(hb.schema.schema_of(Sample)), reader).allow_full_scan()

@@ -17,7 +17,9 @@ from tests.support.orders import filled, numbers
 
 
 def begun(bed: Bed, *calls: str) -> list[str]:
-    """What comes before the first write: the registry, the calls, and the server's time, which a line on the writers' roll tells too."""
+    """What comes before the first write: the registry, the calls, and the server's time, which a line on the
+    writers' roll tells too.
+    """
     if bed.store.capabilities.gated_writes:
         return ["get hbmodel", *calls]
     return ["check_and_put hbmodel", "get hbmodel", *(call for call in calls if "hbmodel" not in call)]
@@ -89,7 +91,8 @@ def test_unindexed_models_cost_one_put(bed: Bed) -> None:
     session.delete_key(Sample, station="s", label="2")
     session.commit()
     check = "check_and_mutate samples" if bed.atomic else "check_and_put samples"
-    assert bed.store.told() == ["get samples", "get samples", "delete samples", check]  # the second one is of the counters to delete
+    # the second one is of the counters to delete
+    assert bed.store.told() == ["get samples", "get samples", "delete samples", check]
     session.update(Sample(station="s", label="1", level=0), remark="r")
     session.commit()
     assert bed.store.told() == ["get samples", "put samples"]
@@ -105,9 +108,15 @@ def test_calls_that_run_at_once_cost_what_they_must(bed: Bed) -> None:
     assert bed.store.told() == ["get orders", "increment orders"]
     if bed.atomic:
         session.insert(order(2))
-        assert bed.store.told() == ["get orders", "put orders.by_state", "put orders.by_amount", "check_and_mutate orders"]
+        assert bed.store.told() == [
+            "get orders",
+            "put orders.by_state",
+            "put orders.by_amount",
+            "check_and_mutate orders",
+        ]
         session.insert(Sample(station="s", label="m", level=1))
-        assert bed.store.told() == ["get samples", "check_and_mutate samples", "get samples"]  # the first one is of counters that are left
+        # the first one is of counters that are left
+        assert bed.store.told() == ["get samples", "check_and_mutate samples", "get samples"]
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -159,7 +168,9 @@ def test_an_index_that_is_salted_is_read_bucket_by_bucket_at_once(bed: Bed) -> N
 
 def test_exact_keys_are_gotten_not_scanned(bed: Bed) -> None:
     session = filled(bed)
-    query = session.query(Order).where(Order.customer == 1, Order.at.in_([day(1), day(5), day(6)]), Order.number.in_([1, 5]))
+    query = session.query(Order).where(
+        Order.customer == 1, Order.at.in_([day(1), day(5), day(6)]), Order.number.in_([1, 5])
+    )
     assert query.explain().access == "get"
     assert numbers(query.all()) == [5, 1]
     assert numbers(query.reversed().all()) == [1, 5]
@@ -172,7 +183,9 @@ def test_multi_gets_grow_where_many_keys_are_absent(bed: Bed) -> None:
     session = filled(bed)
     query = session.query(Order).where(Order.customer == 1, Order.at == day(1), Order.number.in_([*range(2, 600), 1]))
     assert numbers(query.all()) == [1]
-    found = session.query(Order).where(Order.customer == 1, Order.at == day(37), Order.number.in_(range(37, 600))).first()
+    found = (
+        session.query(Order).where(Order.customer == 1, Order.at == day(37), Order.number.in_(range(37, 600))).first()
+    )
     assert found is not None
     assert found.number == 37
     bed.store.told()
@@ -221,13 +234,16 @@ def test_long_scans_fetch_as_many_rows_as_are_wanted(bed: Bed) -> None:
     assert [scan.limit for call in bed.store.calls for scan in call.items] == [8]  # the client may yet drop rows
 
 
-def test_explain_tells_the_calls_to_a_gateway_up_to_the_first_item(hbase_bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_tells_the_calls_to_a_gateway_up_to_the_first_item(
+    hbase_bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = filled(hbase_bed)
     sent: list[str] = []
     send = ThriftConnection.send
 
     def noted(self: ThriftConnection, api: str, **arguments: object) -> None:
-        if threading.current_thread() is threading.main_thread():  # another one keeps the lines of earlier sessions on the writers' roll
+        # another one keeps the lines of earlier sessions on the writers' roll
+        if threading.current_thread() is threading.main_thread():
             sent.append(api)
         send(self, api, **arguments)
 

@@ -83,7 +83,9 @@ class Job:
 
 def moments() -> st.SearchStrategy[datetime]:
     return st.builds(
-        lambda seconds, rest: NOON + timedelta(seconds=seconds, microseconds=rest), st.integers(0, 5), st.sampled_from([0, 1, 999_999])
+        lambda seconds, rest: NOON + timedelta(seconds=seconds, microseconds=rest),
+        st.integers(0, 5),
+        st.sampled_from([0, 1, 999_999]),
     )
 
 
@@ -104,12 +106,19 @@ def test_conditions_of_writes_slices_and_keys(data: st.DataObject) -> None:
             next((job for job in map(unloaded, whole) if (job.day, job.at) == (stored(day), stored(at))), None)
         ]
         newest = session.query(Job).order_by(Job.at.desc()).first_of_each(Job.day, [day, low])
-        assert newest == [next((job for job in map(unloaded, whole) if job.day == stored(one)), None) for one in (day, low)]
+        assert newest == [
+            next((job for job in map(unloaded, whole) if job.day == stored(one)), None) for one in (day, low)
+        ]
 
         for job in whole:
-            key = {"day": job.day.replace(microsecond=draw(st.sampled_from([0, 7]))), "at": job.at.replace(microsecond=9)}
+            key = {
+                "day": job.day.replace(microsecond=draw(st.sampled_from([0, 7]))),
+                "at": job.at.replace(microsecond=9),
+            }
             entries = session.entries(Job.notes, **key)
-            assert dict(entries.between(low, high)) == {name: value for name, value in job.notes.items() if low <= name <= high}
+            assert dict(entries.between(low, high)) == {
+                name: value for name, value in job.notes.items() if low <= name <= high
+            }
             predicate, oracle = draw(conditions_on_seen())
             matches = oracle(job.seen)
             event(f"matches: {matches}")

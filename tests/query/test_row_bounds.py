@@ -16,7 +16,16 @@ import hbmodel as hb
 from hbmodel.errors import EncodingError, HbmodelError, QueryError
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
-from tests.support.random_queries import COMPARISONS, DESCENDING_CODECS, ORDERED_CODECS, RandomModel, conditions, leaves, models, paths
+from tests.support.random_queries import (
+    COMPARISONS,
+    DESCENDING_CODECS,
+    ORDERED_CODECS,
+    RandomModel,
+    conditions,
+    leaves,
+    models,
+    paths,
+)
 from tests.support.random_rows import plain_of, written
 from tests.support.strategies import KEY_CODECS, given_as
 
@@ -47,7 +56,12 @@ class Logged:
 
 def post(n: int) -> Post:
     return Post(
-        user=n % 2, at=NOON - timedelta(minutes=n // 4), serial=n or None, name=f"{n % 3}", size=n % 5 or None, tags=["a", f"b{n % 3}"]
+        user=n % 2,
+        at=NOON - timedelta(minutes=n // 4),
+        serial=n or None,
+        name=f"{n % 3}",
+        size=n % 5 or None,
+        tags=["a", f"b{n % 3}"],
     )
 
 
@@ -114,7 +128,9 @@ def test_a_value_that_every_item_has_is_not_compared(name: str) -> None:
                 assert query.before(mark).all() == [each for each in whole if order(each) < order(mark)]
                 # The last field of the index, after others that have many values.
                 some = query.where(Post.user == 1)
-                assert some.after(post(number)).all() == [each for each in some if order(each) > (order(mark)[0], 1, mark.serial)]
+                assert some.after(post(number)).all() == [
+                    each for each in some if order(each) > (order(mark)[0], 1, mark.serial)
+                ]
             tagged = session.query(Post).where(Post.tags.contains(f"b{name}")).order_by(Post.at)
             assert tagged.after(mark).all() == [each for each in tagged if order(each)[::1] < order(mark)]
 
@@ -128,7 +144,13 @@ def test_keys_and_mappings_instead_of_objects() -> None:
         rest = query.after(last).all()
         assert rest
         key = {"user": 1, "at": last.at, "serial": 17}
-        for item in (key, tuple(key.values()), list(key.values()), {"at": last.at, "serial": 17}, {"at": last.at, "serial": 17, "size": 3}):
+        for item in (
+            key,
+            tuple(key.values()),
+            list(key.values()),
+            {"at": last.at, "serial": 17},
+            {"at": last.at, "serial": 17, "size": 3},
+        ):
             assert query.after(item).all() == rest
         assert query.after({"at": last.at, "serial": None}).count() == len(rest) + 1
         named = posts.where(Post.name == "2").order_by(Post.at.desc())
@@ -214,10 +236,17 @@ def test_any_query_is_cut_at_any_of_its_items(data: st.DataObject) -> None:
         session = hb.Session(store)
         for _ in range(3):
             index = data.draw(
-                st.sampled_from([None, *of.schema.indexes.values()] if data.draw(st.integers(0, 3)) else paths(of.schema)[-1:])
+                st.sampled_from(
+                    [None, *of.schema.indexes.values()] if data.draw(st.integers(0, 3)) else paths(of.schema)[-1:]
+                )
             )
             asked = data.draw(conditions(of))[0] if data.draw(st.integers(0, 2)) else []
-            query = session.query(of.model).where(*asked).allow_full_scan().use_index("primary" if index is None else index.name)
+            query = (
+                session.query(of.model)
+                .where(*asked)
+                .allow_full_scan()
+                .use_index("primary" if index is None else index.name)
+            )
             query = query.reversed() if data.draw(st.booleans()) else query
             try:
                 whole = query.all()
@@ -240,9 +269,13 @@ Place = Callable[[Mapping[str, Any]], tuple[bytes, ...]]
 
 
 def drawn(data: st.DataObject, of: RandomModel, session: hb.Session) -> tuple[hb.Query[Any], Place, bool]:
-    """A query that fixes fields of a key to a few values each, its order as a sort key of values, and whether it descends by it."""
+    """A query that fixes fields of a key to a few values each, its order as a sort key of values, and whether it
+    descends by it.
+    """
     plain = [
-        index for index in of.schema.indexes.values() if not index.where and not any(name.endswith("[]") for name in index.layout.names)
+        index
+        for index in of.schema.indexes.values()
+        if not index.where and not any(name.endswith("[]") for name in index.layout.names)
     ]
     index = data.draw(st.sampled_from([None, *plain]))
     layout = of.schema.layout if index is None else index.layout
@@ -256,14 +289,18 @@ def drawn(data: st.DataObject, of: RandomModel, session: hb.Session) -> tuple[hb
     few = {name: data.draw(st.lists(st.sampled_from(values[name]), min_size=1, max_size=3)) for name in chosen}
     query = session.query(of.model).allow_full_scan().use_index("primary" if index is None else index.name)
     for name, some in few.items():
-        query = query.where(of.expression(name) == some[0] if len(some) == 1 and some[0] is not None else of.expression(name).in_(some))
+        query = query.where(
+            of.expression(name) == some[0] if len(some) == 1 and some[0] is not None else of.expression(name).in_(some)
+        )
     if index is not None:
         nullable = [name for name in index.fields if name not in few and of.schema.by_name[name].nullable]
         query = query.where(*(~of.expression(name).is_(None) for name in nullable))
     others = [name for name in values if name not in few]
     if others and data.draw(st.integers(0, 3)) == 0:
         query = query.where(data.draw(leaves(of, data.draw(st.sampled_from(others)), tuple(COMPARISONS)))[0])
-    packed = {name: {layout.pack_field(layout.names.index(name), value) for value in some} for name, some in few.items()}
+    packed = {
+        name: {layout.pack_field(layout.names.index(name), value) for value in some} for name, some in few.items()
+    }
     free = [name for name in layout.names if len(packed.get(name, ())) != 1]
     turned = data.draw(st.booleans())
     several = len(list(itertools.takewhile(lambda name: name in few, free)))
@@ -271,7 +308,9 @@ def drawn(data: st.DataObject, of: RandomModel, session: hb.Session) -> tuple[hb
     ordering = free[first : data.draw(st.integers(first, len(free)))]
     if ordering:
         turns = {f.name: ((f.codec.order == "descending") != f.desc) != turned for f in layout.fields}
-        query = query.order_by(*[of.expression(name).desc() if turns[name] else of.expression(name) for name in ordering])
+        query = query.order_by(
+            *[of.expression(name).desc() if turns[name] else of.expression(name) for name in ordering]
+        )
     merged = free[:first] if ordering else []
 
     def place(values: Mapping[str, Any]) -> tuple[bytes, ...]:
@@ -285,7 +324,9 @@ def drawn(data: st.DataObject, of: RandomModel, session: hb.Session) -> tuple[hb
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_any_object_is_compared_by_the_fields_that_differ_among_the_items(data: st.DataObject) -> None:
-    of = data.draw(models(data.draw(st.sampled_from([KEY_CODECS, ORDERED_CODECS, DESCENDING_CODECS])), versions=True, wide=True))
+    of = data.draw(
+        models(data.draw(st.sampled_from([KEY_CODECS, ORDERED_CODECS, DESCENDING_CODECS])), versions=True, wide=True)
+    )
     built = [f for f in of.schema.fields if f.kind in {"key", "column"} and f.name in of.pools]
     with written(data.draw, of) as store:
         session = hb.Session(store)
@@ -293,7 +334,12 @@ def test_any_object_is_compared_by_the_fields_that_differ_among_the_items(data: 
             try:
                 query, place, down = drawn(data, of, session)
                 whole = query.all()
-                mark = of.model(**{f.name: given_as(data.draw, f.codec, data.draw(st.sampled_from(of.pools[f.name]))) for f in built})
+                mark = of.model(
+                    **{
+                        f.name: given_as(data.draw, f.codec, data.draw(st.sampled_from(of.pools[f.name])))
+                        for f in built
+                    }
+                )
                 own = place({f.name: f.as_stored(getattr(mark, f.name)) for f in built})
             except HbmodelError as error:
                 event(f"refused: {type(error).__name__}")
@@ -304,7 +350,10 @@ def test_any_object_is_compared_by_the_fields_that_differ_among_the_items(data: 
             above = [each for each, at in zip(read, places, strict=True) if at > own]
             below = [each for each, at in zip(read, places, strict=True) if at < own]
             behind, ahead = (below, above) if down else (above, below)
-            event(f"{'merged' if query.explain().merged else query.explain().path == 'primary'}, {min(len(whole), 3)} items")
+            event(
+                f"{'merged' if query.explain().merged else query.explain().path == 'primary'}, "
+                f"{min(len(whole), 3)} items"
+            )
             event(f"{bool(behind)} {bool(ahead)}")
             assert list(map(plain_of, query.after(mark))) == behind
             assert list(map(plain_of, query.before(mark))) == ahead
@@ -326,9 +375,15 @@ class Marked:
 MARKS = st.lists(st.sampled_from([0, 5, 9, 10]), max_size=3, unique=True)
 
 
-@given(st.lists(st.tuples(st.integers(-1, 2), MARKS), max_size=8), st.sampled_from(["nines", "nines_first", "low"]), st.data())
+@given(
+    st.lists(st.tuples(st.integers(-1, 2), MARKS), max_size=8),
+    st.sampled_from(["nines", "nines_first", "low"]),
+    st.data(),
+)
 @settings(max_examples=examples(100))
-def test_objects_of_a_partial_index_of_elements(rows: list[tuple[int, list[int]]], index: str, data: st.DataObject) -> None:
+def test_objects_of_a_partial_index_of_elements(
+    rows: list[tuple[int, list[int]]], index: str, data: st.DataObject
+) -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Marked)
         session = hb.Session(store)

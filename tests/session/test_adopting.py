@@ -1,4 +1,6 @@
-"""Tables that had rows before their first index: the registry says which rows are live, and every program goes by it."""
+"""Tables that had rows before their first index: the registry says which rows are live, and every program goes by
+it.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def adopting(bed: Bed, state: str = "write-only") -> hb.Session:
     session.add_all(Bare(name=name, topic=f"t{name}") for name in NAMES)
     session.commit()
     hb.create_tables(bed.store, Note)
-    bed.store.create_table("notes.by_topic", [Family(b"d")]) if "notes.by_topic" not in bed.store.tables() else bed.wipe("notes.by_topic")
+    bed.store.create_table(
+        "notes.by_topic", [Family(b"d")]
+    ) if "notes.by_topic" not in bed.store.tables() else bed.wipe("notes.by_topic")
     set_state(bed.store, Note, "by_topic", state)
     return hb.Session(bed.store)
 

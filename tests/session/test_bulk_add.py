@@ -32,7 +32,9 @@ def sizes(store: RecordingStore, table: str) -> list[int]:
 def test_everything_is_written_and_counted(bed: Bed) -> None:
     session = bed.use(Order, Sample)
     told: list[int] = []
-    loaded = session.bulk_add((order(n, f"state {n % 3}", customer=n % 5) for n in range(250)), batch_size=100, progress=told.append)
+    loaded = session.bulk_add(
+        (order(n, f"state {n % 3}", customer=n % 5) for n in range(250)), batch_size=100, progress=told.append
+    )
     assert (loaded, told) == (250, [100, 200, 250])
     assert sizes(bed.store, "orders") == [100, 100, 50]
     assert session.query(Order).allow_full_scan().count() == 250
@@ -86,7 +88,10 @@ def test_shuffling_keeps_the_last_of_every_key(numbers: list[int], batch_size: i
         random.seed(seed)
         session = hb.Session(store)
         loaded = session.bulk_add(
-            (order(n, f"turn {turn}") for turn, n in enumerate(numbers)), batch_size=batch_size, shuffle=shuffle, progress=told.append
+            (order(n, f"turn {turn}") for turn, n in enumerate(numbers)),
+            batch_size=batch_size,
+            shuffle=shuffle,
+            progress=told.append,
         )
         assert loaded == len(numbers)
         assert {n: found.state for (_, _, n), found in objects(store, Order).items()} == {
@@ -151,7 +156,10 @@ def test_input_streams_in_bounded_memory(shuffle: int) -> None:
 
             tracemalloc.reset_peak()
             assert (
-                session.bulk_add(watched(), batch_size=50, shuffle=shuffle, progress=lambda written: ahead.append(read - written)) == count
+                session.bulk_add(
+                    watched(), batch_size=50, shuffle=shuffle, progress=lambda written: ahead.append(read - written)
+                )
+                == count
             )
             assert max(ahead) <= shuffle
             return tracemalloc.get_traced_memory()[1]
@@ -249,9 +257,14 @@ def test_an_error_of_the_input_passes_through() -> None:
         assert session.commit() == []
 
 
-@pytest.mark.parametrize("sizes", [{"batch_size": 0}, {"batch_size": 1.5}, {"shuffle": -1}, {"shuffle": True}, {"batch_size": "many"}])
+@pytest.mark.parametrize(
+    "sizes", [{"batch_size": 0}, {"batch_size": 1.5}, {"shuffle": -1}, {"shuffle": True}, {"batch_size": "many"}]
+)
 def test_sizes_that_make_no_sense(sizes: dict[str, Any]) -> None:
-    with fresh(Sample) as store, pytest.raises(hb.SessionError, match="batch_size must be a number of at least 1, and shuffle of"):
+    with (
+        fresh(Sample) as store,
+        pytest.raises(hb.SessionError, match="batch_size must be a number of at least 1, and shuffle of"),
+    ):
         hb.Session(store).bulk_add(samples(1), **sizes)
 
 

@@ -69,7 +69,9 @@ def test_everything_that_the_query_finds_goes_and_nothing_else(bed: Bed) -> None
     ]
 
 
-@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(
     model=st.sampled_from([*MUTABLE, DRAWN]),
     written=st.lists(things, max_size=16, unique_by=key_of),
@@ -87,7 +89,9 @@ def test_any_query(model: Any, written: list[Values], question: Asked, size: int
         assert left == {key_of(values): values for values in kept}
         for name in hb.schema.schema_of(model).indexes:
             through = session.query(model).use_index(name).allow_full_scan()
-            assert sorted(map(repr, (key_of(values_of(obj)) for obj in through))) == sorted(repr(key_of(values)) for values in kept)
+            assert sorted(map(repr, (key_of(values_of(obj)) for obj in through))) == sorted(
+                repr(key_of(values)) for values in kept
+            )
         assert all(session.get(model, **dict(zip(KEYS, key, strict=True))) is None for key in found)
 
 
@@ -182,9 +186,12 @@ def test_a_failure_says_how_many_are_deleted_and_repeating_is_safe(mode: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("failing", "call", "deleted", "key"), [(2, "delete", 0, 0), (3, "scan", 4, None), (4, "get", 4, None), (5, "delete", 4, 4)]
+    ("failing", "call", "deleted", "key"),
+    [(2, "delete", 0, 0), (3, "scan", 4, None), (4, "get", 4, None), (5, "delete", 4, 4)],
 )
-def test_a_failed_delete_names_the_first_key_and_the_reason(failing: int, call: str, deleted: int, key: int | None) -> None:
+def test_a_failed_delete_names_the_first_key_and_the_reason(
+    failing: int, call: str, deleted: int, key: int | None
+) -> None:
     """Each page is a scan, a get and a delete; where a read fails no key is to blame."""
     with FaultyStore(hb.connect("memory:"), mode="first half") as store:
         hb.create_tables(store, Entry)
@@ -196,7 +203,10 @@ def test_a_failed_delete_names_the_first_key_and_the_reason(failing: int, call: 
         with pytest.raises(hb.PartialWrite) as caught:
             query.delete(batch_size=4)
         assert str(store.calls[-1]) == f"{call} deleted_log"
-        error, reason = caught.value, str(caught.value.__cause__).partition("reason: ")[2] or str(caught.value.__cause__)
+        error, reason = (
+            caught.value,
+            str(caught.value.__cause__).partition("reason: ")[2] or str(caught.value.__cause__),
+        )
         assert error.deleted == deleted
         assert error.reason == reason
         assert reason.startswith("The gateway is away" if key is None else "The connection broke")
@@ -220,7 +230,9 @@ def test_a_failed_delete_names_the_row_that_was_refused() -> None:
         assert (error.key, error.deleted, len(error.applied)) == (row, 4, 3)
         head, last = str(error).splitlines()
         assert f"applied=3, pending=0, failures=1, key={row!r}, deleted=4]" in head
-        assert last.startswith("reason: The row has a cell whose timestamp is further in the future than the clock bound")
+        assert last.startswith(
+            "reason: The row has a cell whose timestamp is further in the future than the clock bound"
+        )
         assert [found.number for found in session.query(Order).where(Order.state == "odd")] == [3, 1, 0]
 
 

@@ -1,4 +1,6 @@
-"""Objects read as of a time, and the versions of their columns: every kind of model against a history that is kept in a list."""
+"""Objects read as of a time, and the versions of their columns: every kind of model against a history that is kept
+in a list.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.errors import CapabilityError, IncompleteKey, IncompleteRow, QueryError, RowNotFound, TokenError, UnknownField
+from hbmodel.errors import (
+    CapabilityError,
+    IncompleteKey,
+    IncompleteRow,
+    QueryError,
+    RowNotFound,
+    TokenError,
+    UnknownField,
+)
 from hbmodel.store import Delete, Put
 from tests.support.beds import Bed, fresh, rows_of
 from tests.support.examples import examples
@@ -132,7 +142,7 @@ class History:
         self.session.commit()
         self.note()
 
-    # --- checks ---------------------------------------------------------------------------------------------------------
+    # --- checks -------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
         model = self.model
@@ -155,7 +165,9 @@ class History:
                 of_group = query.where(model.group == group)
                 assert [found(each)[0] for each in of_group] == [key for key in expected if key[0] == group]
             first = query.first_of_each(model.group, [1, 0])
-            assert [each and found(each)[0] for each in first] == [min((k for k in expected if k[0] == g), default=None) for g in (1, 0)]
+            assert [each and found(each)[0] for each in first] == [
+                min((k for k in expected if k[0] == g), default=None) for g in (1, 0)
+            ]
         self.check_one()
 
     def _paged(self, query: hb.Query[Any]) -> Iterator[Key]:
@@ -194,10 +206,16 @@ def found(obj: Any) -> tuple[Key, dict[str, Any]]:
 
 KEYS = st.tuples(st.integers(0, 1), st.integers(0, 1))
 WHOLE = st.fixed_dictionaries(
-    {"name": st.sampled_from(["", "a", "b"])}, optional={"amount": st.none() | st.integers(0, 2), "note": st.sampled_from(["", "x"])}
+    {"name": st.sampled_from(["", "a", "b"])},
+    optional={"amount": st.none() | st.integers(0, 2), "note": st.sampled_from(["", "x"])},
 )
 PARTS = st.fixed_dictionaries(
-    {}, optional={"name": st.sampled_from(["", "c"]), "amount": st.none() | st.integers(0, 2), "note": st.sampled_from(["", "y"])}
+    {},
+    optional={
+        "name": st.sampled_from(["", "c"]),
+        "amount": st.none() | st.integers(0, 2),
+        "note": st.sampled_from(["", "y"]),
+    },
 ).filter(bool)
 STEPS = st.one_of(
     st.tuples(st.just("add"), KEYS, WHOLE),
@@ -275,7 +293,10 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 def test_refusals() -> None:
     session = hb.Session(fresh(Refused, Indexed))
     query = session.query(Refused).allow_full_scan()
-    late, early = datetime.max.replace(tzinfo=timezone(-timedelta(hours=1))), datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
+    late, early = (
+        datetime.max.replace(tzinfo=timezone(-timedelta(hours=1))),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
+    )
     for time_ in (datetime(2030, 1, 1), "2030-01-01", None, 5, datetime(1969, 12, 31, tzinfo=UTC)):
         with pytest.raises(QueryError):
             query.as_of(time_)  # type: ignore[arg-type]
@@ -364,7 +385,10 @@ def test_a_time_of_another_zone_and_within_a_millisecond() -> None:
     zone = hb.Session(store).get(Plain, group=0, number=0, as_of=start.astimezone())
     assert zone is not None
     assert zone.name == "0"
-    assert session.versions(Plain, Plain.name, group=0, number=0) == [(start + timedelta(milliseconds=1), "1"), (start, "0")]
+    assert session.versions(Plain, Plain.name, group=0, number=0) == [
+        (start + timedelta(milliseconds=1), "1"),
+        (start, "0"),
+    ]
 
 
 def test_more_versions_than_the_column_wants_are_cut() -> None:
@@ -380,7 +404,10 @@ def test_more_versions_than_the_column_wants_are_cut() -> None:
         session.add(Cut(number=0, two=value, four=value, family=value))
         session.commit()
         moment()
-    kept = [[version.value for version in session.versions(Cut, column, number=0)] for column in (Cut.two, Cut.four, Cut.family)]
+    kept = [
+        [version.value for version in session.versions(Cut, column, number=0)]
+        for column in (Cut.two, Cut.four, Cut.family)
+    ]
     assert kept == [[5, 4], [5, 4, 3, 2], [5, 4, 3, 2]]
 
 

@@ -1,4 +1,6 @@
-"""Wide tables that HBase's own Java client has written as `name|column`: read, queried and changed through a declaration."""
+"""Wide tables that HBase's own Java client has written as `name|column`: read, queried and changed through a
+declaration.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def table(java: JavaClient) -> Iterator[str]:
     """A table that Java makes, with the pets of two users; cells of other programs are in their rows too."""
     name = f"classic_{uuid4().hex}"
     java.ask("create", name, family="d")
-    java.put(name, "ann", {"rex|colour": "brown", "rex|size": 60, "tom|colour": "grey", "tom|size": 25, "visits": 4}, 1_000)
+    java.put(
+        name, "ann", {"rex|colour": "brown", "rex|size": 60, "tom|colour": "grey", "tom|size": 25, "visits": 4}, 1_000
+    )
     java.put(name, "bob", {"rex|colour": "black", "tom cat|colour": "", "tom|size": -1, "tom|colour": "red"}, 2_000)
     java.put(name, "pets", {"rex|colour": "white", "tom|colour": "grey"}, 3_000)
     yield name
@@ -105,12 +109,18 @@ def test_one_row_for_all(java: JavaClient, table: str, store: hb.Store) -> None:
     before = list(java.cells(table))
     hb.create_tables(store, Pet)
     session = hb.Session(store)
-    assert [(pet.name, pet.colour) for pet in session.query(Pet).allow_full_scan()] == [("rex", "white"), ("tom", "grey")]
+    assert [(pet.name, pet.colour) for pet in session.query(Pet).allow_full_scan()] == [
+        ("rex", "white"),
+        ("tom", "grey"),
+    ]
     session.delete_key(Pet, name="rex")
     session.commit()
     session.add(Pet(name="ada", colour="green"))
     session.commit()
     after = list(java.cells(table))
-    assert {column: value for column, (_, value) in of_row(after, b"pets").items()} == {b"d:ada|colour": b"green", b"d:tom|colour": b"grey"}
+    assert {column: value for column, (_, value) in of_row(after, b"pets").items()} == {
+        b"d:ada|colour": b"green",
+        b"d:tom|colour": b"grey",
+    }
     unchanged = [cell for cell in before if cell[1] != b"d:rex|colour" or cell[0] != b"pets"]
     assert [cell for cell in after if cell[1] != b"d:ada|colour" or cell[0] != b"pets"] == unchanged

@@ -1,4 +1,6 @@
-"""Keys of two fields asked for both ways round: by the row key and an index, and by two tables that are written together."""
+"""Keys of two fields asked for both ways round: by the row key and an index, and by two tables that are written
+together.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class UserOfApp:
     version: hb.Column[int] = hb.column("v", hb.codecs.UInt16)
 
 
-USERS = st.sampled_from([-LARGEST - 1, -LARGEST, -256, -1, 0, 1, 255, 256, LARGEST - 1, LARGEST]) | st.integers(-LARGEST - 1, LARGEST)
+USERS = st.sampled_from([-LARGEST - 1, -LARGEST, -256, -1, 0, 1, 255, 256, LARGEST - 1, LARGEST]) | st.integers(
+    -LARGEST - 1, LARGEST
+)
 APPS = st.sampled_from(["", "\x00", "\x00\x01", "\x00\xff", "a", "a\x00", "ab", "b", "\U0010ffff"]) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=4
 )
@@ -62,7 +66,9 @@ def check(session: hb.Session, pairs: set[tuple[int, str]]) -> None:
 
 
 def write(session: hb.Session, pairs: set[tuple[int, str]]) -> None:
-    session.add_all(model(user_id=user, app=app, version=1) for user, app in sorted(pairs) for model in (Install, UserOfApp))
+    session.add_all(
+        model(user_id=user, app=app, version=1) for user, app in sorted(pairs) for model in (Install, UserOfApp)
+    )
     session.commit()
 
 

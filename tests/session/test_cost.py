@@ -1,4 +1,6 @@
-"""How much Python a read and a write of one row runs: a gateway answers in the time of a few hundred functions, so each counts."""
+"""How much Python a read and a write of one row runs: a gateway answers in the time of a few hundred functions, so
+each counts.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,8 @@ FOUND = ResultRow(row=ROW, columns={column: ResultCell(value=value, timestamp=1)
 
 
 @pytest.mark.parametrize(
-    ("work", "answer", "most"), [(put, reply("mutateRow"), 124), (get, reply("getRowsWithColumns", success=[FOUND]), 56)]
+    ("work", "answer", "most"),
+    [(put, reply("mutateRow"), 124), (get, reply("getRowsWithColumns", success=[FOUND]), 56)],
 )
 def test_a_call_of_one_row_runs_few_functions(work: Callable[[hb.Session], None], answer: bytes, most: int) -> None:
     with gateway(answer) as url, hb.connect(url) as store:

@@ -65,17 +65,28 @@ def test_every_call_of_a_session(bed: Bed) -> None:
     assert session.get_many(Point, [("nothing", START), ("sys.cpu", START)]) == [None, point("sys.cpu", 0, "web0")]
     hosts = points.where(Point.host == "web1")
     assert "by_host" in str(hosts.explain())
-    assert sorted((each.metric, each.value) for each in hosts) == [(m, v) for m in ("sys.cpu", "sys.mem") for v in (1.0, 3.0)]
+    assert sorted((each.metric, each.value) for each in hosts) == [
+        (m, v) for m in ("sys.cpu", "sys.mem") for v in (1.0, 3.0)
+    ]
     first = cpu.page(3)
     assert [each.value for each in (*first.items, *cpu.page(3, after=first.next_token).items)] == [3.0, 2.0, 1.0, 0.0]
-    assert sorted(each.value for part in cpu.partitions(3) for each in session.read_partition(part)) == [0.0, 1.0, 2.0, 3.0]
+    assert sorted(each.value for part in cpu.partitions(3) for each in session.read_partition(part)) == [
+        0.0,
+        1.0,
+        2.0,
+        3.0,
+    ]
     assert cpu.select(Point.host).all() == [("web1",), ("web0",), ("web1",), ("web0",)]
     assert session.increment(point("sys.cpu", 0), Point.hits, 3) == 3
     session.update(point("sys.cpu", 1), host="a new one")
     session.delete(point("sys.cpu", 2))
     session.delete_key(Point, metric="nothing", at=START)
     assert [outcome.action for outcome in session.commit()] == ["put", "deleted"]
-    assert [(each.value, each.host, each.hits) for each in cpu] == [(3.0, "web1", 0), (1.0, "a new one", 0), (0.0, "web0", 3)]
+    assert [(each.value, each.host, each.hits) for each in cpu] == [
+        (3.0, "web1", 0),
+        (1.0, "a new one", 0),
+        (0.0, "web0", 3),
+    ]
     assert points.where(Point.host == "a new one").count() == 1
     assert hb.indexes.verify_index(bed.store, Point, "by_host").sound
     if bed.atomic:
@@ -152,7 +163,13 @@ def test_a_query_for_an_unknown_name_reads_no_row() -> None:
         points.where(Point.metric == "known", Point.host == "nothing"),
         points.where((Point.metric == "nothing") & (Point.value > 1)),
     ):
-        assert (query.all(), query.count(), query.exists(), query.first(), query.page(5).next_token) == ([], 0, False, None, None)
+        assert (query.all(), query.count(), query.exists(), query.first(), query.page(5).next_token) == (
+            [],
+            0,
+            False,
+            None,
+            None,
+        )
     assert session.get(Point, metric="nothing", at=START) is None
     assert data_calls(store) == []
     assert points.where(Point.metric != "nothing").count() == 1
@@ -167,7 +184,12 @@ def test_the_first_item_of_each_name() -> None:
     session.commit()
     points = session.query(Point).order_by(Point.at.desc())
     found = points.first_of_each(Point.metric, ["b", "nothing", "a", "b"])
-    assert [None if each is None else (each.metric, each.value) for each in found] == [("b", 2.0), None, ("a", 2.0), ("b", 2.0)]
+    assert [None if each is None else (each.metric, each.value) for each in found] == [
+        ("b", 2.0),
+        None,
+        ("a", 2.0),
+        ("b", 2.0),
+    ]
     assert points.first_of_each(Point.metric, ["nothing"]) == [None]
 
 
@@ -250,7 +272,9 @@ NAMES = st.sampled_from(["a", "b", "cc", "d" * 40, "é"])
 
 
 @settings(max_examples=examples(40))
-@given(written=st.lists(st.tuples(NAMES, st.integers(0, 5), st.none() | NAMES)), asked=st.lists(NAMES | st.just("nothing")))
+@given(
+    written=st.lists(st.tuples(NAMES, st.integers(0, 5), st.none() | NAMES)), asked=st.lists(NAMES | st.just("nothing"))
+)
 def test_queries_answer_as_they_do_for_text(written: list[tuple[str, int, str | None]], asked: list[str]) -> None:
     store = fresh(Point)
     session = hb.Session(store)
@@ -268,7 +292,9 @@ def test_queries_answer_as_they_do_for_text(written: list[tuple[str, int, str | 
     assert found(Point.host.in_(asked)) == {key for key, host in rows.items() if host in asked}
     for name in asked:
         assert found(Point.host != name) == {key for key, host in rows.items() if host != name}
-        assert found((Point.metric == name) | (Point.host == name)) == {k for k, host in rows.items() if name in {k[0], host}}
+        assert found((Point.metric == name) | (Point.host == name)) == {
+            k for k, host in rows.items() if name in {k[0], host}
+        }
 
 
 @hb.model(table="dictionary_turns", family="d")

@@ -120,7 +120,11 @@ class Table:
 
     def index(self) -> None:
         """Builds the index."""
-        times = hb.indexes.IndexTimes() if self.store.capabilities.gated_writes else hb.indexes.IndexTimes(lease=0.02, longest_call=0.02)
+        times = (
+            hb.indexes.IndexTimes()
+            if self.store.capabilities.gated_writes
+            else hb.indexes.IndexTimes(lease=0.02, longest_call=0.02)
+        )
         assert hb.indexes.build_index(self.store, self.new, "by_rank", times=times).readable
 
     def thing(self, name: str, rank: int = 0, note: str | None = None, **more: Any) -> Any:
@@ -154,11 +158,17 @@ def read(session: hb.Session, model: Any, names: Sequence[str]) -> Iterator[tupl
         yield f"{name}: first", values([query.first(), query.last()])
         yield f"{name}: limit", (values(query.limit(2).offset(1)), query.limit(3).count())
         yield f"{name}: noted", values(query.where(model.note == "x"))
-        yield f"{name}: not noted", (values(query.where(model.note.is_(None))), query.where(model.note.is_(None)).count())
+        yield (
+            f"{name}: not noted",
+            (values(query.where(model.note.is_(None))), query.where(model.note.is_(None)).count()),
+        )
         yield f"{name}: keys", query.select(model.name).all()
         yield f"{name}: notes", query.select(model.name, model.note).all()
         yield f"{name}: ranks", query.select(model.rank).all()
-        yield f"{name}: named", [(query.where(model.name == one).exists(), query.where(model.name == one).count()) for one in names]
+        yield (
+            f"{name}: named",
+            [(query.where(model.name == one).exists(), query.where(model.name == one).count()) for one in names],
+        )
         yield f"{name}: some", values(query.where(model.name.in_(names[::2])))
         yield f"{name}: pages", values(_paged(query))
         yield f"{name}: parts", sorted(one.name for part in query.partitions(3) for one in session.read_partition(part))
@@ -193,10 +203,15 @@ STATES: Sequence[RowState] = ("mixed", "adopting", "indexed")
 
 
 def written_by_others(store: RecordingStore, kind: str, state: RowState) -> None:
-    """Rows that others delete, blank, move and put as rows of an indexed table, before a session that knows of no index."""
+    """Rows that others delete, blank, move and put as rows of an indexed table, before a session that knows of no
+    index.
+    """
     table, atomic = Table.of(store, kind), store.capabilities.check_and_mutate
     first = hb.Session(store)
-    first.add_all(table.thing(name, at, "x") for at, name in enumerate(["again", "blank", "changed", "gone", "left", "moved", "stays"], 1))
+    first.add_all(
+        table.thing(name, at, "x")
+        for at, name in enumerate(["again", "blank", "changed", "gone", "left", "moved", "stays"], 1)
+    )
     first.commit()
     early = table.early()
     hb.create_tables(store, table.new)
@@ -235,9 +250,16 @@ def test_a_session_that_knows_of_no_index_reads_what_is_there(kind: str, state: 
         written_by_others(store, kind, state)
 
 
-@pytest.mark.parametrize(("kind", "state"), [
-    ("plain", "indexed"), ("flagged", "mixed"), ("nothing required", "adopting"), ("two families", "adopting"), ("wide", "adopting"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        ("plain", "indexed"),
+        ("flagged", "mixed"),
+        ("nothing required", "adopting"),
+        ("two families", "adopting"),
+        ("wide", "adopting"),
+    ],
+)
 def test_so_it_does_in_every_store(bed: Bed, kind: str, state: RowState) -> None:
     written_by_others(bed.store, kind, state)
     drop_left(bed.store, *(table for table in bed.store.tables() if table.startswith("early-")))
@@ -260,7 +282,10 @@ def test_it_reads_what_is_there_whatever_is_written(kind: str, data: st.DataObje
         advances = iter(ADVANCES)
         session = hb.Session(store)
         for _ in range(data.draw(st.integers(1, 12), "steps")):
-            step = data.draw(st.sampled_from(["advance", "add", "expiring", "delete", "note", "blank", "rank", "rekey", "insert"]), "step")
+            step = data.draw(
+                st.sampled_from(["advance", "add", "expiring", "delete", "note", "blank", "rank", "rekey", "insert"]),
+                "step",
+            )
             name = data.draw(st.sampled_from(names), "name")
             note = data.draw(st.sampled_from(["x", None]), "note")
             if step == "advance":
@@ -281,7 +306,13 @@ def test_it_reads_what_is_there_whatever_is_written(kind: str, data: st.DataObje
                     session.rekey(session.get(table.new, group="g", name=name), name=free[0])
                     there ^= {name, free[0]}
             elif step in ("note", "blank", "rank") and name in there:
-                changes = {"note": note} if step == "note" else {"note": None} if step == "blank" else {"rank": table.thing(name, 7).rank}
+                changes = (
+                    {"note": note}
+                    if step == "note"
+                    else {"note": None}
+                    if step == "blank"
+                    else {"rank": table.thing(name, 7).rank}
+                )
                 session.update_key(table.new, group="g", name=name, **changes)
             elif step == "add":
                 session.add(table.thing(name, 3, note))
@@ -393,11 +424,23 @@ def test_it_prepends_before_the_first_row_that_is_there() -> None:
 def test_a_external_model_reads_a_table_that_has_an_index() -> None:
     table, _, late = early_and_late("plain", "gone", "stays")
     external = hb.model(table=hb.schema.schema_of(table.new).table, family="d", external=True)(
-        type("Theirs", (), {
-            "group": hb.key(), "name": hb.key(), "rank": hb.column("r", hb.codecs.UInt8), "note": hb.column("n", default=None),
-            "__annotations__": {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int], "note": hb.Column[str | None]},
-        })
-    )  # fmt: skip
+        type(
+            "Theirs",
+            (),
+            {
+                "group": hb.key(),
+                "name": hb.key(),
+                "rank": hb.column("r", hb.codecs.UInt8),
+                "note": hb.column("n", default=None),
+                "__annotations__": {
+                    "group": hb.Key[str],
+                    "name": hb.Key[str],
+                    "rank": hb.Column[int],
+                    "note": hb.Column[str | None],
+                },
+            },
+        )
+    )
     late.delete_key(table.new, group="g", name="gone")
     late.commit()
     for way, found in read(late, external, ["gone", "stays"]):
@@ -419,7 +462,9 @@ class Beside(RecordingStore):
 
 @pytest.mark.parametrize("kind", ["plain", "wide", "wide, flagged", "one row"])
 def test_a_delete_takes_the_liveness_cell_that_was_put_meanwhile(kind: str) -> None:
-    """Of a model that declares no index yet: the columns of an object that shares a row are listed before they are deleted."""
+    """Of a model that declares no index yet: the columns of an object that shares a row are listed before they are
+    deleted.
+    """
     store = Beside(fresh())
     table = Table.of(store, kind)
     hb.create_tables(store, table.new)

@@ -1,4 +1,6 @@
-"""Updates of indexed rows that expire, beside deletes and moves by another session: an object that is gone does not return."""
+"""Updates of indexed rows that expire, beside deletes and moves by another session: an object that is gone does not
+return.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def _found(act: Act, session: hb.Session, obj: Any) -> bool:
 
 
 def beside(model: Any, ttl: timedelta | None, first: Act, other: str) -> Iterator[tuple[hb.Store, bool, bool]]:
-    """The store after the calls of two sessions, the second at each call of the first; whether each has found the object."""
+    """The store after the calls of two sessions, the second at each call of the first; whether each has found the
+    object.
+    """
     for at in itertools.count(1):
         interrupted = Interrupted(model, ttl, other, at)
         done = interrupted.run(first)
@@ -113,7 +117,9 @@ def _updated(session: hb.Session, obj: Any, name: str) -> None:
 @pytest.mark.parametrize("update", UPDATES)
 @pytest.mark.parametrize(("model", "ttl"), [(Own, HOUR), (Own, None), (Fading, None), (RegistryKey, HOUR)])
 @pytest.mark.parametrize("other", ["delete", "rekey"])
-def test_an_update_does_not_bring_back_what_is_deleted_or_moved(model: Any, ttl: timedelta | None, update: str, other: str) -> None:
+def test_an_update_does_not_bring_back_what_is_deleted_or_moved(
+    model: Any, ttl: timedelta | None, update: str, other: str
+) -> None:
     met = set()
     for store, done, ended in beside(model, ttl, lambda session, obj: _updated(session, obj, update), other):
         session = hb.Session(store)

@@ -1,4 +1,6 @@
-"""Short sessions of one maker: what they share, when it is asked for again, and that it never makes one of them go by old indexes."""
+"""Short sessions of one maker: what they share, when it is asked for again, and that it never makes one of them go
+by old indexes.
+"""
 
 from __future__ import annotations
 

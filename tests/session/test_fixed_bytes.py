@@ -40,14 +40,22 @@ class WideDigests:
 
 def test_exact_bytes_are_found_by_every_condition(bed: Bed) -> None:
     session = bed.use(Digests)
-    rows = [Digests(digest=value, tag=value, other=value if n % 2 else None, parts={value: value}) for n, value in enumerate(VALUES)]
+    rows = [
+        Digests(digest=value, tag=value, other=value if n % 2 else None, parts={value: value})
+        for n, value in enumerate(VALUES)
+    ]
     session.add_all(rows)
     session.commit()
     asked = session.query(Digests).load(Digests.parts).allow_full_scan()
     assert asked.order_by(Digests.digest).all() == rows
     assert session.get(Digests, digest=b"a\x00") == session.query(Digests).where(Digests.digest == b"a\x00").one()
     bounds = [*VALUES, b"", b"\x00", b"\x00\x00\x00", b"\x01", b"\x01\x00\x00", b"a", b"\xff\xff\xff"]
-    for of, name in ((Digests.digest, "digest"), (Digests.tag, "tag"), (Digests.other, "other"), (Digests.head, "head")):
+    for of, name in (
+        (Digests.digest, "digest"),
+        (Digests.tag, "tag"),
+        (Digests.other, "other"),
+        (Digests.head, "head"),
+    ):
         values = {row.digest: getattr(row, name) for row in rows}
 
         def found(*predicates: hb.types.Predicate) -> set[bytes]:
@@ -72,7 +80,10 @@ def test_in_wide_rows_and_their_indexes(bed: Bed) -> None:
     assert sorted(map(repr, session.query(WideDigests).allow_full_scan())) == sorted(map(repr, rows))
     assert session.query(WideDigests).where(WideDigests.owner == bytes(2), WideDigests.digest >= b"\x01").count() == 6
     assert session.query(WideDigests).where(WideDigests.tag == b"a\x00").count() == 3
-    assert session.query(WideDigests).where(WideDigests.owner.startswith(b"\x00"), WideDigests.tag == b"\xff\x00").count() == 3
+    assert (
+        session.query(WideDigests).where(WideDigests.owner.startswith(b"\x00"), WideDigests.tag == b"\xff\x00").count()
+        == 3
+    )
     session.delete_key(WideDigests, owner=b"\x00\xff", digest=b"\x01\x00")
     session.commit()
     assert session.get(WideDigests, owner=b"\x00\xff", digest=b"\x01\x00") is None
@@ -104,9 +115,16 @@ class Theirs:
 
 def test_rows_of_other_programs_read_back_as_they_are(bed: Bed) -> None:
     session = bed.use(Theirs)
-    keys = sorted([*(struct.pack(">I", number) for number in (0, 1, 255, 256, 65_536, 2**24, 2**32 - 1)), hashlib.md5(b"").digest()[:4]])
+    keys = sorted(
+        [
+            *(struct.pack(">I", number) for number in (0, 1, 255, 256, 65_536, 2**24, 2**32 - 1)),
+            hashlib.md5(b"").digest()[:4],
+        ]
+    )
     bed.store.put("theirs", [Put(key, {b"d:k": b"x\x00"}) for key in keys])
-    assert [(row.digest, row.kind) for row in session.query(Theirs).allow_full_scan()] == [(key, b"x\x00") for key in keys]
+    assert [(row.digest, row.kind) for row in session.query(Theirs).allow_full_scan()] == [
+        (key, b"x\x00") for key in keys
+    ]
     assert [session.get(Theirs, digest=key) for key in keys] == [Theirs(digest=key, kind=b"x\x00") for key in keys]
     bed.store.put("theirs", [Put(b"\x00\x00\x00", {b"d:k": b"x\x00"})])
     with pytest.raises(hb.DecodingError):
@@ -158,7 +176,11 @@ def test_padded_and_exact_bytes_are_two_readings_of_one_table(bed: Bed) -> None:
     hb.create_tables(bed.store, Exact)
     other = hb.Session(bed.store)
     rows = other.query(Exact).allow_full_scan().all()
-    assert rows == [Exact(code=bytes(4), kind=b"z\x00"), Exact(code=b"ab\x00\x00", kind=bytes(2)), Exact(code=b"abcd", kind=b"xy")]
+    assert rows == [
+        Exact(code=bytes(4), kind=b"z\x00"),
+        Exact(code=b"ab\x00\x00", kind=bytes(2)),
+        Exact(code=b"abcd", kind=b"xy"),
+    ]
     assert [row.code for row in other.query(Exact).where(Exact.kind == b"z\x00")] == [bytes(4)]
     other.update(rows[1], kind=b"q\x00")
     other.commit()

@@ -1,4 +1,6 @@
-"""Cells whose timestamps are ahead of the server's clock: counters that are incremented quickly, and cells of other programs."""
+"""Cells whose timestamps are ahead of the server's clock: counters that are incremented quickly, and cells of other
+programs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from tests.support.faulty import Call, RecordingStore
 
 
 def ahead(bed: Bed) -> int:
-    """How far a cell is ahead of the server's clock, in ms: longer than the calls of a test take, or it is not ahead any more."""
+    """How far a cell is ahead of the server's clock, in ms: longer than the calls of a test take, or it is not ahead
+    any more.
+    """
     return 300 if bed.real else 40
 
 
@@ -107,7 +111,11 @@ def moved_ahead(bed: Bed, model: Any, ending: bytes = b"h", by: int | None = Non
     rows = [row for batch in batches for row in batch]
     at = min(int(time.time() * 1000) + (ahead(bed) if by is None else by), 2**63 - 2)
     bed.store.put(
-        table, [Put(row.row, {c: cell.value for c, cell in row.columns.items() if c.endswith(ending)}, timestamp=at) for row in rows]
+        table,
+        [
+            Put(row.row, {c: cell.value for c, cell in row.columns.items() if c.endswith(ending)}, timestamp=at)
+            for row in rows
+        ],
     )
 
 
@@ -127,7 +135,9 @@ def delete_query(session: hb.Session, model: Any) -> None:
     assert session.query(model).where(*[getattr(model, name) == value for name, value in key.items()]).delete() == 1
 
 
-each_delete = pytest.mark.parametrize("delete", [delete_key, delete_many, delete_query], ids=lambda delete: delete.__name__)
+each_delete = pytest.mark.parametrize(
+    "delete", [delete_key, delete_many, delete_query], ids=lambda delete: delete.__name__
+)
 
 
 # --- counters ---------------------------------------------------------------------------------------------------------
@@ -135,7 +145,9 @@ each_delete = pytest.mark.parametrize("delete", [delete_key, delete_many, delete
 
 @each_model
 @each_delete
-def test_a_delete_takes_a_counter_that_is_ahead(bed: Bed, model: Any, delete: Callable[[hb.Session, Any], None]) -> None:
+def test_a_delete_takes_a_counter_that_is_ahead(
+    bed: Bed, model: Any, delete: Callable[[hb.Session, Any], None]
+) -> None:
     session = begun(bed, model)
     moved_ahead(bed, model)
     delete(session, model)
@@ -221,7 +233,11 @@ def insert_over_counter(bed: Bed, model: Any, by: int | None = None, k: str = "a
     delete_key(session, model, k)
     schema = hb.schema.schema_of(model)
     (row,) = KeyMapper(schema).rows(tuple(key_of(model, k)[name] for name in schema.layout.names))
-    left = Put(row, {model.hits.of.column: (9).to_bytes(8, "big")}, int(time.time() * 1000) + (ahead(bed) if by is None else by))
+    left = Put(
+        row,
+        {model.hits.of.column: (9).to_bytes(8, "big")},
+        int(time.time() * 1000) + (ahead(bed) if by is None else by),
+    )
     session._view(schema).put(schema.table, [left])
     session.insert(made(model, k))
     return session
@@ -325,7 +341,10 @@ def test_a_commit_reads_the_rows_that_it_deletes_in_one_call(bed: Bed) -> None:
     for k in "abc":
         session.delete_key(Plain, k=k)
     session.commit()
-    assert [(call.name, len(call.items)) for call in bed.store.calls if call.table == "future_plain"] == [("get", 3), ("delete", 3)]
+    assert [(call.name, len(call.items)) for call in bed.store.calls if call.table == "future_plain"] == [
+        ("get", 3),
+        ("delete", 3),
+    ]
 
 
 # --- cells of other programs ------------------------------------------------------------------------------------------
@@ -400,13 +419,18 @@ def test_a_delete_of_a_cell_far_ahead_is_refused(bed: Bed, model: Any) -> None:
     session.discard()
     assert session.get(model, **key_of(model, "far gone")).m == 1
     with pytest.raises(hb.errors.ClockError):
-        session.query(model).where(*[getattr(model, name) == value for name, value in key_of(model, "far gone").items()]).delete()
+        session.query(model).where(
+            *[getattr(model, name) == value for name, value in key_of(model, "far gone").items()]
+        ).delete()
     assert session.get(model, **key_of(model, "far gone")).m == 1
 
 
 def test_a_delete_takes_a_cell_that_is_ahead_and_shows_no_object(bed: Bed) -> None:
     session = bed.use(Flag)
-    bed.store.put("future_flag", [Put(b"left", {b"d:m": b"\x80" + bytes(6) + b"\x05"}, timestamp=int(time.time() * 1000) + ahead(bed))])
+    bed.store.put(
+        "future_flag",
+        [Put(b"left", {b"d:m": b"\x80" + bytes(6) + b"\x05"}, timestamp=int(time.time() * 1000) + ahead(bed))],
+    )
     delete_key(session, Flag, "left")
     session.insert(Flag(k="left"))
     assert session.get(Flag, k="left").m is None
@@ -428,8 +452,13 @@ def test_a_refused_delete_keeps_the_others_of_its_commit(bed: Bed) -> None:
 
 def test_an_insert_under_a_cell_that_is_ahead_says_that_it_is_hidden(bed: Bed) -> None:
     session = bed.use(Flag)
-    bed.store.put("future_flag", [Put(b"hidden", {b"d:m": b"\x80" + bytes(6) + b"\x05"}, timestamp=int(time.time() * 1000) + FAR)])
-    put, free = "The object was put, but cells of its row whose timestamps are ahead", "would hide a part of the object: nothing was put"
+    bed.store.put(
+        "future_flag", [Put(b"hidden", {b"d:m": b"\x80" + bytes(6) + b"\x05"}, timestamp=int(time.time() * 1000) + FAR)]
+    )
+    put, free = (
+        "The object was put, but cells of its row whose timestamps are ahead",
+        "would hide a part of the object: nothing was put",
+    )
     with pytest.raises(hb.errors.ClockError, match=put if bed.atomic else free):
         session.insert(made(Flag, "hidden", m=3))
     if bed.atomic:
@@ -574,7 +603,10 @@ def test_puts_that_are_not_blind_read_their_rows_in_one_call(bed: Bed) -> None:
     session = bed.use(Seen)
     session.add_all([Seen(k=k, m=1, o="there") for k in "abc"])
     session.commit()
-    assert [(call.name, len(call.items)) for call in bed.store.calls if call.table == "future_seen"] == [("get", 3), ("put", 3)]
+    assert [(call.name, len(call.items)) for call in bed.store.calls if call.table == "future_seen"] == [
+        ("get", 3),
+        ("put", 3),
+    ]
 
 
 def test_rows_that_are_put_once_have_no_use_for_it() -> None:

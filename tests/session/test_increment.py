@@ -185,7 +185,9 @@ def test_undoing_takes_back_its_own_amount_only() -> None:
 def test_what_others_add_to_a_wrapped_counter_is_told() -> None:
     store, session, other = interrupted(LARGEST)
     store.then = lambda: other(1)
-    with pytest.raises(hb.errors.CounterOverflow, match="Another program changed the counter in between, so it may have wrapped") as caught:
+    with pytest.raises(
+        hb.errors.CounterOverflow, match="Another program changed the counter in between, so it may have wrapped"
+    ) as caught:
         session.increment(Tally(name="a"), Tally.count)
     assert caught.value.unchanged is False
     assert value_of(session, Tally(name="a"), Tally.count) == SMALLEST  # the other program's increment alone

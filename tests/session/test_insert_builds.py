@@ -1,4 +1,6 @@
-"""`insert` and `prepend` beside a build or a drop of an index: an acknowledged row has its entries and its claims, and is put once."""
+"""`insert` and `prepend` beside a build or a drop of an index: an acknowledged row has its entries and its claims,
+and is put once.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,18 @@ def declare(
     """A model without an index, or with one, and the same with one more."""
 
     def made(**indexes: Any) -> Any:
-        types: dict[str, Any] = {"room": hb.Key[str], "number": hb.Key[int], "email": hb.Column[str], "text": hb.Column[str]}
+        types: dict[str, Any] = {
+            "room": hb.Key[str],
+            "number": hb.Key[int],
+            "email": hb.Column[str],
+            "text": hb.Column[str],
+        }
         body: dict[str, Any] = {
-            "room": hb.key(), "number": hb.key(hb.UInt32, in_qualifier=in_qualifier), "email": hb.column("e"),
+            "room": hb.key(),
+            "number": hb.key(hb.UInt32, in_qualifier=in_qualifier),
+            "email": hb.column("e"),
             "text": hb.column("t", default="t"),
-        }  # fmt: skip
+        }
         if version:
             body["version"], types["version"] = hb.version(), hb.Column[int]
         if other:
@@ -123,8 +132,11 @@ def test_a_delete_beside_the_build_is_not_undone(kind: str, lease_clock: LeaseCl
                 other.delete(found)
 
     deleted: list[hb.Store] = []
-    for _, store, outcome in at_each_call(lease_clock, prepare(old), lambda session: CALLS["insert"](session, new), build):
-        if isinstance(outcome, hb.UnknownOutcome):  # of rows without system cells: a delete of the same millisecond looks like one since
+    for _, store, outcome in at_each_call(
+        lease_clock, prepare(old), lambda session: CALLS["insert"](session, new), build
+    ):
+        # of rows without system cells: a delete of the same millisecond looks like one since
+        if isinstance(outcome, hb.UnknownOutcome):
             assert "It is not put again: read the key." in str(outcome)
             assert kind == "immutable"
         else:
@@ -136,7 +148,9 @@ def test_a_delete_beside_the_build_is_not_undone(kind: str, lease_clock: LeaseCl
 @pytest.mark.parametrize("kind", ["unique", "wide, unique"])
 @pytest.mark.parametrize("written", [False, True])
 def test_a_value_that_another_row_took_meanwhile_is_refused(kind: str, written: bool, lease_clock: LeaseClock) -> None:
-    """The index is not built yet, so both rows could be put. The later call to notice gives way, unless its row was written since."""
+    """The index is not built yet, so both rows could be put. The later call to notice gives way, unless its row was
+    written since.
+    """
     _, new = KINDS[kind]
     ends: set[str] = set()
 
@@ -174,7 +188,9 @@ def test_an_undeclared_index_stops_an_insert_and_the_error_says_so(kind: str, le
     def build(store: hb.Store) -> None:
         hb.indexes.build_index(store, new, "by_email", times=TIMES)
 
-    for _, store, outcome in at_each_call(lease_clock, prepare(old), lambda session: CALLS["insert"](session, old), build):
+    for _, store, outcome in at_each_call(
+        lease_clock, prepare(old), lambda session: CALLS["insert"](session, old), build
+    ):
         ends.add(type(outcome).__name__)
         if isinstance(outcome, hb.PartialWrite):
             assert "The table was changed during the insert, and the model can no longer write it" in str(outcome)

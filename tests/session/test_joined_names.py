@@ -1,4 +1,6 @@
-"""Objects of several models in the rows of one table, whose keys, aliases and map keys contain the names of families with a colon."""
+"""Objects of several models in the rows of one table, whose keys, aliases and map keys contain the names of families
+with a colon.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +135,9 @@ def write(session: hb.Session, written: list[Any], together: bool) -> dict[Any, 
     return expected
 
 
-def check(store: hb.Store, models: tuple[Any, ...], expected: dict[Any, dict[tuple[Any, ...], Any]], sizes: SessionSizes) -> None:
+def check(
+    store: hb.Store, models: tuple[Any, ...], expected: dict[Any, dict[tuple[Any, ...], Any]], sizes: SessionSizes
+) -> None:
     """Each model finds its own objects as they were written, however they are read."""
     session = hb.Session(store, sizes=sizes)
     for model in models:
@@ -194,7 +198,10 @@ def test_objects_come_back_as_they_were_written(written: list[Any], together: bo
 
 @settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(groups(), SESSION_SIZES)
-@given(st.lists(objects(VERSIONED), max_size=8, unique_by=lambda obj: (type(obj), obj.owner, obj.label)), st.sampled_from(SIZES))
+@given(
+    st.lists(objects(VERSIONED), max_size=8, unique_by=lambda obj: (type(obj), obj.owner, obj.label)),
+    st.sampled_from(SIZES),
+)
 def test_groups_find_the_objects_of_their_row(written: list[Any], sizes: SessionSizes) -> None:
     with fresh(*VERSIONED) as store:
         expected = write(hb.Session(store), written, together=True)
@@ -229,7 +236,9 @@ def test_groups_in_every_store(atomic_bed: Bed) -> None:
 
 
 def test_cells_of_other_programs_stay_with_their_object(bed: Bed) -> None:
-    """Of two objects, the names of the cells joined are those that the first would have with the aliases of the one before."""
+    """Of two objects, the names of the cells joined are those that the first would have with the aliases of the one
+    before.
+    """
     session = bed.use(External)
 
     def column(label: str, alias: bytes) -> bytes:

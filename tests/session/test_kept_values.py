@@ -1,4 +1,6 @@
-"""Each committed value of a column that keeps versions is a version of its own, in order, however quickly commits follow each other."""
+"""Each committed value of a column that keeps versions is a version of its own, in order, however quickly commits
+follow each other.
+"""
 
 from __future__ import annotations
 

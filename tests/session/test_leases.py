@@ -61,7 +61,11 @@ def test_a_change_of_layout_is_noticed_after_the_lease(lease_clock: LeaseClock) 
         session.commit()
         lease_clock.move(61)
         session.add(Sample(station="s", label="n", level=1))
-        for call in (session.commit, lambda: session.get(Sample, station="s", label="l"), session.query(Sample).allow_full_scan().all):
+        for call in (
+            session.commit,
+            lambda: session.get(Sample, station="s", label="l"),
+            session.query(Sample).allow_full_scan().all,
+        ):
             with pytest.raises(hb.SchemaMismatch, match="another layout"):
                 call()
         assert len(rows_of(store, "samples")) == 2
@@ -104,7 +108,9 @@ class Changing(RecordingStore):
 
 
 @pytest.mark.parametrize("how", ["commit", "load", "insert"])
-def test_an_index_that_comes_alive_during_a_write_is_kept_before_it_is_acknowledged(how: str, lease_clock: LeaseClock) -> None:
+def test_an_index_that_comes_alive_during_a_write_is_kept_before_it_is_acknowledged(
+    how: str, lease_clock: LeaseClock
+) -> None:
     with fresh(Order) as inner:
         set_state(inner, Order, "by_amount", ABSENT)
 
@@ -139,15 +145,21 @@ class Leased:
 
 
 @pytest.mark.parametrize("before", ["put leased.by_topic", "check_and_mutate_many leased"])
-def test_a_versioned_write_that_an_index_overtakes_is_made_by_the_indexes_of_then(before: str, lease_clock: LeaseClock) -> None:
-    """The lease runs out right before or after the entries are put: the change of the row was not sent, and is no unknown one."""
+def test_a_versioned_write_that_an_index_overtakes_is_made_by_the_indexes_of_then(
+    before: str, lease_clock: LeaseClock
+) -> None:
+    """The lease runs out right before or after the entries are put: the change of the row was not sent, and is no
+    unknown one.
+    """
     with fresh(Leased) as inner:
         session = lease_clock.session(inner)
         session.add(Leased(name="a", topic="x"))
         session.commit()
         set_state(inner, Leased, "by_topic_down", ABSENT)
         session = lease_clock.session(
-            Overtaken(inner, before, lambda: (set_state(inner, Leased, "by_topic_down", READABLE), lease_clock.move(61)))
+            Overtaken(
+                inner, before, lambda: (set_state(inner, Leased, "by_topic_down", READABLE), lease_clock.move(61))
+            )
         )
         session.update(Leased(name="a", topic=""), topic="y")
         assert [outcome.action for outcome in session.commit()] == ["put"]
@@ -250,7 +262,9 @@ def test_indexes_that_change_without_end_once_a_row_is_put_stop_an_insert(model:
                 return applied
 
             def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
-                return super().get(table, rows, columns) if self.landed else RecordingStore.get(self, table, rows, columns)
+                return (
+                    super().get(table, rows, columns) if self.landed else RecordingStore.get(self, table, rows, columns)
+                )
 
         store = Late(inner, model, index)
         session = hb.Session(store, lease=0)
@@ -260,7 +274,9 @@ def test_indexes_that_change_without_end_once_a_row_is_put_stop_an_insert(model:
 
 
 def test_a_query_goes_on_when_the_table_is_read_otherwise(lease_clock: LeaseClock) -> None:
-    """A table gets its first index, and rows are deleted with a marker, while a program reads it for longer than a lease."""
+    """A table gets its first index, and rows are deleted with a marker, while a program reads it for longer than a
+    lease.
+    """
     with fresh(Order) as store:
         for index in hb.schema.schema_of(Order).indexes:
             set_state(store, Order, index, ABSENT)
@@ -329,7 +345,9 @@ def test_a_commit_that_took_too_long_puts_its_entries_again_at_a_fresh_time() ->
         assert [outcome.action for outcome in session.commit()] == ["put", "deleted"]
         told = store.told()
         assert (told.count("put orders"), told.count("put orders.by_state")) == (1, 2)
-        assert rows_of(inner, "orders.by_state").keys() == {entry for entry, at in rows_of(inner, "orders.by_state").items() if at == now}
+        assert rows_of(inner, "orders.by_state").keys() == {
+            entry for entry, at in rows_of(inner, "orders.by_state").items() if at == now
+        }
         check_exact(inner, Order)
         check_queries(inner, Order)
 
@@ -408,7 +426,9 @@ def test_two_models_share_a_table_each_in_its_families(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("limited", [False, True])
-def test_a_delete_that_was_carried_out_before_the_indexes_changed_is_reported(limited: bool, lease_clock: LeaseClock) -> None:
+def test_a_delete_that_was_carried_out_before_the_indexes_changed_is_reported(
+    limited: bool, lease_clock: LeaseClock
+) -> None:
     """What begins again finds no row, since the same call has deleted it."""
     with fresh(Order) as inner:
         with lease_clock.session(inner) as session:

@@ -1,4 +1,6 @@
-"""Actions by user, newest first, as HBase's own Java client writes them: limits, offsets, pages, and the same next to it with an index."""
+"""Actions by user, newest first, as HBase's own Java client writes them: limits, offsets, pages, and the same next
+to it with an index.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def test_the_table_of_a_java_program(java: JavaClient, table: str, store: hb.Sto
     java.put(table, [7, {"reverse": round(at(11).timestamp() * 1000)}, 11], {"name": "a11"}, family="content")
     newest = session.query(Action).where(Action.user_id == 7)
     assert [each.name for each in newest.limit(3)] == ["a11", "a9", "a4"]
-    assert [cell for cell in java.cells(table) if cell[0][:4] != b"\0\0\0\7"] == [cell for cell in before if cell[0][:4] != b"\0\0\0\7"]
+    assert [cell for cell in java.cells(table) if cell[0][:4] != b"\0\0\0\7"] == [
+        cell for cell in before if cell[0][:4] != b"\0\0\0\7"
+    ]
 
 
 def test_a_table_of_its_own_with_an_index(table: str, store: hb.Store) -> None:
@@ -104,7 +108,9 @@ def test_a_table_of_its_own_with_an_index(table: str, store: hb.Store) -> None:
     try:
         with hb.Session(store) as session:
             read = session.query(Theirs).allow_full_scan()
-            session.bulk_add(Own(user_id=each.user_id, at=each.at, action_id=each.action_id, name=each.name) for each in read)
+            session.bulk_add(
+                Own(user_id=each.user_id, at=each.at, action_id=each.action_id, name=each.name) for each in read
+            )
             found = session.query(Own).where(Own.action_id == 3).all()
             assert [(each.user_id, each.at, each.name) for each in found] == [(user, at(3), "a3") for user in USERS]
             with pytest.raises(hb.FullScanRefused):

@@ -110,7 +110,9 @@ def test_a_group_changes_objects_of_several_families(bed: Bed) -> None:
         group = session.group(opened, **key)
         before = state(session)
         kept = [group.query(model).all() for model in (opened, others)]
-        session.update(kept[1][0], **({"stock": 9} if others is Item else {"money": 9} if others is Shop else {"text": 9}))
+        session.update(
+            kept[1][0], **({"stock": 9} if others is Item else {"money": 9} if others is Shop else {"text": 9})
+        )
         session.commit()
         group.delete(kept[0][0])
         with pytest.raises(hb.ConflictError, match="written since the group was begun"):
@@ -244,7 +246,9 @@ def reader(group: Any) -> Callable[[Any], Any]:
 
 
 def in_group(*models: Any) -> Program:
-    """Takes one from the first object and adds it to the next, in a local transaction that must not see half of another one."""
+    """Takes one from the first object and adds it to the next, in a local transaction that must not see half of
+    another one.
+    """
 
     def move(group: Any) -> int:
         first, last = models[0], models[-1]
@@ -269,7 +273,10 @@ def in_commit(*models: Any) -> Program:
         while left:
             read = {model: session.get(model, **KEYS[model][0]) for model in left}
             made = {
-                model: session.update(read[model], **{KEYS[model][1]: getattr(read[model], KEYS[model][1]) + left[model]}) for model in left
+                model: session.update(
+                    read[model], **{KEYS[model][1]: getattr(read[model], KEYS[model][1]) + left[model]}
+                )
+                for model in left
             }
             try:
                 session.commit()
@@ -338,7 +345,9 @@ MOVES = {
 
 
 def check(start: str, programs: Sequence[str], schedule: Schedule) -> int:
-    """Runs programs beside each other and compares the values with those of any order; the number of turns that were taken."""
+    """Runs programs beside each other and compares the values with those of any order; the number of turns that were
+    taken.
+    """
     store = fresh(*MODELS)
     for program in STARTS[start]:
         program(hb.Session(store))
@@ -358,7 +367,9 @@ def check(start: str, programs: Sequence[str], schedule: Schedule) -> int:
     assert not errors, (start, programs, turns.taken, errors)
     session = hb.Session(store)
     found = [session.get(model, **key) for model, (key, _) in KEYS.items()]
-    values = tuple(0 if each is None else getattr(each, name) for each, (_, name) in zip(found, KEYS.values(), strict=True))
+    values = tuple(
+        0 if each is None else getattr(each, name) for each, (_, name) in zip(found, KEYS.values(), strict=True)
+    )
     expected = tuple(map(sum, zip((0, 0, 0), *(MOVES.get(name, (0, 0, 0)) for name in programs), strict=True)))
     assert values == expected, (start, programs, turns.taken)
     if "both new" in programs:
@@ -396,7 +407,9 @@ PAIRS = [
 @pytest.mark.parametrize("programs", PAIRS)
 def test_one_program_comes_between_two_calls_of_another(programs: Sequence[str]) -> None:
     drawn = random.Random(str(programs))
-    starts = [start for start in STARTS if start != "nothing" or not any(name.startswith("commit") for name in programs)]
+    starts = [
+        start for start in STARTS if start != "nothing" or not any(name.startswith("commit") for name in programs)
+    ]
     lengths: dict[Any, int] = {}
     for _ in range(examples(20)):
         start, order = drawn.choice(starts), drawn.choice((programs, programs[::-1]))

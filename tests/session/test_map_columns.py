@@ -1,4 +1,6 @@
-"""Map columns: whatever a session does with them, they are dictionaries whose slices are sorted, in a row of their own or a shared one."""
+"""Map columns: whatever a session does with them, they are dictionaries whose slices are sorted, in a row of their
+own or a shared one.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,12 @@ class Pets:
 
     def add(self, key: tuple[str, str], twice: bool) -> None:
         for _ in range(1 + (twice and not self.alone)):
-            colour, age, notes, scores = self.random.choice("rgb"), self.random.choice((None, 3)), self.notes(), self.scores()
+            colour, age, notes, scores = (
+                self.random.choice("rgb"),
+                self.random.choice((None, 3)),
+                self.notes(),
+                self.scores(),
+            )
             _, _, old_notes, old_scores = self.expected.get(key, ("", None, {}, {}))
             self.session.add(self.object(key, colour=colour, age=age, notes=notes, scores=scores))
             self.expected[key] = colour, age, {**old_notes, **notes}, {**old_scores, **scores}
@@ -136,7 +143,8 @@ class Pets:
         if call == "delete":
             self.session.delete(pet)
             del self.expected[key]
-            if self.bed.real or self.wide:  # what follows a delete of an object with map columns is not one write with it
+            # what follows a delete of an object with map columns is not one write with it
+            if self.bed.real or self.wide:
                 self.session.commit()
                 time.sleep(0.003)
             return
@@ -161,19 +169,25 @@ class Pets:
         assert found == {key: value[:2] for key, value in self.expected.items()}
         assert pets.count() == len(self.expected)
         loaded = {
-            (pet.owner, pet.name): (pet.colour, pet.age, pet.notes, pet.scores) for pet in pets.load(self.model.notes, self.model.scores)
+            (pet.owner, pet.name): (pet.colour, pet.age, pet.notes, pet.scores)
+            for pet in pets.load(self.model.notes, self.model.scores)
         }
         assert loaded == self.expected
         if self.indexed:
             green = pets.where(self.model.colour == "g").use_index("by_colour").load(self.model.notes)
-            assert {(pet.owner, pet.name): pet.notes for pet in green} == {k: v[2] for k, v in self.expected.items() if v[0] == "g"}
+            assert {(pet.owner, pet.name): pet.notes for pet in green} == {
+                k: v[2] for k, v in self.expected.items() if v[0] == "g"
+            }
         for key in [(owner, name) for owner in OWNERS for name in NAMES]:
             place = dict(zip(("owner", "name"), key, strict=True))
             pet = self.session.get(self.model, **place)
             assert (pet is None) == (key not in self.expected)
             assert pet is None or (pet.notes is hb.types.NotLoaded and pet.scores is hb.types.NotLoaded)
             _, _, notes, scores = self.expected.get(key, ("", None, {}, {}))
-            self.check_slice(self.session.entries(self.model.notes, **place), sorted(notes.items(), key=lambda item: item[0].encode()))
+            self.check_slice(
+                self.session.entries(self.model.notes, **place),
+                sorted(notes.items(), key=lambda item: item[0].encode()),
+            )
             self.check_slice(self.session.entries(self.model.scores, **place), sorted(scores.items()))
             low, high = sorted(self.random.sample(SCORES, 2))
             within = [item for item in sorted(scores.items()) if low <= item[0] <= high]
@@ -263,7 +277,9 @@ def test_a_delete_takes_its_own_cells(shape: str) -> None:
         left = {row: {c: v for c, v in cells.items() if c not in before.get(row, {})} for row, cells in after.items()}
         assert {row: {c: after[row][c] for c in cells} for row, cells in before.items()} == before
         kept = {b"d:u\x00\x01n", b"d:u\x00\x01s"} if "wide" in shape and shape != "wide" else set()
-        assert {column for cells in left.values() for column, value in cells.items() if value and b"_" not in column} == kept
+        assert {
+            column for cells in left.values() for column, value in cells.items() if value and b"_" not in column
+        } == kept
         assert session.entries(model.notes, owner="a", name="u").all() == {}
 
 
@@ -293,7 +309,9 @@ def test_a_crash_at_any_call(shape: str, limited: bool) -> None:
         session.commit()
 
     def state(session: hb.Session, name: str) -> tuple[bool, dict[str, str]]:
-        return session.get(model, owner="a", name=name) is not None, session.entries(model.notes, owner="a", name=name).all()
+        return session.get(model, owner="a", name=name) is not None, session.entries(
+            model.notes, owner="a", name=name
+        ).all()
 
     with prepared() as store:
         watched = RecordingStore(store, limited=limited)
@@ -381,7 +399,8 @@ def test_entries_that_land_late(shape: str, landing: str, limited: bool) -> None
             session.delete(pet)
             session.commit()
             end = time.monotonic() + 60
-            while cells_of(store, "maps_one") and time.monotonic() < end:  # the session's clock may be ahead by what it took to measure it
+            # the session's clock may be ahead by what it took to measure it
+            while cells_of(store, "maps_one") and time.monotonic() < end:
                 time.sleep(SHORT.grace + 0.01)
                 hb.indexes.purge_rows(store, model, times=SHORT)
             assert cells_of(store, "maps_one") == {}
@@ -495,7 +514,10 @@ def test_what_is_refused() -> None:
             session.put_entries(pet, model.notes, {"a": None})
         with pytest.raises(hb.EncodingError, match="A map column must be given a mapping"):
             session.update(pet, notes=["a"])
-        for empty in (lambda: session.put_entries(pet, model.notes, {}), lambda: session.remove_entries(pet, model.notes, [])):
+        for empty in (
+            lambda: session.put_entries(pet, model.notes, {}),
+            lambda: session.remove_entries(pet, model.notes, []),
+        ):
             with pytest.raises(hb.SessionError, match="no entries"):
                 empty()
         with pytest.raises(hb.errors.IncompleteKey):
@@ -512,7 +534,9 @@ def filled(model: Any, count: int, store: Any = None) -> Any:
     """A store with one object of so many entries, and neighbours on both sides."""
     store = fresh(model) if store is None else store
     with opened(store) as session:
-        session.add_all(model(owner="a", name=name, colour="g", scores=dict.fromkeys(SCORES, 1)) for name in ("s", "t", "u"))
+        session.add_all(
+            model(owner="a", name=name, colour="g", scores=dict.fromkeys(SCORES, 1)) for name in ("s", "t", "u")
+        )
         pet = model(owner="a", name="t", colour="g")
         for start in range(0, count, 10_000):
             session.put_entries(pet, model.notes, {f"{n:07}": "x" for n in range(start, min(count, start + 10_000))})
@@ -532,7 +556,9 @@ def test_objects_are_read_without_their_entries(shape: str, monkeypatch: pytest.
             read += sum(len(row.columns) for row in rows if row is not None)
             return rows
 
-        monkeypatch.setattr(store.inner, "scan", lambda *a: [(counted(batch) for batch in batches) for batches in scan(*a)])
+        monkeypatch.setattr(
+            store.inner, "scan", lambda *a: [(counted(batch) for batch in batches) for batches in scan(*a)]
+        )
         monkeypatch.setattr(store.inner, "get", lambda *a: counted(get(*a)))
         monkeypatch.setattr(store.inner, "get_each", lambda *a: counted(get_each(*a)))
         session = opened(store, sizes=SessionSizes(pages=PageSizes(cells=(50, 70), keys=(6,))))
@@ -559,7 +585,11 @@ def test_tokens(shape: str) -> None:
         notes = session.entries(model.notes, **place)
         token = notes.page(3).next_token
         assert [key for key, _ in notes.page(2, after=token).items] == ["0000003", "0000004"]
-        for another in (notes.startswith("0"), session.entries(model.notes, owner="a", name="s"), session.entries(model.scores, **place)):
+        for another in (
+            notes.startswith("0"),
+            session.entries(model.notes, owner="a", name="s"),
+            session.entries(model.scores, **place),
+        ):
             with pytest.raises(hb.TokenError, match="another query"):
                 another.page(3, after=token)
         with pytest.raises(hb.TokenError, match="damaged"):
@@ -607,7 +637,9 @@ def test_many_removed_entries() -> None:
     with filled(model, 60) as store:
         session = opened(store)
         notes = session.entries(model.notes, owner="a", name="t")
-        session.remove_entries(model(owner="a", name="t", colour=""), model.notes, [f"{n:07}" for n in range(60) if n not in {20, 21}])
+        session.remove_entries(
+            model(owner="a", name="t", colour=""), model.notes, [f"{n:07}" for n in range(60) if n not in {20, 21}]
+        )
         session.commit()
         assert (notes.first(), notes.last(), notes.count()) == (("0000020", "x"), ("0000021", "x"), 2)
         assert list(pages(notes, 1)) == notes.page(5).items == list(notes)
@@ -655,9 +687,23 @@ def test_a_slice_ends_with_its_session() -> None:
 def test_a_map_of_a_table_in_use() -> None:
     """A model may get map columns, and then an index; entries from before it are deleted too."""
     plain = hb.model(table="maps_late")(
-        type("Pet", (), {"owner": hb.key(), "name": hb.key(), "colour": hb.column("c"), "age": hb.column("a", default=None),
-        "__annotations__": {"owner": hb.Key[str], "name": hb.Key[str], "colour": hb.Column[str], "age": hb.Column[int | None]}})
-    )  # fmt: skip
+        type(
+            "Pet",
+            (),
+            {
+                "owner": hb.key(),
+                "name": hb.key(),
+                "colour": hb.column("c"),
+                "age": hb.column("a", default=None),
+                "__annotations__": {
+                    "owner": hb.Key[str],
+                    "name": hb.Key[str],
+                    "colour": hb.Column[str],
+                    "age": hb.Column[int | None],
+                },
+            },
+        )
+    )
     mapped, indexed = declare("maps_late"), declare("maps_late", indexed=True)
     place = {"owner": "a", "name": "t"}
     with fresh(plain) as store:

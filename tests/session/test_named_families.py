@@ -1,4 +1,6 @@
-"""Deletes name the families of what they delete: through Thrift1 only HBase's master could tell them, and it may be away."""
+"""Deletes name the families of what they delete: through Thrift1 only HBase's master could tell them, and it may be
+away.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,8 @@ def test_deletes_of_index_entries_and_in_the_registry_name_families(deletes: lis
     with hb.connect("memory:") as store:
         hb.create_tables(store, Note, registry=REGISTRY)
         work(store, hb.Session(store, registry=REGISTRY, **SHARED))
-        store.delete(NAME, [Delete(hb.row_key(Note, name="ann"), families=[b"d", b"e", b"f"])])  # and leaves an entry, as a crash may
+        # and leaves an entry, as a crash may
+        store.delete(NAME, [Delete(hb.row_key(Note, name="ann"), families=[b"d", b"e", b"f"])])
         time.sleep(TIMES.grace + 0.1)
         assert hb.indexes.repair_index(store, Note, "by_topic", times=TIMES, registry=REGISTRY).deleted == 1
         assert entries(store) == []

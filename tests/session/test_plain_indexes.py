@@ -91,7 +91,9 @@ def open_session(store: hb.Store) -> hb.Session:
 
 
 def found(store: hb.Store, model: Any, topic: str) -> list[str]:
-    return sorted(item.name for item in open_session(store).query(model).where(model.topic == topic).use_index("by_topic"))
+    return sorted(
+        item.name for item in open_session(store).query(model).where(model.topic == topic).use_index("by_topic")
+    )
 
 
 @pytest.mark.lengthy
@@ -110,7 +112,8 @@ def test_rows_of_others_are_found_once_the_index_is_built_or_repaired(bed: Bed, 
 
     others.put("late", "a")
     others.delete("other0")
-    assert found(store, model, "a") == ["other3", "other6", "other9"]  # what is gone is not returned, what is new not yet
+    # what is gone is not returned, what is new not yet
+    assert found(store, model, "a") == ["other3", "other6", "other9"]
     report = hb.indexes.verify_index(store, model, "by_topic", times=TIMES)
     assert (report.missing, report.stale + report.pending) == (1, 1)
     time.sleep(TIMES.grace + 0.1)
@@ -295,7 +298,9 @@ def test_what_cannot_be_is_refused(bed: Bed, given_model: Any) -> None:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["own", "other", "own delete", "other delete", "repair"]), st.integers(0, 5)), min_size=1, max_size=15
+    st.tuples(st.sampled_from(["own", "other", "own delete", "other delete", "repair"]), st.integers(0, 5)),
+    min_size=1,
+    max_size=15,
 )
 
 
@@ -332,6 +337,10 @@ def test_a_query_returns_every_row_of_ours_and_none_that_is_not_there(steps: lis
                 else:
                     others.delete(name)
                 there.pop(name, None)
-            got = {item.name for topic in WORDS for item in session.query(model).where(model.topic == topic).use_index("by_topic")}
+            got = {
+                item.name
+                for topic in WORDS
+                for item in session.query(model).where(model.topic == topic).use_index("by_topic")
+            }
             assert got <= there.keys()
             assert got >= {name for name, must in there.items() if must}

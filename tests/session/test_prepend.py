@@ -122,7 +122,9 @@ def test_the_number_before_the_first_row_is_taken(of: tuple[Any, list[int], list
             session.delete_key(model, post=2, number=number)
         session.commit()
         left = [number for number in numbers if number not in gone]
-        row = {number: hb.row_key(model, post=2, number=number)[hb.schema.schema_of(model).salt.width :] for number in left}
+        row = {
+            number: hb.row_key(model, post=2, number=number)[hb.schema.schema_of(model).salt.width :] for number in left
+        }
         codec = hb.schema.schema_of(model).layout.fields[-1].codec
         ends = sorted((codec.low, codec.high), key=lambda number: hb.schema.schema_of(model).layout.pack((2, number)))
         if not left:
@@ -137,7 +139,9 @@ def test_the_number_before_the_first_row_is_taken(of: tuple[Any, list[int], list
             expected = first + (1 if ends[0] > ends[1] else -1)
         made = session.prepend(model, post=2, text="new")
         assert made == model(post=2, number=expected, text="new")
-        assert session.query(model).where(model.post == 2).first() == made == session.get(model, post=2, number=expected)
+        assert (
+            session.query(model).where(model.post == 2).first() == made == session.get(model, post=2, number=expected)
+        )
 
 
 @pytest.mark.every_store
@@ -147,9 +151,13 @@ def test_prepended_rows_stand_in_the_order_of_the_calls_backwards(bed: Bed) -> N
         assert session.prepend(Comment, post=7, text=f"text {n}").number == n
         assert session.prepend(Word, page="p", text=n).number == 2**15 - 1 - n
         assert session.prepend(Note, owner="ann", text=f"text {n}").number == n
-    assert [found.text for found in session.query(Comment).where(Comment.post == 7)] == [f"text {n}" for n in (3, 2, 1, 0)]
+    assert [found.text for found in session.query(Comment).where(Comment.post == 7)] == [
+        f"text {n}" for n in (3, 2, 1, 0)
+    ]
     assert [found.text for found in session.query(Word).where(Word.page == "p")] == [3, 2, 1, 0]
-    assert [found.text for found in session.query(Note).where(Note.owner == "ann")] == [f"text {n}" for n in (3, 2, 1, 0)]
+    assert [found.text for found in session.query(Note).where(Note.owner == "ann")] == [
+        f"text {n}" for n in (3, 2, 1, 0)
+    ]
     assert session.prepend(Comment, post=6, text="another post").number == 0
     assert session.increment(Comment(post=7, number=3, text=""), Comment.likes) == 1
 

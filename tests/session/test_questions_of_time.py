@@ -1,4 +1,6 @@
-"""The server's clock and the lease are asked in the middle of a protocol: where the answer fails, a commit goes on where it was."""
+"""The server's clock and the lease are asked in the middle of a protocol: where the answer fails, a commit goes on
+where it was.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +65,11 @@ def test_a_commit_goes_on_after_a_question_of_time_that_failed(name: str) -> Non
                     (outcome,) = session.commit()
                 assert outcome.action == expected.action, (at, mode)
                 assert state(store) == after, (at, mode)
-                puts = {put.timestamp for call in failing.calls if call.name in {"put", "mutate_row"} and call.table != "hbmodel"
-                        for put in call.items if isinstance(put, Put)}  # fmt: skip
+                puts = {
+                    put.timestamp
+                    for call in failing.calls
+                    if call.name in {"put", "mutate_row"} and call.table != "hbmodel"
+                    for put in call.items
+                    if isinstance(put, Put)
+                }
                 assert len(puts) <= 1, "written again at another time"

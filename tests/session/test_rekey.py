@@ -1,4 +1,6 @@
-"""`Session.rekey`: an object is found under its new key with all that is stored of it, wherever a program dies that moves it."""
+"""`Session.rekey`: an object is found under its new key with all that is stored of it, wherever a program dies that
+moves it.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,12 @@ def declare(
         "tags": hb.column("t", hb.Json(list[str])),
         "rank": hb.column("r", hb.codecs.Int8, nullable=True, default=None),
     }
-    types: dict[str, Any] = {"user": hb.Key[int], "app": hb.Key[int], "title": hb.Column[str], "tags": hb.Column[list[str]]}
+    types: dict[str, Any] = {
+        "user": hb.Key[int],
+        "app": hb.Key[int],
+        "title": hb.Column[str],
+        "tags": hb.Column[list[str]],
+    }
     types["rank"] = hb.Column[int | None]
     if not options.get("immutable"):
         body["views"], types["views"] = hb.counter("v"), hb.Column[int]
@@ -89,10 +96,14 @@ NUMBERS = st.integers(0, 2)
 def documents(draw: st.DrawFn) -> dict[str, Any]:
     """The values of an object, with those of its counter and of its map column."""
     return {
-        "user": draw(NUMBERS), "app": draw(NUMBERS), "title": draw(st.sampled_from(["", "a", "b", "ab"])),
-        "tags": draw(st.lists(st.sampled_from(["x", "y"]), max_size=3)), "rank": draw(st.none() | NUMBERS),
-        "views": draw(st.integers(0, 3)), "notes": draw(st.dictionaries(st.sampled_from(["p", "q"]), st.sampled_from(["", "n"]))),
-    }  # fmt: skip
+        "user": draw(NUMBERS),
+        "app": draw(NUMBERS),
+        "title": draw(st.sampled_from(["", "a", "b", "ab"])),
+        "tags": draw(st.lists(st.sampled_from(["x", "y"]), max_size=3)),
+        "rank": draw(st.none() | NUMBERS),
+        "views": draw(st.integers(0, 3)),
+        "notes": draw(st.dictionaries(st.sampled_from(["p", "q"]), st.sampled_from(["", "n"]))),
+    }
 
 
 MOVES = st.tuples(NUMBERS, NUMBERS, st.fixed_dictionaries({}, optional={"user": NUMBERS, "app": NUMBERS}).filter(bool))
@@ -118,7 +129,9 @@ class Expected:
         """Whether no other object holds the value that may stand once only."""
         if "by_unique" not in hb.schema.schema_of(self.model).indexes or values["rank"] is None:
             return True
-        return all((r["title"], r["rank"]) != (values["title"], values["rank"]) for k, r in self.rows.items() if k != key)
+        return all(
+            (r["title"], r["rank"]) != (values["title"], values["rank"]) for k, r in self.rows.items() if k != key
+        )
 
     def add(self, store: hb.Store, values: Mapping[str, Any]) -> None:
         """An object whose key is free, with its counter."""
@@ -149,7 +162,9 @@ class Expected:
         """Moves an object, or does not."""
         session, error = hb.Session(store), self.outcome(old, new)
         event("moved" if error is None else error.__name__)
-        found = session.get(self.model, user=old[0], app=old[1]) or self.model(user=old[0], app=old[1], title="no row", tags=[])
+        found = session.get(self.model, user=old[0], app=old[1]) or self.model(
+            user=old[0], app=old[1], title="no row", tags=[]
+        )
         if error is not None:
             with pytest.raises(error):
                 session.rekey(found, **changes)
@@ -217,7 +232,10 @@ def test_an_object_moves_with_all_that_is_stored_of_it(fast_beds: Callable[[str]
 
 
 ON_HBASE = [
-    pytest.param(kind, marks=() if kind in {"the last write wins", "unindexed", "wide, versioned"} else pytest.mark.slow) for kind in KINDS
+    pytest.param(
+        kind, marks=() if kind in {"the last write wins", "unindexed", "wide, versioned"} else pytest.mark.slow
+    )
+    for kind in KINDS
 ]
 
 
@@ -379,7 +397,11 @@ def test_an_object_that_moves_is_not_written(atomic_bed: Bed) -> None:
             session.discard()
     with pytest.raises(hb.UniqueViolation, match="Another row holds the value of a unique index"):
         session.insert(Account(name="c", email="x"))
-    with pytest.raises(hb.ConflictError, match=r"The object is being moved to another key: call rekey\(\) with") as caught:
+    with pytest.raises(
+        hb.ConflictError,
+        match=r"The object is being moved to another key: call "
+        r"rekey\(\) with",
+    ) as caught:
         session.rekey(stale, name="z")
     assert caught.value.other == b"b"
     with pytest.raises(hb.ConflictError, match="The move that brought the object to this key is not finished"):
@@ -425,7 +447,10 @@ def test_a_new_key_that_is_taken_leaves_both_objects_as_they_are(atomic_bed: Bed
     session = atomic_bed.use(Account, Short, ShortIndexed)
     for model, field_name in ((Account, "email"), (Short, "size"), (ShortIndexed, "size")):
         values = ("x", "y") if model is Account else (1, 2)
-        one, two = session.insert(model(name="a", **{field_name: values[0]})), session.insert(model(name="b", **{field_name: values[1]}))
+        one, two = (
+            session.insert(model(name="a", **{field_name: values[0]})),
+            session.insert(model(name="b", **{field_name: values[1]})),
+        )
         with pytest.raises(hb.RowExists, match="A row with the new key exists already"):
             session.rekey(one, name="b")
         assert [session.get(model, name="a"), session.get(model, name="b")] == [one, two]
@@ -488,7 +513,10 @@ def test_of_a_external_table_the_columns_of_the_model_move(atomic_bed: Bed) -> N
     atomic_bed.store.create_table("rekeyed_external", [hb.store.Family(b"d")])
     atomic_bed.store.put("rekeyed_external", [Put(b"a", {b"d:s": hb.Int64.encode(1), b"d:other": b"!"})])
     assert session.rekey(External(name="a", size=0), name="b") == External(name="b", size=1)
-    assert _without_stamps(atomic_bed.store, "rekeyed_external") == {b"a": {b"d:other": b"!"}, b"b": {b"d:s": hb.Int64.encode(1)}}
+    assert _without_stamps(atomic_bed.store, "rekeyed_external") == {
+        b"a": {b"d:other": b"!"},
+        b"b": {b"d:s": hb.Int64.encode(1)},
+    }
 
 
 @hb.model(table="rekeyed_random", family="d", immutable=True, salt=hb.RandomSalt(2))

@@ -19,16 +19,25 @@ def declare(
     """A model without an index, or with one, and the same with one more."""
 
     def made(**indexes: Any) -> Any:
-        types: dict[str, Any] = {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int], "text": hb.Column[str]}
+        types: dict[str, Any] = {
+            "group": hb.Key[str],
+            "name": hb.Key[str],
+            "rank": hb.Column[int],
+            "text": hb.Column[str],
+        }
         body: dict[str, Any] = {
-            "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("m", hb.codecs.UInt8),
+            "group": hb.key(),
+            "name": hb.key(in_qualifier=in_qualifier),
+            "rank": hb.column("m", hb.codecs.UInt8),
             "text": hb.column("t", default="t"),
-        }  # fmt: skip
+        }
         if version:
             body["version"], types["version"] = hb.version(), hb.Column[int]
         if other:
             body["by_text"] = hb.index("text")
-        return hb.model(table="moving", family="d", immutable=immutable)(type("Thing", (), {**body, **indexes, "__annotations__": types}))
+        return hb.model(table="moving", family="d", immutable=immutable)(
+            type("Thing", (), {**body, **indexes, "__annotations__": types})
+        )
 
     return made(), made(by_rank=hb.index("rank", **index))
 
@@ -95,7 +104,9 @@ def test_an_index_is_built_between_two_calls(kind: str, move: str, lease_clock: 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_object_is_put_under_the_old_key_after_an_index_is_built(kind: str, move: str, lease_clock: LeaseClock) -> None:
+def test_an_object_is_put_under_the_old_key_after_an_index_is_built(
+    kind: str, move: str, lease_clock: LeaseClock
+) -> None:
     """The object has moved already, and the call that is started again does not take the next one for it."""
     old, new = KINDS[kind]
     place = {"group": "r", "name": "a"}
@@ -119,7 +130,8 @@ def test_an_object_is_put_under_the_old_key_after_an_index_is_built(kind: str, m
 
     for at, store, outcome in at_each_call(lease_clock, prepare, run, beside):
         assert not isinstance(outcome, Exception), f"after call {at}: {outcome!r}"
-        hb.indexes.build_index(store, new, "by_rank", times=TIMES)  # one that met a unique value under both keys is to be called again
+        # one that met a unique value under both keys is to be called again
+        hb.indexes.build_index(store, new, "by_rank", times=TIMES)
         session = lease_clock.session(store, **OPTIONS)
         assert session.get(new, **{**place, **MOVES[move]}).rank == 1
         assert (session.get(new, **place) is not None) == bool(put)

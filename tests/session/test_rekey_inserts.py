@@ -61,7 +61,9 @@ MODELS = (Early, EarlyFlag, EarlyWide, EarlyIndexed, EarlyVersioned)
 
 
 class Meanwhile(RecordingStore):
-    """After its first conditional change somebody else acts; then that is carried out `again`, as if its answer had been lost."""
+    """After its first conditional change somebody else acts; then that is carried out `again`, as if its answer had
+    been lost.
+    """
 
     def __init__(self, store: hb.Store, act: Callable[[], Any], again: bool) -> None:
         super().__init__(store)

@@ -1,4 +1,6 @@
-"""Keys that are written more than once where rows are immutable, and models that share a table: nothing torn, nothing lost."""
+"""Keys that are written more than once where rows are immutable, and models that share a table: nothing torn,
+nothing lost.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,10 @@ def test_the_last_of_a_key_wins_over_batches_of_one(store: hb.Store, model: type
 def test_a_repeated_key_is_never_a_mixture(store: hb.Store, model: type[Fixed]) -> None:
     hb.create_tables(store, model)
     session = hb.Session(store)
-    session.bulk_add([model(key=n, text=text, number=number) for n in range(40) for text, number in (("a", 1), ("b", None))], batch_size=1)
+    session.bulk_add(
+        [model(key=n, text=text, number=number) for n in range(40) for text, number in (("a", 1), ("b", None))],
+        batch_size=1,
+    )
     assert {(found.text, found.number) for found in session.query(model).allow_full_scan()} == {("b", None)}
 
 

@@ -20,7 +20,12 @@ from tests.support.beds import HBASE, Bed, fresh
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECONDS = hb.Datetime("s", round=True)
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def floor(at: datetime) -> datetime:
@@ -40,7 +45,9 @@ class Reading:
     at: hb.Key[datetime] = hb.key(SECONDS, desc=True)
     seen: hb.Column[datetime | None] = hb.column("s", SECONDS, default=None)
 
-    microsecond = hb.computed(lambda seen: None if seen is None else seen.microsecond, of=("seen",), codec=hb.UInt32, nullable=True)
+    microsecond = hb.computed(
+        lambda seen: None if seen is None else seen.microsecond, of=("seen",), codec=hb.UInt32, nullable=True
+    )
     by_seen = hb.index("seen")
     by_microsecond = hb.index("microsecond")
 
@@ -90,7 +97,11 @@ def test_comparisons_are_those_of_python_with_what_is_read(data: st.DataObject) 
         for at, _ in written:
             assert session.get(model, sensor=1, at=at) in stored, "a key is rounded as it is when it is written"
         name, bound = data.draw(st.sampled_from(["at", "seen"])), data.draw(TIMES)
-        query = session.query(model).where(model.sensor == 1) if name == "at" or model is not Reading else session.query(model)
+        query = (
+            session.query(model).where(model.sensor == 1)
+            if name == "at" or model is not Reading
+            else session.query(model)
+        )
         query = query.allow_full_scan()
         for sign, compare in COMPARISONS.items():
             expected = [o for o in stored if getattr(o, name) is not None and compare(getattr(o, name), bound)]
@@ -101,7 +112,9 @@ def test_comparisons_are_those_of_python_with_what_is_read(data: st.DataObject) 
             assert sorted(query.where(equal).all(), key=repr) == sorted(expected, key=repr)
         low, high = sorted([bound, data.draw(TIMES)])
         expected = [o for o in stored if getattr(o, name) is not None and low <= getattr(o, name) <= high]
-        assert sorted(query.where(getattr(model, name).between(low, high)).all(), key=repr) == sorted(expected, key=repr)
+        assert sorted(query.where(getattr(model, name).between(low, high)).all(), key=repr) == sorted(
+            expected, key=repr
+        )
 
 
 @pytest.mark.parametrize("bed", ["embedded", *HBASE], indirect=True)
@@ -141,7 +154,11 @@ def test_a_table_may_begin_to_round_and_stop() -> None:
         fine = NOON + timedelta(microseconds=1_500)
         with hb.Session(store) as session:
             session.add(after(at=fine, seen=fine))
-            with pytest.raises(hb.EncodingError, match=r"more precise than the unit of its codec.*hb\.Datetime\(\"ms\", round=True\)"):
+            with pytest.raises(
+                hb.EncodingError,
+                match=r"more precise than the unit of its "
+                r"codec.*hb\.Datetime\(\"ms\", round=True\)",
+            ):
                 session.add(before(at=fine, seen=fine))
         stored = NOON + timedelta(milliseconds=1)
         assert hb.Session(store).get(before, at=stored) == before(at=stored, seen=stored)
@@ -160,7 +177,8 @@ def test_the_error_for_a_finer_time_names_ways_out_that_keep_the_bytes(codec: st
 
     fine = NOON + timedelta(microseconds=1_500)
     ways = (
-        "A time is more precise than the unit of its codec: truncate it (.replace(microsecond=0)), let the codec round it down, "
+        "A time is more precise than the unit of its codec: truncate it (.replace(microsecond=0)), let the codec "
+        "round it down, "
         f'hb.{codec}("{unit}", round=True), or declare a finer unit for a new table.'
     )
     with fresh(Event) as store, hb.Session(store) as session:
@@ -179,7 +197,11 @@ def test_objects_do_not_move_into_a_layout_that_rounds() -> None:
         at: hb.Key[datetime] = hb.key()
         size: hb.Column[int] = hb.column("s")
 
-    with pytest.raises(hb.DeclarationError, match=r"a move would change objects or merge them.*without round=True") as error:
+    with pytest.raises(
+        hb.DeclarationError,
+        match=r"a move would change objects or merge them.*without "
+        r"round=True",
+    ) as error:
 
         @hb.model(table="moved_to", replaces=Fine)
         class Coarse:
@@ -235,15 +257,17 @@ def check_measured(session: hb.Session, stored: list[Measured], wanted: list[flo
 
 
 @given(st.lists(st.tuples(FLOATS, st.none() | FLOATS), max_size=8), st.lists(FLOATS, min_size=1, max_size=3))
-def test_nan_is_found_by_equality_and_has_no_order(written: list[tuple[float, float | None]], wanted: list[float]) -> None:
+def test_nan_is_found_by_equality_and_has_no_order(
+    written: list[tuple[float, float | None]], wanted: list[float]
+) -> None:
     with fresh(Measured) as store:
         with hb.Session(store) as session:
             session.add_all(Measured(number=at, value=value, other=other) for at, (value, other) in enumerate(written))
         session = hb.Session(store)
         stored = session.query(Measured).allow_full_scan().all()
-        assert [(equals(o.value, value), equals(o.other, other)) for o, (value, other) in zip(stored, written, strict=True)] == [
-            (True, True)
-        ] * len(written)
+        assert [
+            (equals(o.value, value), equals(o.other, other)) for o, (value, other) in zip(stored, written, strict=True)
+        ] == [(True, True)] * len(written)
         check_measured(session, stored, wanted)
 
 
@@ -251,7 +275,9 @@ def test_nan_is_found_by_equality_and_has_no_order(written: list[tuple[float, fl
 def test_hbase_filters_nan_as_the_client_does(bed: Bed) -> None:
     session = bed.use(Measured)
     values = [math.nan, float("inf"), -float("inf"), 0.0, -1.5]
-    session.add_all(Measured(number=at, value=value, other=None if value == 0 else value) for at, value in enumerate(values))
+    session.add_all(
+        Measured(number=at, value=value, other=None if value == 0 else value) for at, value in enumerate(values)
+    )
     session.commit()
     stored = session.query(Measured).allow_full_scan().all()
     check_measured(session, stored, [math.nan, 0.0, float("inf")])
@@ -294,7 +320,11 @@ def test_every_nan_has_the_same_bytes_and_no_number_has_others() -> None:
 
 
 def test_nan_is_refused_where_it_was_not_declared() -> None:
-    with pytest.raises(hb.EncodingError, match=r"store None in a field that allows it, or declare.*hb\.Float64\(nan=True\)"):
+    with pytest.raises(
+        hb.EncodingError,
+        match=r"store None in a field that allows it, or "
+        r"declare.*hb\.Float64\(nan=True\)",
+    ):
         hb.Float64.encode(math.nan)
     with pytest.raises(hb.DecodingError, match=r"a NaN or a negative zero.*see hb\.Float64\(nan=True\)"):
         hb.Float64.decode(hb.Float64(nan=True).encode(math.nan))

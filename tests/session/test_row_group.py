@@ -335,9 +335,17 @@ def test_the_version_of_a_row_is_no_object(bed: Bed) -> None:
     with session.group(Small, owner="ann") as group:
         group.add(Small(owner="ann", number=1, value=1))
     with session.group(Small, owner="ann") as group:
-        assert (group.get(Small, number=0), small.count(), small.first()) == (None, 1, Small(owner="ann", number=1, value=1))
+        assert (group.get(Small, number=0), small.count(), small.first()) == (
+            None,
+            1,
+            Small(owner="ann", number=1, value=1),
+        )
         group.add(Small(owner="ann", number=0, value=0))
-    for asked, expected in ((small, [(0, 0), (1, 1)]), (small.where(Small.number < 1), [(0, 0)]), (small.reversed(), [(1, 1), (0, 0)])):
+    for asked, expected in (
+        (small, [(0, 0), (1, 1)]),
+        (small.where(Small.number < 1), [(0, 0)]),
+        (small.reversed(), [(1, 1), (0, 0)]),
+    ):
         assert [(each.number, each.value) for each in asked] == expected
     before = version_of_row(bed)
     with session.group(Small, owner="ann") as group:

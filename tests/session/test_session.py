@@ -81,7 +81,16 @@ def test_writes_of_one_row_run_in_their_order(bed: Bed) -> None:
     session.add(order(2, "x"))
     session.delete(order(2))
     session.update(order(1), state="d")
-    assert [outcome.action for outcome in session.commit()] == ["put", "put", "deleted", "put", "put", "put", "deleted", "put"]
+    assert [outcome.action for outcome in session.commit()] == [
+        "put",
+        "put",
+        "deleted",
+        "put",
+        "put",
+        "put",
+        "deleted",
+        "put",
+    ]
     assert session.get(Order, customer=1, at=day(1), number=1) == order(1, "d", note="kept")
     assert states(session, 2) == [None]
     assert [of_state(session, state) for state in "abcdx"] == [[], [], [], [1], []]
@@ -140,8 +149,13 @@ def test_get_many_keeps_order_duplicates_and_gaps_in_one_call(bed: Bed) -> None:
     session.commit()
     bed.store.told()
     keys: list[Any] = [
-        (1, day(5), 5), (1, day(9), 9), {"number": 2, "at": day(2), "customer": 1}, (1, day(5), 5), [1, day(1), 1], (2, day(1), 1),
-    ]  # fmt: skip
+        (1, day(5), 5),
+        (1, day(9), 9),
+        {"number": 2, "at": day(2), "customer": 1},
+        (1, day(5), 5),
+        [1, day(1), 1],
+        (2, day(1), 1),
+    ]
     found = session.get_many(Order, iter(keys))
     assert [None if o is None else o.number for o in found] == [5, None, 2, 5, 1, None]
     assert bed.store.told() == ["get orders"]
@@ -225,7 +239,9 @@ def test_a_stale_delete_takes_only_the_key(bed: Bed) -> None:
 
 
 @pytest.mark.every_store
-@pytest.mark.parametrize("changes", [{"state": "paid"}, {"note": "n"}, {"state": "paid", "note": "n"}], ids=["indexed", "other", "both"])
+@pytest.mark.parametrize(
+    "changes", [{"state": "paid"}, {"note": "n"}, {"state": "paid", "note": "n"}], ids=["indexed", "other", "both"]
+)
 def test_an_update_of_an_absent_or_deleted_row_brings_nothing_back(bed: Bed, changes: dict[str, Any]) -> None:
     session = bed.use(Order)
     session.update(order(1), **changes)
@@ -307,7 +323,9 @@ def test_delete_removes_row_and_entries_and_tells_what_was_absent(bed: Bed) -> N
 @pytest.mark.every_store
 def test_a_row_deleted_and_added_again_has_nothing_of_the_old_one(bed: Bed) -> None:
     session = bed.use(Person, Sample)
-    session.add_all([Person(name="ann", city="Oslo", street="A", story="long"), Sample(station="s", label="l", level=1, remark="r")])
+    session.add_all(
+        [Person(name="ann", city="Oslo", street="A", story="long"), Sample(station="s", label="l", level=1, remark="r")]
+    )
     session.commit()
     assert session.increment(Person(name="ann"), Person.visits, 7) == 7
     assert session.increment(Sample(station="s", label="l", level=1), Sample.seen, 7) == 7
@@ -415,4 +433,6 @@ def test_a_commit_larger_than_a_round_keeps_the_order_of_each_row(atomic_bed: Be
     assert states(session, *range(10)) == [None, "b"] * 5
     assert of_state(session, "a") == []
     assert of_state(session, "b") == [9, 7, 5, 3, 1]
-    assert all(len(call.items) <= 3 for call in atomic_bed.store.calls if call.writes and call.table.startswith("orders"))
+    assert all(
+        len(call.items) <= 3 for call in atomic_bed.store.calls if call.writes and call.table.startswith("orders")
+    )

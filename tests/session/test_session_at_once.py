@@ -20,7 +20,12 @@ from tests.support.orders import of_state, states
 
 def test_insert_takes_a_free_key_once(bed: Bed) -> None:
     session = bed.use(Order, Sample, Flagged, Fact)
-    objects = [order(1, amount=1), Sample(station="s", label="l", level=1), Flagged(name="a"), Fact(number=1, topic="t")]
+    objects = [
+        order(1, amount=1),
+        Sample(station="s", label="l", level=1),
+        Flagged(name="a"),
+        Fact(number=1, topic="t"),
+    ]
     if not bed.atomic:
         session.insert(Flagged(name="a"))
         with pytest.raises(hb.RowExists):
@@ -119,7 +124,9 @@ def test_of_racing_threads_exactly_one_inserts(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Order)
     won: list[tuple[int, str]] = []
     start = threading.Barrier(8)
-    racers = [threading.Thread(target=_try_to_insert, args=(atomic_bed.store, f"racer {n}", won, start)) for n in range(8)]
+    racers = [
+        threading.Thread(target=_try_to_insert, args=(atomic_bed.store, f"racer {n}", won, start)) for n in range(8)
+    ]
     for racer in racers:
         racer.start()
     for racer in racers:

@@ -34,7 +34,9 @@ from tests.support.things import (
     wide_things,
 )
 
-QUICK = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+QUICK = settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 SESSIONS = 3
 
 operations = st.lists(
@@ -98,7 +100,11 @@ def commit(session: hb.Session) -> list[str]:
     except hb.RowNotFound:
         return ["failed"]
     except hb.PartialWrite as error:
-        return [*(outcome.action for outcome in error.applied), *["failed"] * len(error.failures), *["pending"] * len(error.pending)]
+        return [
+            *(outcome.action for outcome in error.applied),
+            *["failed"] * len(error.failures),
+            *["pending"] * len(error.pending),
+        ]
 
 
 def run(store: hb.Store, models: Sequence[Any], calls: Sequence[Any]) -> Expected:
@@ -152,7 +158,9 @@ def check(session: hb.Session, model: Any, rows: Sequence[Values], asking: Askin
         assert query.count() == len(wanted)
         assert query.exists() == bool(wanted)
         start, end = query.first(), query.last()
-        assert [values_of(obj) for obj in (start, end) if obj is not None] == ([wanted[0], wanted[-1]] if wanted else [])
+        assert [values_of(obj) for obj in (start, end) if obj is not None] == (
+            [wanted[0], wanted[-1]] if wanted else []
+        )
         part = query.offset(first).limit(size)
         assert [values_of(obj) for obj in part] == wanted[first : first + size]
         assert part.count() == len(wanted[first : first + size])
@@ -160,7 +168,9 @@ def check(session: hb.Session, model: Any, rows: Sequence[Values], asking: Askin
         chosen = query.select(model.title, model.owner, model.size)
         assert chosen.all() == [(values["title"], values["owner"], values["size"]) for values in wanted]
         assert [values_of(obj) for obj in paged(query, size)] == wanted
-        assert [values_of(obj) for obj in paged(query.offset(first).limit(2 * size), size)] == wanted[first : first + 2 * size]
+        assert [values_of(obj) for obj in paged(query.offset(first).limit(2 * size), size)] == wanted[
+            first : first + 2 * size
+        ]
         answers.append(found)
     return answers
 
@@ -256,7 +266,11 @@ def test_what_exists_throughout_comes_exactly_once_over_changing_pages(
             token = page.next_token
             if token is None:
                 break
-            disturb(store, model, [call for _, call in next(changing, []) if call[0] != "commit" and _key(call) not in steady])
+            disturb(
+                store,
+                model,
+                [call for _, call in next(changing, []) if call[0] != "commit" and _key(call) not in steady],
+            )
         assert [values for values in found if key_of(values) in steady] == question.answer(query, kept)
         assert all(part.holds(values) for values in found for part in question.where)
 
@@ -277,7 +291,9 @@ def test_a_token_of_any_key_leads_on(written: list[Values], column: str) -> None
         with hb.Session(store) as session:
             session.add_all(HASHED(**values) for values in written)
         session = hb.Session(store)
-        for question in (Asked([], path, backwards) for path in ("primary", "by_title", "by_size") for backwards in (False, True)):
+        for question in (
+            Asked([], path, backwards) for path in ("primary", "by_title", "by_size") for backwards in (False, True)
+        ):
             query = question.query(session, HASHED)
             assert [values_of(obj) for obj in paged(query, 1)] == question.answer(query, written)
 

@@ -1,4 +1,6 @@
-"""What one commit writes into a row that objects share is one atomic mutation: of all kinds, in every mode, whatever fails."""
+"""What one commit writes into a row that objects share is one atomic mutation: of all kinds, in every mode, whatever
+fails.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +152,9 @@ def test_objects_of_all_kinds_and_families_are_one_put(bed: Bed) -> None:
 @pytest.mark.parametrize("bed", BEDS, indirect=True)
 def test_puts_updates_and_deletes_are_one_change_or_refused(bed: Bed) -> None:
     session = bed.use(Owner, Pet, Note)
-    session.add_all([Owner(owner="ann", city="Bonn"), *(Pet(owner="ann", name=name, sort="cat") for name in ("rex", "tom", "zoe"))])
+    session.add_all(
+        [Owner(owner="ann", city="Bonn"), *(Pet(owner="ann", name=name, sort="cat") for name in ("rex", "tom", "zoe"))]
+    )
     session.commit()
     before = cells_of(bed.store, "jc_plain")
     bed.store.calls.clear()
@@ -176,7 +180,13 @@ def test_puts_updates_and_deletes_are_one_change_or_refused(bed: Bed) -> None:
 @pytest.mark.parametrize("bed", BEDS, indirect=True)
 def test_one_mutation_checks_one_object(bed: Bed) -> None:
     session = bed.use(Owner, Pet, Note)
-    session.add_all([Owner(owner="ann", city="Bonn"), Pet(owner="ann", name="tom", sort="cat"), Pet(owner="ann", name="rex", sort="cat")])
+    session.add_all(
+        [
+            Owner(owner="ann", city="Bonn"),
+            Pet(owner="ann", name="tom", sort="cat"),
+            Pet(owner="ann", name="rex", sort="cat"),
+        ]
+    )
     session.commit()
     before = cells_of(bed.store, "jc_plain")
     session.update(Pet(owner="ann", name="tom", sort=""), sort="dog")
@@ -230,7 +240,10 @@ def test_another_program_changes_the_checked_object_beside_a_commit(bed: Bed, ot
             assert (tom, failures) == (("dog", 1), [])
             break
         assert beside.error is None
-        assert tom in {"delete": (None,), "add": (("owl", 2), ("dog", 2)), "update": (("owl", 1), ("dog", 1))}[other], (at, tom)
+        assert tom in {"delete": (None,), "add": (("owl", 2), ("dog", 2)), "update": (("owl", 1), ("dog", 1))}[other], (
+            at,
+            tom,
+        )
         assert failures in ([[], [hb.RowNotFound]] if other == "delete" else [[]])
     else:
         raise AssertionError("the commit took more calls than were tried")
@@ -279,7 +292,9 @@ def test_rows_of_indexed_models(bed: Bed) -> None:
     if bed.atomic:
         session.commit()
         assert writes(bed, "jc_indexed") == ["mutate_row"]
-        assert [(pet.name, pet.sort) for pet in session.query(Indexed).where(Indexed.sort.in_(["cat", "dog", "owl"]))] == [
+        assert [
+            (pet.name, pet.sort) for pet in session.query(Indexed).where(Indexed.sort.in_(["cat", "dog", "owl"]))
+        ] == [
             ("tom", "dog"),
             ("rex", "owl"),
         ]
@@ -305,7 +320,10 @@ def test_objects_written_in_the_same_millisecond_get_one_time(bed: Bed, monkeypa
         session.commit()
     times = {cell.timestamp for row in bed.store.get("jc_indexed", [b"ann"]) if row for cell in row.columns.values()}
     assert len(times) == 1
-    assert {pet.name: pet.sort for pet in session.query(Indexed).where(Indexed.owner == "ann")} == {"rex": "s19", "tom": "s19"}
+    assert {pet.name: pet.sort for pet in session.query(Indexed).where(Indexed.owner == "ann")} == {
+        "rex": "s19",
+        "tom": "s19",
+    }
 
 
 @pytest.mark.parametrize("bed", ["memory", "limited", *HBASE], indirect=True)
@@ -339,7 +357,9 @@ def test_a_delete_hides_what_a_later_commit_of_the_same_millisecond_puts(bed: Be
     session = bed.use(Owner, Pet, Note)
     session.add_all([Owner(owner="ann", city="Bonn"), Pet(owner="ann", name="tom", sort="cat")])
     session.commit()
-    time = 2 + max(cell.timestamp for row in bed.store.get("jc_plain", [b"ann"]) if row for cell in row.columns.values())
+    time = 2 + max(
+        cell.timestamp for row in bed.store.get("jc_plain", [b"ann"]) if row for cell in row.columns.values()
+    )
     pet, owner = b"d:ptom\x00\x01s", b"d:oc"
     changes: list[Delete | Put] = [Delete(b"ann", columns=(pet,), timestamp=time), Put(b"ann", {owner: b"Kiel"}, time)]
     if bed.atomic:
@@ -388,14 +408,22 @@ def test_a_row_is_in_one_batch(most: int) -> None:
     session.add_all(Pet(owner=owner, name=f"{number}", sort="x") for number in range(5) for owner in "abc")
     session.add_all(Owner(owner=owner, city="x") for owner in "abcd")
     session.commit()
-    puts = [[(put.row, len(put.cells)) for put in call.items] for call in store.calls if call.writes and call.table == "jc_plain"]
+    puts = [
+        [(put.row, len(put.cells)) for put in call.items]
+        for call in store.calls
+        if call.writes and call.table == "jc_plain"
+    ]
     assert puts == [[(b"a", 12)], [(b"b", 12)], [(b"c", 12)], [(b"d", 2)]]
 
 
 CALLS: dict[str, Callable[[hb.Session, Any, Any], None]] = {
-    "add": lambda session, model, draw: session.add(model(owner="ann", name=draw("ab"), sort=draw("xyz"), age=draw((None, 1, 2)))),
+    "add": lambda session, model, draw: session.add(
+        model(owner="ann", name=draw("ab"), sort=draw("xyz"), age=draw((None, 1, 2)))
+    ),
     "sort": lambda session, model, draw: session.update(model(owner="ann", name=draw("ab"), sort=""), sort=draw("xyz")),
-    "age": lambda session, model, draw: session.update(model(owner="ann", name=draw("ab"), sort=""), age=draw((None, 1, 2))),
+    "age": lambda session, model, draw: session.update(
+        model(owner="ann", name=draw("ab"), sort=""), age=draw((None, 1, 2))
+    ),
     "delete": lambda session, model, draw: session.delete_key(model, owner="ann", name=draw("ab")),
 }
 
@@ -432,7 +460,9 @@ def test_several_calls_for_one_object_are_as_one_after_the_other(model: Any) -> 
                 break
         else:
             joined += 1
-            one, other = (plain(hb.Session(store).query(model).where(model.owner == "ann")) for store in (together, apart))
+            one, other = (
+                plain(hb.Session(store).query(model).where(model.owner == "ann")) for store in (together, apart)
+            )
             assert one == other, (seed, names)
             for index in hb.schema.schema_of(model).indexes:
                 assert hb.indexes.verify_index(together, model, index).missing == 0
@@ -449,7 +479,14 @@ def scenario(session: hb.Session, first: Any, second: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "models", [(Pet, Owner, Note), (Indexed, None, Unindexed), (Versioned, VersionedOwner), (Versioned, FarOwner), (Unique, UniqueOwner)]
+    "models",
+    [
+        (Pet, Owner, Note),
+        (Indexed, None, Unindexed),
+        (Versioned, VersionedOwner),
+        (Versioned, FarOwner),
+        (Unique, UniqueOwner),
+    ],
 )
 def test_whatever_fails_the_row_is_written_whole_or_not_at_all(models: Any) -> None:
     model, second = models[:2]
@@ -476,7 +513,9 @@ def test_whatever_fails_the_row_is_written_whole_or_not_at_all(models: Any) -> N
     session.commit()
     after = state(probe)
     assert before != after
-    calls = list(probe.calls)[: next(at for at, call in enumerate(probe.calls) if call.name == "scan" or at == len(probe.calls) - 1) + 1]
+    calls = list(probe.calls)[
+        : next(at for at, call in enumerate(probe.calls) if call.name == "scan" or at == len(probe.calls) - 1) + 1
+    ]
     seen = set()
     for at, mode in failures_of(calls):
         store = prepared()
@@ -520,9 +559,13 @@ def test_versioned_objects_of_one_row_change_under_one_condition(bed: Bed) -> No
     session.delete(session.get(VersionedOwner, owner="ann"))
     session.add(Versioned(owner="ann", name="zoe", sort="cat"))
     session.commit()
-    assert [(pet.name, pet.sort) for pet in session.query(Versioned).where(Versioned.sort.in_(["cat", "dog", "owl"]))] == [
-        ("zoe", "cat"), ("tom", "dog"), ("rex", "owl"),
-    ]  # fmt: skip
+    assert [
+        (pet.name, pet.sort) for pet in session.query(Versioned).where(Versioned.sort.in_(["cat", "dog", "owl"]))
+    ] == [
+        ("zoe", "cat"),
+        ("tom", "dog"),
+        ("rex", "owl"),
+    ]
     assert session.get(VersionedOwner, owner="ann") is None
     with pytest.raises(hb.RowExists):
         session.insert(Versioned(owner="ann", name="zoe", sort="cat"))
@@ -550,11 +593,15 @@ def test_unique_values_of_a_row_are_claimed_in_their_own_tables(bed: Bed) -> Non
         == 0
     )
     # Each claim is answered on its own: one object is refused, and the others of its row are written.
-    session.add_all([Unique(owner="bob", name=name, sort="cow", tag=tag) for name, tag in (("a", "a"), ("b", "tom"), ("c", "c"))])
+    session.add_all(
+        [Unique(owner="bob", name=name, sort="cow", tag=tag) for name, tag in (("a", "a"), ("b", "tom"), ("c", "c"))]
+    )
     session.add(UniqueOwner(owner="bob", city="Kiel"))
     with pytest.raises(hb.PartialWrite) as caught:
         session.commit()
-    ((error, owner),) = [(type(f.error), f.error.details["owner"]) for f in caught.value.failures if f.error is not None]
+    ((error, owner),) = [
+        (type(f.error), f.error.details["owner"]) for f in caught.value.failures if f.error is not None
+    ]
     assert error is hb.UniqueViolation
     assert owner.startswith(b"ann")
     assert tags_of(bed.store, "bob") == {"a": "a", "c": "c"}
@@ -629,7 +676,9 @@ def test_a_row_is_not_changed_while_one_of_its_objects_waits_for_a_value(bed: Be
         session.add_all([Unique(owner=owner, name=name, sort=owner, tag=tag + name.strip("r")) for name in ("r", "s")])
         session.add(UniqueOwner(owner=owner, city="Bonn"))
     session.commit()
-    changed = [[change.row for change in call.items] for call in store.calls if call.writes and call.table == "jc_unique"]
+    changed = [
+        [change.row for change in call.items] for call in store.calls if call.writes and call.table == "jc_unique"
+    ]
     assert changed == [[b"bob"], [b"ann"]]
     assert tags_of(bed.store, "ann") == {"r": "wanted", "s": "wanteds"}
     assert hb.indexes.verify_index(bed.store, Unique, "by_tag").unclaimed == 0
@@ -641,13 +690,22 @@ def test_a_claim_is_taken_over_from_a_crashed_program(bed: Bed) -> None:
     session = bed.use(Unique, UniqueOwner)
     session.add(Unique(owner="ann", name="rex", sort="cat", tag="x"))
     session.commit()
-    (claim, cells), *_ = [(row, cells) for row, cells in cells_of(bed.store, "jc_unique.by_tag").items() if b"d:_u" in cells]
+    (claim, cells), *_ = [
+        (row, cells) for row, cells in cells_of(bed.store, "jc_unique.by_tag").items() if b"d:_u" in cells
+    ]
     place = cells[b"d:_u"][9:]
-    for number, (of, tag) in enumerate(((place, "y"), (place.replace(b"rex", b"new"), "z"), (place.replace(b"ann", b"zoe"), "w"))):
+    for number, (of, tag) in enumerate(
+        ((place, "y"), (place.replace(b"rex", b"new"), "z"), (place.replace(b"ann", b"zoe"), "w"))
+    ):
         crashed = {b"d:_u": CLAIMED + b"crashed!" + of}
         bed.store.put("jc_unique.by_tag", [Put(claim.replace(b"x", tag.encode()), crashed, 1_000)])
         session.add(UniqueOwner(owner="ann", city=f"{number}"))
-        session.add_all([Unique(owner="ann", name=f"{number}", sort="dog", tag=tag), Unique(owner="ann", name="tom", sort=f"{number}")])
+        session.add_all(
+            [
+                Unique(owner="ann", name=f"{number}", sort="dog", tag=tag),
+                Unique(owner="ann", name="tom", sort=f"{number}"),
+            ]
+        )
         before = tags_of(bed.store, "ann")
         session.commit()
         assert tags_of(bed.store, "ann") == {**before, f"{number}": tag, "tom": None}
@@ -677,7 +735,11 @@ def test_absent_objects_are_judged_with_the_others_of_their_row(kinds: str) -> N
     """One commit puts an object and deletes an absent one, and another commit puts both at one of its calls."""
 
     def write(session: hb.Session, mark: str, *, both: bool) -> None:
-        first = Versioned(owner="ann", name="rex", sort=mark) if kinds == "one kind" else VersionedOwner(owner="ann", city=mark)
+        first = (
+            Versioned(owner="ann", name="rex", sort=mark)
+            if kinds == "one kind"
+            else VersionedOwner(owner="ann", city=mark)
+        )
         session.add(first)
         second = Versioned(owner="ann", name="tom", sort=mark)
         session.add(second) if both else session.delete(second)

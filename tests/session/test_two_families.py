@@ -1,4 +1,6 @@
-"""Two models in one table, each in its own families, with the same row keys: neither sees or changes what is the other's."""
+"""Two models in one table, each in its own families, with the same row keys: neither sees or changes what is the
+other's.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +156,10 @@ class Both:
 @pytest.mark.parametrize("gateway", ["thrift1", "thrift2"])
 def test_what_a_query_does_not_need_is_not_sent(hbmodel_hbase: Any, gateway: str) -> None:
     options = f"?table_prefix=wire{gateway[-1]}"
-    with Proxy(hbmodel_hbase.url if gateway == "thrift1" else hbmodel_hbase.thrift2_url) as proxy, hb.connect(proxy.url + options) as store:
+    with (
+        Proxy(hbmodel_hbase.url if gateway == "thrift1" else hbmodel_hbase.thrift2_url) as proxy,
+        hb.connect(proxy.url + options) as store,
+    ):
         hb.create_tables(store, *MODELS, Both)
         session = hb.Session(store)
         names = [f"n{n}" for n in range(5)]
@@ -177,7 +182,10 @@ def test_what_a_query_does_not_need_is_not_sent(hbmodel_hbase: Any, gateway: str
 
 KEYS = st.sampled_from(["a", "b"])
 CALLS = st.lists(
-    st.tuples(st.sampled_from(["add", "update", "delete", "increment"]), st.sampled_from(MODELS), KEYS, st.integers(0, 3)), max_size=8
+    st.tuples(
+        st.sampled_from(["add", "update", "delete", "increment"]), st.sampled_from(MODELS), KEYS, st.integers(0, 3)
+    ),
+    max_size=8,
 )
 
 

@@ -1,4 +1,6 @@
-"""Models without indexes: rows that expire beside deletes, pieces of deleted rows, None as absence, two models of a table."""
+"""Models without indexes: rows that expire beside deletes, pieces of deleted rows, None as absence, two models of a
+table.
+"""
 
 from __future__ import annotations
 
@@ -206,7 +208,9 @@ def test_a_row_under_a_delete_from_the_future_takes_no_ttl() -> None:
         ahead = time.time_ns() // 1_000_000 + 3_600_000
         store.delete("cards", [Delete(hb.row_key(Card, name="a"), families=(b"d",), timestamp=ahead)])
         session.add(card(), ttl=HOUR)
-        with pytest.raises(hb.errors.ClockError, match="Writes to the row stay hidden, by a delete whose timestamp is ahead"):
+        with pytest.raises(
+            hb.errors.ClockError, match="Writes to the row stay hidden, by a delete whose timestamp is ahead"
+        ):
             session.commit()
         session.discard()
 
@@ -219,7 +223,12 @@ def leave_piece(store: hb.Store, name: str, cells: dict[bytes, bytes]) -> None:
     store.put("scores", [Put(hb.row_key(Tally, name=name), cells)])
 
 
-PIECES = [{b"d:n": b"left"}, {b"d:v": (7).to_bytes(8, "big")}, {b"d:n": b"", b"d:v": (7).to_bytes(8, "big")}, {b"d:_t": bytes(8)}]
+PIECES = [
+    {b"d:n": b"left"},
+    {b"d:v": (7).to_bytes(8, "big")},
+    {b"d:n": b"", b"d:v": (7).to_bytes(8, "big")},
+    {b"d:_t": bytes(8)},
+]
 
 
 @pytest.mark.parametrize("cells", PIECES)
@@ -273,7 +282,12 @@ def test_a_delete_beside_updates_wins(bed: Bed) -> None:
     """An update of any column, required or not, leaves nothing of a row that somebody deletes at the same time."""
     bed.use(Card)
     rounds = 40 if bed.real else 80
-    changes: list[dict[str, Any]] = [{"page": "u"}, {"note": "u"}, {"page": "u", "line": 2}, {"page": "u", "note": None}]
+    changes: list[dict[str, Any]] = [
+        {"page": "u"},
+        {"note": "u"},
+        {"page": "u", "line": 2},
+        {"page": "u", "note": None},
+    ]
     for n in range(rounds):
         session = hb.Session(bed.store)
         session.add(card())
@@ -410,7 +424,9 @@ def test_two_models_of_one_family_are_not_created_together() -> None:
 def test_two_models_of_one_family_are_not_written_in_one_commit(bed: Bed) -> None:
     session = bed.use(Card)
     session.add(card())
-    with pytest.raises(hb.SessionError, match="Another model of the same table and column family has pending") as caught:
+    with pytest.raises(
+        hb.SessionError, match="Another model of the same table and column family has pending"
+    ) as caught:
         session.add(Twin(name="a", page="y"))
     assert (caught.value.table, caught.value.family) == ("cards", "d")
     with pytest.raises(hb.SessionError):

@@ -47,7 +47,11 @@ def check(store: hb.Store) -> dict[str, str]:
     assert len(emails) == sum(member.email is not None for member in members)
     for email, name in emails.items():
         assert [found.name for found in session.query(Member).where(Member.email == email)] == [name]
-    owners = {cells[b"d:_u"][9:] for cells in cells_of(store, "members.by_email").values() if cells.get(b"d:_u", b"")[:1] == CLAIMED}
+    owners = {
+        cells[b"d:_u"][9:]
+        for cells in cells_of(store, "members.by_email").values()
+        if cells.get(b"d:_u", b"")[:1] == CLAIMED
+    }
     assert {name.encode() for name in emails.values()} <= owners
     return {str(email): name for email, name in emails.items()}
 
@@ -130,12 +134,23 @@ def test_other_changes_cost_nothing(atomic_bed: Bed) -> None:
         session.update(Member(name=f"m{n}"), email=f"f{n}")
     session.commit()
     assert atomic_bed.store.told() == [
-        "get members", claims[0], claims[1], "put members.by_email", "put members.by_seat", "check_and_mutate_many members",
-        "delete members.by_email", claims[1],
-    ]  # fmt: skip
+        "get members",
+        claims[0],
+        claims[1],
+        "put members.by_email",
+        "put members.by_seat",
+        "check_and_mutate_many members",
+        "delete members.by_email",
+        claims[1],
+    ]
     session.add(Member(name="m1", email="f1", team="t", seat=1))
     session.commit()
-    assert atomic_bed.store.told() == ["get members", "put members.by_email", "put members.by_seat", "check_and_mutate_many members"]
+    assert atomic_bed.store.told() == [
+        "get members",
+        "put members.by_email",
+        "put members.by_seat",
+        "check_and_mutate_many members",
+    ]
 
 
 def test_the_claim_of_a_program_that_crashed_is_taken_over(atomic_bed: Bed) -> None:
@@ -143,7 +158,8 @@ def test_the_claim_of_a_program_that_crashed_is_taken_over(atomic_bed: Bed) -> N
     session.add(Member(name="a", email="x"))
     session.commit()
     (claim,) = (row for row, cells in cells_of(atomic_bed.store, "members.by_email").items() if b"d:_u" in cells)
-    for owner, value in ((b"a", "held"), (b"nobody", "free")):  # the one holds another value, the other was never written
+    # the one holds another value, the other was never written
+    for owner, value in ((b"a", "held"), (b"nobody", "free")):
         other = claim.replace(b"x", value.encode())
         atomic_bed.store.put("members.by_email", [Put(other, {b"d:_u": CLAIMED + b"crashed!" + owner}, 1_000)])
         held = session.get(Member, name="a")
@@ -181,7 +197,10 @@ def test_a_counter_far_ahead_refuses_no_fence(atomic_bed: Bed, how: str) -> None
     (claim,) = (row for row, cells in cells_of(atomic_bed.store, "unique_visits.by_email").items() if b"d:_u" in cells)
     crashed = {b"d:_u": CLAIMED + b"crashed!" + name.encode()}
     atomic_bed.store.put("unique_visits.by_email", [Put(claim.replace(b"x", free.encode()), crashed, 1_000)])
-    ahead, times = time.time_ns() // 1_000_000 + 86_400_000, hb.indexes.IndexTimes(longest_call=0.1, clock_bound=0.1, grace=0.7)
+    ahead, times = (
+        time.time_ns() // 1_000_000 + 86_400_000,
+        hb.indexes.IndexTimes(longest_call=0.1, clock_bound=0.1, grace=0.7),
+    )
     atomic_bed.store.put("unique_visits", [Put(name.encode(), {b"d:v": (7).to_bytes(8, "big")}, ahead)])
     if how == "repair":
         while (report := hb.indexes.repair_index(atomic_bed.store, Visited, "by_email", times=times)).pending:
@@ -202,7 +221,9 @@ def test_a_value_that_others_keep_claiming_is_given_up(atomic_bed: Bed) -> None:
         def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
             if table == "members.by_email":
                 other = CLAIMED + os.urandom(8) + b"other"
-                self.inner.put(table, [Put(change.row, {b"d:_u": other}, time.time_ns() // 1_000_000) for change in changes])
+                self.inner.put(
+                    table, [Put(change.row, {b"d:_u": other}, time.time_ns() // 1_000_000) for change in changes]
+                )
             return super().check_and_mutate_many(table, changes)
 
     contested = hb.Session(Contested(atomic_bed.store))
@@ -306,7 +327,9 @@ def test_a_build_claims_what_rows_hold_and_lists_the_others() -> None:
     with fresh(Member) as store:
         set_state(store, Member, "by_email", ABSENT)
         with hb.Session(store) as session:
-            session.add_all(Member(name=name, email=email) for name, email in (("a", "x"), ("b", "y"), ("c", "x"), ("d", None)))
+            session.add_all(
+                Member(name=name, email=email) for name, email in (("a", "x"), ("b", "y"), ("c", "x"), ("d", None))
+            )
         schema = hb.schema.schema_of(Member)
         set_state(store, Member, "by_email", "building")
         planner = VersionedRowPlanner(schema, [schema.indexes["by_email"]], 1000)
@@ -359,7 +382,9 @@ def test_a_program_whose_claim_is_taken_over_cannot_write_its_wide_row(kind: str
     for at in range(1, 100):
         store = seats(kind == "rekey")
         mine, other = disturbed(store, kind, at)
-        held = [(seat.hall, seat.number) for seat in hb.Session(store).query(Seat).allow_full_scan() if seat.guest == "rome"]
+        held = [
+            (seat.hall, seat.number) for seat in hb.Session(store).query(Seat).allow_full_scan() if seat.guest == "rome"
+        ]
         assert len(held) == 1, (at, mine, other, held)
         assert (other == "written") == (held == [("new", "a")]), (at, mine, other, held)
         assert hb.indexes.verify_index(store, Seat, "by_guest").unclaimed == 0
@@ -393,7 +418,9 @@ def disturbed(store: hb.Store, kind: str, at: int) -> tuple[str, str | None]:
     return written(store, WRITES[kind], second), other
 
 
-def written(store: hb.Store, write: Callable[[hb.Session], object], on_call: Callable[[Any], None] | None = None) -> str:
+def written(
+    store: hb.Store, write: Callable[[hb.Session], object], on_call: Callable[[Any], None] | None = None
+) -> str:
     """What becomes of a write."""
     session = hb.Session(store, on_call=on_call)
     try:
@@ -412,7 +439,9 @@ def test_a_fence_leaves_the_objects_of_a_wide_row_as_they_are(atomic_bed: Bed) -
         session.commit()
     held = session.get(Seat, hall="old", number="a")
     assert held is not None
-    entry, cells = next((row, cells) for row, cells in cells_of(atomic_bed.store, "seats.by_guest").items() if b"d:_u" in cells)
+    entry, cells = next(
+        (row, cells) for row, cells in cells_of(atomic_bed.store, "seats.by_guest").items() if b"d:_u" in cells
+    )
     owner = cells[b"d:_u"][9:]
     crashed = {b"d:_u": CLAIMED + b"crashed!" + owner}
     before = cells_of(atomic_bed.store, "seats")
@@ -447,7 +476,9 @@ CALLS = st.lists(st.tuples(st.sampled_from(["add", "update", "note", "delete"]),
 
 @given(st.dictionaries(st.integers(0, 4), VALUES, max_size=5), CALLS, st.sampled_from([1, 2, 5_000]))
 @settings(max_examples=examples(300))
-def test_values_are_claimed_and_released_in_the_order_of_the_calls(begin: dict[int, str | None], calls: Any, most: int) -> None:
+def test_values_are_claimed_and_released_in_the_order_of_the_calls(
+    begin: dict[int, str | None], calls: Any, most: int
+) -> None:
     """Calls that succeed one by one succeed in one commit."""
     with hb.connect("memory:") as store:
         hb.create_tables(store, Holder)

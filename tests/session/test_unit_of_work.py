@@ -39,7 +39,9 @@ def call(kind: str, number: int) -> Pending:
 # --- rounds -----------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(st.sampled_from(["add", "update", "delete"]), st.integers(0, 3)), max_size=15), st.integers(1, 4))
+@given(
+    st.lists(st.tuples(st.sampled_from(["add", "update", "delete"]), st.integers(0, 3)), max_size=15), st.integers(1, 4)
+)
 def test_rounds_keep_the_order_of_every_row_and_touch_it_once(kinds: list[tuple[str, int]], room: int) -> None:
     calls = [call(*kind) for kind in kinds]
     rounds = split_batches(calls, room)
@@ -53,7 +55,11 @@ def test_rounds_keep_the_order_of_every_row_and_touch_it_once(kinds: list[tuple[
         kept = [
             made
             for at, made in enumerate(asked)
-            if not (isinstance(made.writes[0], PutObject) and at + 1 < len(asked) and isinstance(asked[at + 1].writes[0], PutObject))
+            if not (
+                isinstance(made.writes[0], PutObject)
+                and at + 1 < len(asked)
+                and isinstance(asked[at + 1].writes[0], PutObject)
+            )
         ]
         assert [owner for owner, write in written if write.row == row] == kept
     replaced: list[Pending] = []
@@ -66,7 +72,11 @@ def test_rounds_keep_the_order_of_every_row_and_touch_it_once(kinds: list[tuple[
 def test_models_have_rounds_of_their_own() -> None:
     sample = Sample(station="s", label="l", level=1)
     rounds = split_batches(
-        [call("add", 1), Pending(hb.schema.schema_of(Sample), sample, [put_object(hb.schema.schema_of(Sample), sample)]), call("add", 2)]
+        [
+            call("add", 1),
+            Pending(hb.schema.schema_of(Sample), sample, [put_object(hb.schema.schema_of(Sample), sample)]),
+            call("add", 2),
+        ]
     )
     assert [(r.schema.table, len(r.writes)) for r in rounds] == [("orders", 2), ("samples", 1)]
 
@@ -131,7 +141,11 @@ def test_failures_beside_successes_are_told_apart() -> None:
         assert error.failures[0].key == error.key == hb.row_key(Order, customer=1, at=day(2), number=2)
         assert "There is no row with this key to update: add() or insert() creates one." in error.reason
         text = str(error)
-        assert error.message == "Some calls of the commit were refused: see `failures`. All others are carried out, and nothing is pending."
+        assert (
+            error.message
+            == "Some calls of the commit were refused: see `failures`. All others are carried out, and nothing is "
+            "pending."
+        )
         assert text == f"{error.message} [applied=2, pending=0, failures=1, key={error.key!r}]\nreason: {error.reason}"
         assert text.count(repr(error.key)) == 2, "a key is escaped once, in the reason too"
         assert error.pending == []
@@ -192,7 +206,10 @@ def _shared_row(session: hb.Session) -> None:
 
 
 SERVER_TIME: dict[str, tuple[Callable[[hb.Session], object], Callable[[hb.Session], object]]] = {
-    "add": (lambda session: session.add(Note(name="a", text="mine")), lambda session: session.delete_key(Note, name="a")),
+    "add": (
+        lambda session: session.add(Note(name="a", text="mine")),
+        lambda session: session.delete_key(Note, name="a"),
+    ),
     "add with a TTL": (
         lambda session: session.add(Life(name="a", text="mine"), ttl=timedelta(hours=1)),
         lambda session: session.delete_key(Life, name="a"),
@@ -213,7 +230,10 @@ SERVER_TIME: dict[str, tuple[Callable[[hb.Session], object], Callable[[hb.Sessio
         lambda session: session.put_entries(Note(name="a", text=""), Note.labels, {"k": "mine"}),
         lambda session: session.put_entries(Note(name="a", text=""), Note.labels, {"k": "later"}),
     ),
-    "delete": (lambda session: session.delete_key(Note, name="a"), lambda session: session.add(Note(name="a", text="later"))),
+    "delete": (
+        lambda session: session.delete_key(Note, name="a"),
+        lambda session: session.add(Note(name="a", text="later")),
+    ),
     "objects of one row": (_shared_row, lambda session: session.delete_key(Shared, page="a", name="x")),
 }
 
@@ -251,7 +271,8 @@ def test_a_write_at_server_time_whose_answer_is_lost_is_not_sent_again(kind: str
             other.commit()
             left = {table: cells_of(inner, table) for table in tables}
             sent = len(store.calls)
-            if "some of those in `pending` may be" not in str(caught.value):  # its cells have the same time each time they are put
+            # its cells have the same time each time they are put
+            if "some of those in `pending` may be" not in str(caught.value):
                 session.commit()
                 assert at < writes[-1] or {table: cells_of(inner, table) for table in tables} == left
                 continue
@@ -289,7 +310,9 @@ def test_writes_at_given_times_or_of_versions_are_sent_again(model: type[Any], m
         session = hb.Session(probe := FaultyStore(inner))
         session.add(made())
         session.commit()
-        rows = [at for at, call in enumerate(probe.calls) if call.writes and call.table == hb.schema.schema_of(model).table]
+        rows = [
+            at for at, call in enumerate(probe.calls) if call.writes and call.table == hb.schema.schema_of(model).table
+        ]
     assert rows
     for at in rows:
         with fresh(model) as inner:
@@ -299,7 +322,8 @@ def test_writes_at_given_times_or_of_versions_are_sent_again(model: type[Any], m
                 session.commit()
             if isinstance(caught.value, hb.PartialWrite):
                 assert str(caught.value).startswith(
-                    "The commit stopped partway: the objects in `applied` are written, those in `pending` are not. Call commit() again"
+                    "The commit stopped partway: the objects in `applied` are written, those in `pending` are not. "
+                    "Call commit() again"
                 )
             assert [outcome.action for outcome in session.commit()] == ["put"]
 
@@ -344,7 +368,10 @@ def test_what_an_add_replaced_fails_with_it() -> None:
         session.add_all([order(1, "a"), order(1, "b"), order(2)])
         with pytest.raises(hb.PartialWrite) as caught:
             session.commit()
-        assert [type(outcome.error) for outcome in caught.value.failures] == [hb.errors.ClockError, hb.errors.ClockError]
+        assert [type(outcome.error) for outcome in caught.value.failures] == [
+            hb.errors.ClockError,
+            hb.errors.ClockError,
+        ]
         assert [outcome.action for outcome in caught.value.applied] == ["put"]
 
 

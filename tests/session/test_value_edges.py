@@ -73,8 +73,17 @@ def test_bounds_that_no_value_reaches(bed: Bed, name: str) -> None:
     def having(test: Callable[[Any], bool]) -> list[int]:
         return [obj.key for obj in rows if test(getattr(obj, name))]
 
-    every, some, none = having(lambda value: True), having(lambda value: value is not None), having(lambda value: value is None)
-    for all_values, no_value in ((of >= -5, of < -5), (of > -5, of <= -5), (of <= 256, of > 256), (of < 256, of >= 256)):
+    every, some, none = (
+        having(lambda value: True),
+        having(lambda value: value is not None),
+        having(lambda value: value is None),
+    )
+    for all_values, no_value in (
+        (of >= -5, of < -5),
+        (of > -5, of <= -5),
+        (of <= 256, of > 256),
+        (of < 256, of >= 256),
+    ):
         assert found(all_values) == found(~~all_values) == found(~no_value & all_values) == some
         assert found(~all_values) == found(~all_values | no_value) == found(~~~all_values) == none
         assert found(no_value) == found(~~no_value) == found(no_value & all_values) == []
@@ -108,7 +117,9 @@ def test_members_compare_by_their_values(bed: Bed) -> None:
     for of in fields:
         assert [obj.back for obj in asked.where(of < Stage.LAST)] == [Stage.SECOND, Stage.FIRST]
         assert [obj.back for obj in asked.where(of.between(Stage.SECOND, Stage.LAST))] == [Stage.LAST, Stage.SECOND]
-        assert [obj.back for obj in asked.where(of > Stage.FIRST, of >= Stage.SECOND, of <= Stage.SECOND)] == [Stage.SECOND]
+        assert [obj.back for obj in asked.where(of > Stage.FIRST, of >= Stage.SECOND, of <= Stage.SECOND)] == [
+            Stage.SECOND
+        ]
 
 
 @hb.model(table="perhaps")
@@ -116,7 +127,9 @@ class Perhaps:
     number: hb.Key[int] = hb.key(hb.codecs.UInt8)
     at: hb.Column[datetime | None] = hb.column("a", default=None)
     stamp: hb.Column[datetime | None] = hb.column("s", hb.codecs.ReverseStamp, nullable=True, default=None)
-    stage: hb.Column[Stage | None] = hb.column("t", hb.EnumOf(Stage, hb.codecs.ReverseStampInt), nullable=True, default=None)
+    stage: hb.Column[Stage | None] = hb.column(
+        "t", hb.EnumOf(Stage, hb.codecs.ReverseStampInt), nullable=True, default=None
+    )
 
     by_at = hb.index("at")
     newest = hb.index(hb.desc("at"))
@@ -126,10 +139,13 @@ class Perhaps:
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [("by_at", "at"), ("newest", "at"), ("by_stamp", "stamp"), ("oldest_stamp", "stamp"), ("by_stage", "stage")]
+    ("path", "name"),
+    [("by_at", "at"), ("newest", "at"), ("by_stamp", "stamp"), ("oldest_stamp", "stamp"), ("by_stage", "stage")],
 )
 def test_none_comes_before_every_value(bed: Bed, path: str, name: str) -> None:
-    """One rule for every codec: where the bytes put None on the other side, the order is refused unless None is left out."""
+    """One rule for every codec: where the bytes put None on the other side, the order is refused unless None is left
+    out.
+    """
     session = bed.use(Perhaps)
     times = [None, *(datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3))]
     stages = [None, *Stage]
@@ -139,7 +155,11 @@ def test_none_comes_before_every_value(bed: Bed, path: str, name: str) -> None:
     query = session.query(Perhaps).use_index(path).allow_full_scan()
     for asked in (query.order_by(of), query.order_by(of.desc()).reversed()):
         some = asked.where(~of.is_(None))
-        assert [obj.number for obj in some] == [obj.number for obj in asked.where(of >= getattr(some.first(), name))] == [1, 2, 3]
+        assert (
+            [obj.number for obj in some]
+            == [obj.number for obj in asked.where(of >= getattr(some.first(), name))]
+            == [1, 2, 3]
+        )
         assert [obj.number for obj in some.reversed()] == [3, 2, 1]
         if name == "at":
             assert [obj.number for obj in asked] == [0, 1, 2, 3]

@@ -89,7 +89,9 @@ def test_every_write_counts_the_version_and_reads_show_it(atomic_bed: Bed) -> No
     session.commit()
     assert account(session) == changed
     assert account(session).version == first + 2
-    assert session.query(Account).where(Account.owner == "ann").select(Account.name, Account.version).all() == [("a", first + 2)]
+    assert session.query(Account).where(Account.owner == "ann").select(Account.name, Account.version).all() == [
+        ("a", first + 2)
+    ]
     assert session.query(Account).where(Account.version > first + 1).allow_full_scan().count() == 1
     assert session.query(Account).where(Account.version > first + 2).allow_full_scan().count() == 0
 
@@ -207,7 +209,9 @@ def test_updates_of_one_row_in_one_commit_follow_each_other(atomic_bed: Bed) -> 
 @pytest.mark.parametrize("refused", [True, False])
 @pytest.mark.parametrize("model", [Account, Ticket])
 def test_the_copy_of_a_refused_update_counts_as_read_before(model: Any, refused: bool) -> None:
-    """The next version is that of the program that came first, and a copy that has it would overwrite what that program wrote."""
+    """The next version is that of the program that came first, and a copy that has it would overwrite what that
+    program wrote.
+    """
     field = "note" if model is Account else "state"
     with fresh(Account, Ticket) as store:
         session, other = hb.Session(store), hb.Session(store)
@@ -225,7 +229,11 @@ def test_the_copy_of_a_refused_update_counts_as_read_before(model: Any, refused:
         else:
             session.discard()
         assert getattr(mine, version) == getattr(read, version)
-        for call in (lambda: session.update(mine, **{field: "again"}), lambda: session.add(mine), lambda: session.delete(mine)):
+        for call in (
+            lambda: session.update(mine, **{field: "again"}),
+            lambda: session.add(mine),
+            lambda: session.delete(mine),
+        ):
             call()
             with pytest.raises(hb.ConflictError):
                 session.commit()
@@ -274,7 +282,9 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("when", ["in the same commit", "once it is refused", "once it is discarded"])
 @pytest.mark.parametrize("made", COPIES.values(), ids=COPIES)
-def test_a_copy_of_the_copy_of_a_refused_update_counts_as_read_before_too(made: Callable[[Any], Any], when: str) -> None:
+def test_a_copy_of_the_copy_of_a_refused_update_counts_as_read_before_too(
+    made: Callable[[Any], Any], when: str
+) -> None:
     with fresh(Account) as store:
         session, other = hb.Session(store), hb.Session(store)
         session.add(Account(name="a", owner="ann"))
@@ -325,7 +335,9 @@ BEFORE: dict[str, Callable[[hb.Session, Any], Any]] = {
 
 @pytest.mark.parametrize("theirs", [True, False])
 @pytest.mark.parametrize("call", BEFORE.values(), ids=BEFORE)
-def test_another_commit_gets_the_copy_of_an_update_that_waits(call: Callable[[hb.Session, Any], Any], theirs: bool) -> None:
+def test_another_commit_gets_the_copy_of_an_update_that_waits(
+    call: Callable[[hb.Session, Any], Any], theirs: bool
+) -> None:
     """It must not take the version of the copy for that of the row: another program may have written the row."""
     with fresh(Account) as store:
         session, other = hb.Session(store), hb.Session(store)
@@ -383,7 +395,9 @@ class Disturbed(FaultyStore):
     def _do(self, call: Call, apply: Callable[[Sequence[Any]], Any]) -> Any:
         if self.drawn.random() < self.others:
             name = self.drawn.choice("ab")
-            self.beside.retry(lambda session: session.update(found := account(session, name), balance=found.balance + 1))
+            self.beside.retry(
+                lambda session: session.update(found := account(session, name), balance=found.balance + 1)
+            )
             self.counted[name] += 1
         if self.drawn.random() >= self.failing:
             return apply(call.items)
@@ -647,7 +661,9 @@ def test_a_retry_runs_its_function_again_and_gives_up_in_the_end() -> None:
 
 
 def test_a_retry_leaves_nothing_pending_that_failed_for_good() -> None:
-    """Whichever call to the store fails: nothing is written and pending, or the session can finish it, and the next retry goes through."""
+    """Whichever call to the store fails: nothing is written and pending, or the session can finish it, and the next
+    retry goes through.
+    """
     with fresh(Account) as inner:
         with hb.Session(inner) as session:
             session.add_all(Account(name=name, owner=f"o{name}") for name in "ab")
@@ -675,8 +691,12 @@ def test_a_retry_leaves_nothing_pending_that_failed_for_good() -> None:
             assert at > 3
 
 
-@pytest.mark.parametrize("error", [hb.errors.KeyTooLong, hb.SchemaMismatch, hb.errors.IndexUnavailable, hb.StoreUnavailable])
-def test_a_retry_whose_commit_is_refused_can_be_made_again(error: type[hb.HbmodelError], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [hb.errors.KeyTooLong, hb.SchemaMismatch, hb.errors.IndexUnavailable, hb.StoreUnavailable]
+)
+def test_a_retry_whose_commit_is_refused_can_be_made_again(
+    error: type[hb.HbmodelError], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with fresh(Account) as store:
         session = hb.Session(store)
         session.add(Account(name="a", owner="ann"))
@@ -727,7 +747,11 @@ def check_end(store: hb.Store) -> None:
         "a": Account(name="a", owner="bob"), "b": Account(name="b", owner="ann", note="n"), "c": None,
         "d": Account(name="d", owner="ann"), "e": Account(name="e", owner="eve"),
     }  # fmt: skip
-    assert {owner: sorted(owners(session, owner)) for owner in ("ann", "bob", "eve")} == {"ann": ["b", "d"], "bob": ["a"], "eve": ["e"]}
+    assert {owner: sorted(owners(session, owner)) for owner in ("ann", "bob", "eve")} == {
+        "ann": ["b", "d"],
+        "bob": ["a"],
+        "eve": ["e"],
+    }
 
 
 def test_a_commit_that_stopped_goes_on_and_says_what_became_of_each() -> None:
@@ -907,7 +931,9 @@ def test_indexes_that_become_live_during_a_commit_get_their_entries(lease_clock:
             if write == "insert":
                 session.insert(Account(name="a", owner="bob"))
             else:
-                session.add(Account(name="a", owner="bob")) if write == "add" else session.update(account(session), owner="bob")
+                session.add(Account(name="a", owner="bob")) if write == "add" else session.update(
+                    account(session), owner="bob"
+                )
                 (outcome,) = session.commit()
                 assert outcome.version == account(session).version
             assert owners(session, "bob") == ["a"]
@@ -936,7 +962,11 @@ def test_lives_are_refused() -> None:
             lambda: session.add(held, ttl=life), lambda: session.update(held, balance=1, ttl=life),
             lambda: session.insert(held, ttl=life), lambda: session.bulk_add([held], ttl=life),
         ):  # fmt: skip
-            with pytest.raises(hb.CapabilityError, match=r"Store the time of expiry in a column, .* delete them with query\.delete\(\)"):
+            with pytest.raises(
+                hb.CapabilityError,
+                match=r"Store the time of expiry in a column, .* delete them "
+                r"with query\.delete\(\)",
+            ):
                 call()
 
 
@@ -947,7 +977,10 @@ def test_models_with_counters_take_no_ttl() -> None:
         title: hb.Column[str] = hb.column("t")
         seen: hb.Column[int] = hb.counter("s")
 
-    with fresh(Visits) as store, pytest.raises(hb.CapabilityError, match="Declare the counters in a model of their own"):
+    with (
+        fresh(Visits) as store,
+        pytest.raises(hb.CapabilityError, match="Declare the counters in a model of their own"),
+    ):
         hb.Session(store).add(Visits(page="a", title="A"), ttl=timedelta(seconds=1))
 
 

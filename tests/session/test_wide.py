@@ -31,7 +31,8 @@ SIZES = SessionSizes(pages=PageSizes(cells=(5, 7), keys=(6,), bytes=400))
 def declare(table: str, wide: bool, **options: Any) -> Any:
     """A model whose objects share rows, or its twin."""
     raw, indexed, split, desc, constant, counted, tagged, long, lives = (
-        options.pop(name, False) for name in ("raw", "indexed", "split", "desc", "constant", "counted", "tagged", "long", "lives")
+        options.pop(name, False)
+        for name in ("raw", "indexed", "split", "desc", "constant", "counted", "tagged", "long", "lives")
     )
     column = {"in_qualifier": True} if wide else {}
     place: dict[str, Any] = {"row_span": timedelta(hours=1)} if wide and split else column
@@ -110,7 +111,8 @@ class Twins:
     def __init__(self, bed: Bed, shape: str, seed: int, sizes: Sequence[int]) -> None:
         name = f"wide_{list(SHAPES).index(shape)}"
         self.wide, self.tall = declare(name, True, **SHAPES[shape]), declare(f"{name}_t", False, **SHAPES[shape])
-        self.bed, self.random, self.sizes = bed, random.Random(f"{bed.kind} {seed}"), sizes  # each store has calls of its own
+        # each store has calls of its own
+        self.bed, self.random, self.sizes = bed, random.Random(f"{bed.kind} {seed}"), sizes
         self.raw = bool(SHAPES[shape].get("raw"))
         self.indexed, self.tagged = (bool(SHAPES[shape].get(name)) for name in ("indexed", "tagged"))
         self.fields = set(hb.schema.schema_of(self.wide).by_name)
@@ -137,7 +139,10 @@ class Twins:
         for _ in range(count):
             key, cells = self.key(), self.cells()
             counted = ["increment"] * 2 if "views" in self.fields else []
-            call, amount = self.random.choice(["add"] * 4 + ["add, expiring", "update", "delete"] + counted), self.random.randrange(-2, 3)
+            call, amount = (
+                self.random.choice(["add"] * 4 + ["add, expiring", "update", "delete"] + counted),
+                self.random.randrange(-2, 3),
+            )
             for model in (self.wide, self.tall):
                 obj = model(**key, **cells)
                 if call == "delete":
@@ -196,7 +201,9 @@ class Twins:
             yield lambda m, q: q.where(m.size.in_([5, 0])).use_index("by_size")
         if self.tagged:
             yield lambda m, q: q.where(m.tags.contains("x")).use_index("by_tag")
-            yield lambda m, q: q.where(m.tags.contains("x") | m.tags.contains(""), m.owner == key["owner"]).use_index("by_tag")
+            yield lambda m, q: q.where(m.tags.contains("x") | m.tags.contains(""), m.owner == key["owner"]).use_index(
+                "by_tag"
+            )
             yield lambda m, q: q.where(m.value >= 2, m.size.in_([0, None])).use_index("by_large")
             yield lambda m, q: q.where(m.size > 0, m.value != 2).use_index("by_some")
 
@@ -212,9 +219,9 @@ class Twins:
                 assert plain(pages(wide, size)) == expected
             assert plain(wide.reversed().all()) == plain(tall.reversed().all())
             if wide.terms.limit is None:
-                assert sorted(item for part in wide.partitions(3) for item in plain(self.session.read_partition(part).all())) == sorted(
-                    expected
-                )
+                assert sorted(
+                    item for part in wide.partitions(3) for item in plain(self.session.read_partition(part).all())
+                ) == sorted(expected)
         self.check_firsts()
         keys = [self.key() for _ in range(8)]
         assert plain(self.session.get_many(self.wide, keys)) == plain(self.session.get_many(self.tall, keys))
@@ -223,7 +230,9 @@ class Twins:
 
     def check_firsts(self) -> None:
         """The first and the last item of each owner, of each of their times, and of each value of an index."""
-        asked: list[tuple[tuple[str, ...], list[tuple[Any, ...]]]] = [(("owner",), [(owner,) for owner in (*OWNERS, "none")])]
+        asked: list[tuple[tuple[str, ...], list[tuple[Any, ...]]]] = [
+            (("owner",), [(owner,) for owner in (*OWNERS, "none")])
+        ]
         asked += [(("owner", "at"), [(owner, at) for owner in OWNERS[:2] for at in TIMES[::2]])]
         asked += [(("value",), [(1,), (3,), (9,)])] if self.indexed else []
         for names, keys in asked:
@@ -237,7 +246,9 @@ class Twins:
                 query = self.session.query(self.tall)
                 query = query.reversed() if backwards else query
                 alone = [
-                    query.where(*(getattr(self.tall, name) == value for name, value in zip(names, key, strict=True))).first()
+                    query.where(
+                        *(getattr(self.tall, name) == value for name, value in zip(names, key, strict=True))
+                    ).first()
                     for key in keys
                 ]
                 assert plain(tall) == plain(alone)
@@ -279,7 +290,11 @@ def test_wide_and_tall_answer_alike(bed: Bed, shape: str, long: bool) -> None:
         if twins.indexed or twins.tagged:
             for index in hb.schema.schema_of(twins.wide).indexes:
                 report = hb.indexes.verify_index(bed.store, twins.wide, index)
-                assert (report.missing, report.refused, report.rows) == (0, 0, len(twins.session.query(twins.wide).allow_full_scan().all()))
+                assert (report.missing, report.refused, report.rows) == (
+                    0,
+                    0,
+                    len(twins.session.query(twins.wide).allow_full_scan().all()),
+                )
 
 
 def test_objects_of_one_owner_are_in_one_row(bed: Bed) -> None:

@@ -38,7 +38,9 @@ def fill(bed: Bed) -> None:
     values = (b"\x80" + bytes(7), b"\x80" + bytes(7), b"some text", b"ok")
     for first in range(0, OBJECTS, IN_A_PUT):
         numbers = [number.to_bytes(4, "big") for number in range(first, first + IN_A_PUT)]
-        cells = {b"d:" + number + alias: value for number in numbers for alias, value in zip(ALIASES, values, strict=True)}
+        cells = {
+            b"d:" + number + alias: value for number in numbers for alias, value in zip(ALIASES, values, strict=True)
+        }
         bed.store.put("million", [Put(b"ann", cells)])
 
 

@@ -1,4 +1,6 @@
-"""Deletes of one object of a wide row: its neighbours' cells stay as they were, and late puts at its own times stay hidden."""
+"""Deletes of one object of a wide row: its neighbours' cells stay as they were, and late puts at its own times stay
+hidden.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,19 @@ Cells = dict[tuple[bytes, bytes], tuple[int, bytes]]
 def raw(store: Store, table: str) -> Cells:
     """Every cell of a table, with its time."""
     (batches,) = store.scan(table, [Scan()])
-    return {(row.row, column): (cell.timestamp, cell.value) for batch in batches for row in batch for column, cell in row.columns.items()}
+    return {
+        (row.row, column): (cell.timestamp, cell.value)
+        for batch in batches
+        for row in batch
+        for column, cell in row.columns.items()
+    }
 
 
 def own(cells: Cells, row: bytes = b"ann") -> Cells:
     """The cells of the object that is deleted."""
-    return {(of, column): cell for (of, column), cell in cells.items() if of == row and column.startswith(b"d:px\x00\x01")}
+    return {
+        (of, column): cell for (of, column), cell in cells.items() if of == row and column.startswith(b"d:px\x00\x01")
+    }
 
 
 def without(cells: Cells, gone: Cells) -> Cells:
@@ -59,7 +68,9 @@ def without(cells: Cells, gone: Cells) -> Cells:
 def test_a_delete_leaves_its_neighbours_and_hides_what_comes_late(bed: Bed, model: Any) -> None:
     session = bed.use(model)
     table = hb.schema.schema_of(model).table
-    session.add_all(model(owner=owner, name=name, size=3, note="old") for owner in ("ann", "an", "ann\x00") for name in NAMES)
+    session.add_all(
+        model(owner=owner, name=name, size=3, note="old") for owner in ("ann", "an", "ann\x00") for name in NAMES
+    )
     session.commit()
     # An older version of the model put a column that is no more; other programs have cells in the row.
     strangers = {b"d:px\x00\x01gone": b"1", b"d:qx\x00\x01s": b"2", b"d:": b"3", b"d:p": b"4", b"d:px": b"5"}

@@ -1,4 +1,6 @@
-"""What writes return equals what is read afterwards, although codecs round and times come in any zone; the caller's objects stay."""
+"""What writes return equals what is read afterwards, although codecs round and times come in any zone; the caller's
+objects stay.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def check_read(session: hb.Session, obj: Any) -> None:
     read = session.get(model, **{name: getattr(obj, name) for name in schema.layout.names})
     found, expected = values_of(obj), values_of(read)
     for name in schema.maps_by_name:
-        expected[name] = dict(session.entries(getattr(model, name), **{key: getattr(obj, key) for key in schema.layout.names}))
+        expected[name] = dict(
+            session.entries(getattr(model, name), **{key: getattr(obj, key) for key in schema.layout.names})
+        )
     assert found == expected
 
 
@@ -129,7 +133,10 @@ class Writes:
     def evolve(self) -> None:
         obj = self.some()
         name = self.draw(st.sampled_from(self.columns))
-        again = {key: given_as(self.draw, self.schema.by_name[key].codec, value) for key, value in values_of(self.read(obj)).items()}
+        again = {
+            key: given_as(self.draw, self.schema.by_name[key].codec, value)
+            for key, value in values_of(self.read(obj)).items()
+        }
         again = {key: value for key, value in again.items() if key in self.key(obj)}
         changed = hb.evolve(obj, **{**again, **self.values(name)})
         if self.schema.version_field is not None:
@@ -179,7 +186,9 @@ class Writes:
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=QUICK)
 @given(st.data())
 def test_any_write_returns_what_is_read(data: st.DataObject) -> None:
-    of = data.draw(models(codecs=KEYS, columns=COLUMNS if data.draw(st.booleans()) else COLUMN_CODECS, versions=True, wide=True))
+    of = data.draw(
+        models(codecs=KEYS, columns=COLUMNS if data.draw(st.booleans()) else COLUMN_CODECS, versions=True, wide=True)
+    )
     assume(not of.schema.immutable)
     with fresh(of.model) as store:
         writes = Writes(hb.Session(store), data.draw, of)
@@ -259,17 +268,27 @@ def check_indexed(session: hb.Session, at: list[datetime]) -> None:
     inserted = session.insert(obj)
     assert (obj.at, obj.lasted, obj.version) == (at[0], lasted, 0), "a frozen object"
     check_read(session, inserted)
-    changed = session.update(inserted, notes={at[0]: at[1]}, lasted=FineDuration(0, 0, 8), condition=Indexed.seen <= at[1])
+    changed = session.update(
+        inserted, notes={at[0]: at[1]}, lasted=FineDuration(0, 0, 8), condition=Indexed.seen <= at[1]
+    )
     session.commit()
     check_read(session, changed)
     session.put_entries(changed, Indexed.notes, {at[3]: at[0]})
     session.commit()
     read = session.get(Indexed, run=run, at=at[0].replace(microsecond=3))
     assert read is not None
-    changed = session.update(hb.evolve(read, at=at[0].replace(microsecond=9)), seen=at[3], condition=~(Indexed.seen > at[1]))
+    changed = session.update(
+        hb.evolve(read, at=at[0].replace(microsecond=9)), seen=at[3], condition=~(Indexed.seen > at[1])
+    )
     session.commit()
     assert changed.version == read.version + 1, "checked, since the key is the same"
-    found = session.query(Indexed).where(Indexed.seen == at[3], Indexed.run == run).use_index("by_seen").load(Indexed.notes).one()
+    found = (
+        session.query(Indexed)
+        .where(Indexed.seen == at[3], Indexed.run == run)
+        .use_index("by_seen")
+        .load(Indexed.notes)
+        .one()
+    )
     assert values_of(found) == {**values_of(changed), "notes": found.notes}
     session.rekey(found, run=run, at=at[0] + timedelta(seconds=9))
 

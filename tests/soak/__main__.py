@@ -1,4 +1,6 @@
-"""Runs a soak on a real HBase of its own: `python -m tests.soak MINUTES`; prints counts as JSON, exit status 1 if anything is wrong."""
+"""Runs a soak on a real HBase of its own: `python -m tests.soak MINUTES`; prints counts as JSON, exit status 1 if
+anything is wrong.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ class Programs:
         self.kills = 0
 
     def _begin(self, role: str) -> subprocess.Popen[bytes]:
-        # An index is built by the registry, whichever gateway; every program takes one at random that does what it needs.
+        # An index is built by the registry, whichever gateway; every program takes one at random that does what it
+        # needs.
         urls = self._urls[1:] if role.startswith(f"writer {Account.__name__}") else self._urls
         arguments = [role, random.choice(urls), str(self._directory), str(random.randrange(10**9))]
         with (self._directory / f"{role}.log").open("ab") as log:
@@ -89,7 +92,9 @@ def soak(minutes: float, *, server: bool = True) -> dict[str, Any]:
             found = _counted(store, directory)
         found |= {"kills": programs.kills, "hbase_kills": hbase_kills, "died": died}
         if died:
-            found["logs"] = {path.name: path.read_text()[-2000:] for path in directory.glob("*.log") if path.stat().st_size}
+            found["logs"] = {
+                path.name: path.read_text()[-2000:] for path in directory.glob("*.log") if path.stat().st_size
+            }
         return found
 
 
@@ -109,7 +114,10 @@ def _disturb(hbase: LocalHBase, programs: Programs, end: float, server: bool) ->
         elif time.monotonic() > gateway_at:
             role = random.choice(["thrift1", "thrift2"])
             hbase.kill_gateway(role)
-            restart, gateway_at = threading.Thread(target=hbase.restart_gateway, args=(role,)), time.monotonic() + GATEWAY_EVERY
+            restart, gateway_at = (
+                threading.Thread(target=hbase.restart_gateway, args=(role,)),
+                time.monotonic() + GATEWAY_EVERY,
+            )
         else:
             continue
         kills += 1
@@ -172,7 +180,11 @@ def _whole(store: hb.Store) -> None:
 
 def failures(found: dict[str, Any]) -> list[str]:
     """The counts that should be nothing."""
-    wrong = [name for name in ("lost", "shared", "missing", "stale", "read_wrong", "read_missing", "read_doubled", "died") if found[name]]
+    wrong = [
+        name
+        for name in ("lost", "shared", "missing", "stale", "read_wrong", "read_missing", "read_doubled", "died")
+        if found[name]
+    ]
     return wrong + (["state"] if found["state"] != "readable" else [])
 
 

@@ -108,7 +108,9 @@ def write(url: str, directory: Path, seed: int, model: type[Any], own: int) -> N
             else:
                 journal.answer()
             if random.random() < 0.3:
-                line = reread(session, model, number, journal.possible[number], random.choice([tag, f"t{random.randrange(6)}"]))
+                line = reread(
+                    session, model, number, journal.possible[number], random.choice([tag, f"t{random.randrange(6)}"])
+                )
                 found.write(json.dumps(line) + "\n")
 
 
@@ -135,7 +137,9 @@ def read_tags(url: str, directory: Path, seed: int, model: Any) -> None:
                 time.sleep(0.1)
                 continue
             numbers = [item.number for item in items]
-            wrong = [item.number for item in items if item.tag != tag or item.note != fixed_notes.get(item.number, item.note)]
+            wrong = [
+                item.number for item in items if item.tag != tag or item.note != fixed_notes.get(item.number, item.note)
+            ]
             missing = [n for n in range(fixed, FIXED, 10) if n not in numbers] if tag.startswith("fixed") else []
             doubled = sorted({n for n in numbers if numbers.count(n) > 1})
             line = {"read": len(items), "wrong": wrong, "missing": missing, "doubled": doubled}
@@ -143,7 +147,9 @@ def read_tags(url: str, directory: Path, seed: int, model: Any) -> None:
 
 
 def read_notes(url: str, directory: Path, seed: int, model: Any) -> None:
-    """Queries through the index that may be dropped and built again: the answer is right, or there is none; without end."""
+    """Queries through the index that may be dropped and built again: the answer is right, or there is none; without
+    end.
+    """
     random = Random(seed)
     with hb.connect(url) as store, (directory / "found.jsonl").open("a", buffering=1) as found:
         session = open_session(store)

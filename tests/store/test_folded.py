@@ -1,4 +1,6 @@
-"""Objects of wide rows as rows of their own: the same random histories on a folded view of a store and on a plain one."""
+"""Objects of wide rows as rows of their own: the same random histories on a folded view of a store and on a plain
+one.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def check_same(plain: Store, store: Store, table: str, data: st.DataObject) -> N
     # The prefix of an example has 33 bytes: its rows are cut inside of it, behind it, and behind all their bytes.
     length = data.draw(st.sampled_from([3, 33, 34, 40]))
     pages = data.draw(st.sampled_from([pages_of(1), pages_of(2, 3), SMALL_PAGES, PAGE_SIZES]))
-    operations = operations_of(NARROW, filters=st.none() | filters_of(NARROW), rows_change=store.capabilities.mutate_row)
+    operations = operations_of(
+        NARROW, filters=st.none() | filters_of(NARROW), rows_change=store.capabilities.mutate_row
+    )
     compare(plain, table, cut(store, table, length, pages), table, data.draw(several(operations)))
 
 
@@ -56,7 +60,10 @@ def hbase(request: pytest.FixtureRequest) -> Iterator[tuple[Store, Store, str]]:
     """A plain store in memory, HBase, and the table of both."""
     running = request.getfixturevalue("hbmodel_hbase")
     table = f"folded_{uuid4().hex}"
-    with EmbeddedStore(None) as plain, connect(running.url if request.param == "thrift1" else running.thrift2_url) as store:
+    with (
+        EmbeddedStore(None) as plain,
+        connect(running.url if request.param == "thrift1" else running.thrift2_url) as store,
+    ):
         for each in (plain, store):
             each.create_table(table, NARROW)
         yield plain, store, table

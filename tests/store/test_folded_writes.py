@@ -1,4 +1,6 @@
-"""Writes of objects that share rows: what becomes one put, what is refused before anything is sent, what a delete leaves."""
+"""Writes of objects that share rows: what becomes one put, what is refused before anything is sent, what a delete
+leaves.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,18 @@ class Wide:
         bed.store.create_table(self.table, [Family(b"d"), Family(b"e")])
         columns = [b"d:a", b"d:b", b"d:_l"]
         self.store = FoldedStore(bed.store, [wide_rows(self.table, b"d", columns)], pages=SMALL_PAGES)
-        bed.store.put(self.table, [Put(row, {b"d:": b"version", b"d:q": b"other", b"e:x": b"e"}, 5) for row in (b"r", b"s")])
+        bed.store.put(
+            self.table, [Put(row, {b"d:": b"version", b"d:q": b"other", b"e:x": b"e"}, 5) for row in (b"r", b"s")]
+        )
         bed.store.calls.clear()
 
     def cells(self) -> dict[bytes, dict[bytes, tuple[bytes, int]]]:
         (batches,) = self.bed.store.scan(self.table, [Scan()])
-        return {row.row: {name: (cell.value, cell.timestamp) for name, cell in row.columns.items()} for b in batches for row in b}
+        return {
+            row.row: {name: (cell.value, cell.timestamp) for name, cell in row.columns.items()}
+            for b in batches
+            for row in b
+        }
 
     def objects(self) -> dict[bytes, Mapping[bytes, bytes]]:
         (batches,) = self.store.scan(self.table, [Scan()])
@@ -50,7 +58,9 @@ class Wide:
     def names(self) -> list[str]:
         return [call.name for call in self.bed.store.calls if call.writes]
 
-    def puts(self, *names: bytes, row: bytes = b"r", timestamp: int | None = 10, ttl: int | None = None) -> Sequence[Put]:
+    def puts(
+        self, *names: bytes, row: bytes = b"r", timestamp: int | None = 10, ttl: int | None = None
+    ) -> Sequence[Put]:
         return [Put(place(row, name), {b"d:a": name, b"d:b": name}, timestamp, ttl) for name in names]
 
 
@@ -69,12 +79,17 @@ def test_puts_into_one_row_are_one_put(bed: Bed) -> None:
 def test_each_time_and_life_in_a_row_is_a_put_of_its_own(bed: Bed) -> None:
     wide = Wide(bed)
     now = time.time_ns() // 1_000_000
-    mixed = [*wide.puts(b"x"), *wide.puts(b"v", timestamp=now, ttl=600_000), *wide.puts(b"y", timestamp=11), *wide.puts(b"x", row=b"s")]
+    mixed = [
+        *wide.puts(b"x"),
+        *wide.puts(b"v", timestamp=now, ttl=600_000),
+        *wide.puts(b"y", timestamp=11),
+        *wide.puts(b"x", row=b"s"),
+    ]
     wide.store.put(wide.table, mixed)
     assert wide.names() == ["put"]
-    assert {name: cell[1] for name, cell in wide.cells()[b"r"].items() if name.startswith(b"d:p") and name.endswith(b"a")} == {
-        b"d:p" + terminated(name) + b"a": at for name, at in ((b"v", now), (b"x", 10), (b"y", 11))
-    }
+    assert {
+        name: cell[1] for name, cell in wide.cells()[b"r"].items() if name.startswith(b"d:p") and name.endswith(b"a")
+    } == {b"d:p" + terminated(name) + b"a": at for name, at in ((b"v", now), (b"x", 10), (b"y", 11))}
     wide.store.put(wide.table, [*wide.puts(b"w", timestamp=now - 1000, ttl=1), *wide.puts(b"x", timestamp=12)])
     assert place(b"r", b"w") not in wide.objects()
 
@@ -91,7 +106,9 @@ def test_what_cannot_be_written_at_once_is_refused_before_anything_is_sent(bed: 
     with pytest.raises(InvalidRequest):
         wide.store.mutate_row(wide.table, [*wide.puts(b"x"), *wide.puts(b"x", row=b"s")])
     assert wide.names() == []
-    wide.store.put(wide.table, [Put(place(b"r", b"%d" % number), {b"d:a": bytes(1024 * 1024)}, 10) for number in range(5)])
+    wide.store.put(
+        wide.table, [Put(place(b"r", b"%d" % number), {b"d:a": bytes(1024 * 1024)}, 10) for number in range(5)]
+    )
     (call,) = [call for call in bed.store.calls if call.writes]
     assert [len(put.cells) for put in call.items] == [1] * 5
 
@@ -107,15 +124,25 @@ def test_a_delete_takes_the_objects_own_columns_and_hides_what_comes_late(bed: B
     wide.store.put(wide.table, [Put(place(b"r", b"x"), {b"d:_l": b"late", b"d:older": b"late"}, 10)])
     assert place(b"r", b"x") not in wide.objects()
     wide.store.put(wide.table, wide.puts(b"x", timestamp=11))
-    wide.store.delete(wide.table, [Delete(place(b"r", b"x"), columns=[b"d:a"], timestamp=11), Delete(place(b"r", b"xy"), timestamp=10)])
-    assert wide.objects() == {place(b"r", b"x"): {b"d:b": b"x"}, place(b"r", b"x\x00"): {b"d:a": b"x\x00", b"d:b": b"x\x00"}}
+    wide.store.delete(
+        wide.table,
+        [Delete(place(b"r", b"x"), columns=[b"d:a"], timestamp=11), Delete(place(b"r", b"xy"), timestamp=10)],
+    )
+    assert wide.objects() == {
+        place(b"r", b"x"): {b"d:b": b"x"},
+        place(b"r", b"x\x00"): {b"d:a": b"x\x00", b"d:b": b"x\x00"},
+    }
 
 
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
 def test_objects_of_one_row_change_together(bed: Bed) -> None:
     wide = Wide(bed)
     wide.store.put(wide.table, wide.puts(b"x", b"y"))
-    change = [Delete(place(b"r", b"x"), families=[b"d"], timestamp=19), *wide.puts(b"y", timestamp=20), *wide.puts(b"z", timestamp=21)]
+    change = [
+        Delete(place(b"r", b"x"), families=[b"d"], timestamp=19),
+        *wide.puts(b"y", timestamp=20),
+        *wide.puts(b"z", timestamp=21),
+    ]
     bed.store.calls.clear()
     wide.store.mutate_row(wide.table, change)
     assert wide.names() == ["mutate_row"]
@@ -179,7 +206,9 @@ def test_other_families_and_tables_are_seen_as_they_are(bed: Bed) -> None:
 
 @pytest.mark.parametrize("bed", HBASE, indirect=True)
 def test_a_newer_cell_in_the_empty_qualifier_hides_the_tombstone_of_its_family(bed: Bed) -> None:
-    """HBase seeks from that cell to the first column of a range, past the tombstone. So the version of a row has another qualifier."""
+    """HBase seeks from that cell to the first column of a range, past the tombstone. So the version of a row has
+    another qualifier.
+    """
     for qualifier, shown in ((b"", [b"d:x"]), (ROW_VERSION, [])):
         table = next(TABLES)
         bed.store.create_table(table, [Family(b"d")])

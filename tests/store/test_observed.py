@@ -1,4 +1,6 @@
-"""What is told of the calls to a store: each one, with its size, its time, its retries and its error, and never a value."""
+"""What is told of the calls to a store: each one, with its size, its time, its retries and its error, and never a
+value.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ def test_each_call_of_a_session_is_told(bed: Bed) -> None:
     session.commit()
     assert told_of(calls, "watched")[-4:] in (
         [("increment", "watched", 1), ("get", "watched", 1), ("delete", "watched", 1), ("get", "watched", 0)],
-        [("get", "watched", 1), ("delete", "watched", 1), ("delete", "watched", 1), ("get", "watched", 0)],  # the gateway's first version
+        # the gateway's first version
+        [("get", "watched", 1), ("delete", "watched", 1), ("delete", "watched", 1), ("get", "watched", 0)],
     )
     for call in calls:
         assert 0 <= call.duration < 30
@@ -143,7 +146,12 @@ def test_puts_that_overlap_are_each_told_once(hbmodel_hbase: Any) -> None:
     assert [(call.operation, call.rows, call.bytes, call.retries) for call in calls] == [
         ("put", 1, 9, 1), ("put", 1, 6, 0), ("put", 1, 3, 0), ("put", 1, 6, 0),
     ]  # fmt: skip
-    assert [type(call.error) for call in calls] == [type(None), hb.errors.FamilyNotFound, hb.errors.InvalidRequest, hb.UnknownOutcome]
+    assert [type(call.error) for call in calls] == [
+        type(None),
+        hb.errors.FamilyNotFound,
+        hb.errors.InvalidRequest,
+        hb.UnknownOutcome,
+    ]
 
 
 def test_a_store_that_cannot_begin_a_put_makes_it_when_it_ends(data: tuple[ObservedStore, list[hb.store.Call]]) -> None:
@@ -172,15 +180,32 @@ def test_bytes_are_those_of_keys_and_values_on_their_way(data: tuple[ObservedSto
         ("put", 1, 3 + 3 + 5 + 3, lambda: store.put("t", [put])),
         ("get", 1, 3 + 3 + 5 + 3, lambda: store.get("t", [b"row", b"none"])),
         ("scan", 1, 3 + 3 + 5, lambda: list(store.scan("t", [Scan(columns=[b"d:a"])])[0])),
-        ("mutate_row", 1, 3 + 3 + 5 + 3 + 3 + 3, lambda: store.mutate_row("t", [put, Delete(b"row", columns=[b"d:b"])])),
-        ("check_and_put", 1, 3 + 1 + 3 + 3 + 2, lambda: store.check_and_put("t", b"row", b"d:b", b"x", Put(b"row", {b"d:b": b"yy"}))),
+        (
+            "mutate_row",
+            1,
+            3 + 3 + 5 + 3 + 3 + 3,
+            lambda: store.mutate_row("t", [put, Delete(b"row", columns=[b"d:b"])]),
+        ),
+        (
+            "check_and_put",
+            1,
+            3 + 1 + 3 + 3 + 2,
+            lambda: store.check_and_put("t", b"row", b"d:b", b"x", Put(b"row", {b"d:b": b"yy"})),
+        ),
         (
             "check_and_put_each",
             2,
             2 * (3 + 1 + 3 + 3 + 2),
-            lambda: store.check_and_put_each("t", [ConditionalPut(b"d:b", b"x", Put(row, {b"d:b": b"yy"})) for row in (b"row", b"raw")]),
+            lambda: store.check_and_put_each(
+                "t", [ConditionalPut(b"d:b", b"x", Put(row, {b"d:b": b"yy"})) for row in (b"row", b"raw")]
+            ),
         ),
-        ("check_and_mutate", 1, 3 + 3 + 1, lambda: store.check_and_mutate("t", b"row", b"d:z", None, [Delete(b"row", families=[b"d"])])),
+        (
+            "check_and_mutate",
+            1,
+            3 + 3 + 1,
+            lambda: store.check_and_mutate("t", b"row", b"d:z", None, [Delete(b"row", families=[b"d"])]),
+        ),
         (
             "check_and_mutate_many",
             2,
@@ -231,7 +256,9 @@ def test_errors_are_told_and_raised(data: tuple[ObservedStore, list[hb.store.Cal
 
 
 @pytest.mark.parametrize("error", [RuntimeError("mine"), hb.errors.StoreClosed("mine")])
-def test_an_exception_of_the_function_is_logged_and_goes_no_further(caplog: pytest.LogCaptureFixture, error: Exception) -> None:
+def test_an_exception_of_the_function_is_logged_and_goes_no_further(
+    caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
     def fail(call: hb.store.Call) -> None:
         raise error
 
@@ -241,7 +268,9 @@ def test_an_exception_of_the_function_is_logged_and_goes_no_further(caplog: pyte
             session.add_all(watched(number) for number in range(3))
             session.commit()
             assert len(session.query(Watched).where(Watched.group == "secret group").all()) == 3
-    assert {record.message for record in caplog.records} == {"on_call raised an exception; the call that it received is not affected."}
+    assert {record.message for record in caplog.records} == {
+        "on_call raised an exception; the call that it received is not affected."
+    }
     assert "mine" in caplog.text
     assert "secret" not in caplog.text
 

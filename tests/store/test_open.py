@@ -97,7 +97,9 @@ def test_urls_that_say_too_much_or_too_little(url: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["hbase", "hbase+thrift2"])
-@pytest.mark.parametrize("rest", [":host:9090", "://host:port", "://host:9090/path", "://host?colour=red", "://host#here"])
+@pytest.mark.parametrize(
+    "rest", [":host:9090", "://host:port", "://host:9090/path", "://host?colour=red", "://host#here"]
+)
 def test_gateway_urls_that_cannot_be_read(scheme: str, rest: str) -> None:
     with pytest.raises(hb.errors.StoreURLError):
         hb.connect(scheme + rest)

@@ -97,7 +97,9 @@ def test_merged_ranges_are_sorted_and_apart(found: list[KeyRange]) -> None:
 
 
 def test_merging_joins_neighbours_and_drops_empty_ranges() -> None:
-    assert merge_ranges([KeyRange(b"c", b"d"), KeyRange(b"a", b"b"), KeyRange(b"b", b"c"), KeyRange(b"x", b"x")]) == [KeyRange(b"a", b"d")]
+    assert merge_ranges([KeyRange(b"c", b"d"), KeyRange(b"a", b"b"), KeyRange(b"b", b"c"), KeyRange(b"x", b"x")]) == [
+        KeyRange(b"a", b"d")
+    ]
     assert merge_ranges([KeyRange(b"b"), KeyRange(b"a", b"c"), KeyRange(b"d", b"e")]) == [KeyRange(b"a")]
     assert merge_ranges([KeyRange(b"a", b"z"), KeyRange(b"b", b"c")]) == [KeyRange(b"a", b"z")]
     assert merge_ranges([]) == []

@@ -1,4 +1,6 @@
-"""Changes gathered by row: each shared row by one mutation or not at all, conditional ones of a row under one condition."""
+"""Changes gathered by row: each shared row by one mutation or not at all, conditional ones of a row under one
+condition.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def names(bed: Bed) -> list[str]:
 
 
 mutations = st.lists(
-    st.builds(Put, ROWS, st.dictionaries(st.sampled_from(COLUMNS), st.binary(max_size=2), min_size=1), st.integers(10, 12))
+    st.builds(
+        Put, ROWS, st.dictionaries(st.sampled_from(COLUMNS), st.binary(max_size=2), min_size=1), st.integers(10, 12)
+    )
     | st.builds(Delete, ROWS, st.just(()), st.lists(st.sampled_from(COLUMNS), min_size=1), st.integers(8, 12))
     | st.builds(Delete, ROWS, st.lists(st.sampled_from([b"d", b"e"]), min_size=1), st.just(()), st.integers(8, 12))
     | st.builds(Delete, ROWS, timestamp=st.integers(8, 9)),
@@ -65,7 +69,9 @@ def test_shared_rows_change_at_once_or_not_at_all(bed: Bed) -> None:
     table = prepared(bed)
     changes = RowChanges(bed.store, table, frozenset([b"r"]))
     for row in (b"r", b"s"):
-        changes.add([Put(row, {b"d:a": b"1"}, 10), Put(row, {b"d:b": b"2"}, 11), Delete(row, columns=[b"d:old"], timestamp=9)])
+        changes.add(
+            [Put(row, {b"d:a": b"1"}, 10), Put(row, {b"d:b": b"2"}, 11), Delete(row, columns=[b"d:old"], timestamp=9)]
+        )
     changes.add([Put(b"t", {b"d:a": b"1"}), Put(b"t", {b"d:b": b"1"})])
     assert changes
     if bed.atomic:
@@ -107,7 +113,9 @@ def test_conditional_changes_of_a_row_go_together(bed: Bed) -> None:
     changes = [
         ConditionalChange(b"r", b"d:old", b"1", [Put(b"r", {b"d:a": b"1"}, 10)]),
         ConditionalChange(b"s", b"d:old", b"2", [Put(b"s", {b"d:a": b"1"}, 10)]),
-        ConditionalChange(b"r", b"d:old", b"1", [Put(b"r", {b"d:b": b"1"}, 10), Delete(b"r", columns=[b"d:old"], timestamp=9)]),
+        ConditionalChange(
+            b"r", b"d:old", b"1", [Put(b"r", {b"d:b": b"1"}, 10), Delete(b"r", columns=[b"d:old"], timestamp=9)]
+        ),
         ConditionalChange(b"r", b"d:old", b"3", [Put(b"r", {b"d:a": b"3"}, 11)]),
         ConditionalChange(b"s", b"d:old", b"2", [Put(b"s", {b"d:b": b"1"}, 10)]),
     ]

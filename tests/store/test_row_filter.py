@@ -7,7 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hbmodel.store.embedded.cells import StoredCell
-from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, ValueFilter
+from hbmodel.store.filters import (
+    And,
+    ColumnPrefix,
+    ColumnRange,
+    Filter,
+    FirstCellOnly,
+    KeyOnly,
+    Or,
+    Pagination,
+    ValueFilter,
+)
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.row_filter import RowFilter, seen_qualifiers
 from hbmodel.store.values import Cell
@@ -16,11 +26,23 @@ from tests.support.examples import examples
 QUALIFIERS = [b"\x00", b"a", b"aa", b"ab", b"b", b"c", b"\xff"]
 NAMES = st.sampled_from(QUALIFIERS)
 BOUNDS = st.none() | NAMES
-RANGES = st.builds(ColumnRange, BOUNDS, st.booleans(), BOUNDS, st.booleans()) | st.builds(ColumnPrefix, st.just(b"") | NAMES)
-VALUES = st.builds(
-    ValueFilter, NAMES.map(lambda name: b"d:" + name), st.sampled_from(["=", "!="]), st.sampled_from([b"", b"x"]), st.booleans()
+RANGES = st.builds(ColumnRange, BOUNDS, st.booleans(), BOUNDS, st.booleans()) | st.builds(
+    ColumnPrefix, st.just(b"") | NAMES
 )
-LEAVES = RANGES | VALUES | st.builds(Pagination, st.integers(0, 3), st.integers(0, 2)) | st.builds(KeyOnly) | st.builds(FirstCellOnly)
+VALUES = st.builds(
+    ValueFilter,
+    NAMES.map(lambda name: b"d:" + name),
+    st.sampled_from(["=", "!="]),
+    st.sampled_from([b"", b"x"]),
+    st.booleans(),
+)
+LEAVES = (
+    RANGES
+    | VALUES
+    | st.builds(Pagination, st.integers(0, 3), st.integers(0, 2))
+    | st.builds(KeyOnly)
+    | st.builds(FirstCellOnly)
+)
 FILTERS = st.recursive(
     LEAVES,
     lambda inner: (
@@ -70,11 +92,15 @@ def test_a_later_range_lets_the_scanner_jump_from_the_cells_below_the_first(filt
     assert seen_qualifiers(filter).start == start
     with_one_below, without = {b"\x00": b"", b"a": b"", b"b": b""}, {b"a": b"", b"b": b""}
     for row in (with_one_below, without):
-        assert kept(filter, row, seen_qualifiers(filter), reversed=False) == kept(filter, row, KeyRange(), reversed=False)
+        assert kept(filter, row, seen_qualifiers(filter), reversed=False) == kept(
+            filter, row, KeyRange(), reversed=False
+        )
 
 
 def test_a_jump_over_the_cell_of_a_value_filter_keeps_the_row() -> None:
     """As HBase does it: whether the cell is seen depends on whether there is a cell below the ranges to jump from."""
     filter = And([A, IS_X, ColumnPrefix(b"b")])
-    assert kept(filter, {b"\x00": b"", b"a": b"", b"b": b""}, KeyRange(), reversed=False) == {b"d:b": StoredCell(b"", 1)}
+    assert kept(filter, {b"\x00": b"", b"a": b"", b"b": b""}, KeyRange(), reversed=False) == {
+        b"d:b": StoredCell(b"", 1)
+    }
     assert kept(filter, {b"a": b"", b"b": b""}, KeyRange(), reversed=False) == {}

@@ -28,7 +28,9 @@ Object = tuple[bytes, bytes]
 
 @frozen
 class Event:
-    """Something that happens behind a piece: objects are written with so many cells, 0 for none, and the scan may break."""
+    """Something that happens behind a piece: objects are written with so many cells, 0 for none, and the scan may
+    break.
+    """
 
     at: int
     widths: dict[Object, int]
@@ -69,7 +71,11 @@ class BreakingStore(WrappingStore):
                     full = len(piece.columns) >= scan.cells
                     if full:
                         yield [BegunAgain(piece.row)]
-                    rest = KeyRange(piece.row, scan.range.stop) if full else KeyRange(piece.row, scan.range.stop).after(piece.row)
+                    rest = (
+                        KeyRange(piece.row, scan.range.stop)
+                        if full
+                        else KeyRange(piece.row, scan.range.stop).after(piece.row)
+                    )
                     break
 
 
@@ -88,7 +94,9 @@ class World:
             value = b"%d" % self.time
             before = self.been.setdefault((row, name), [{}])
             changes: list[Any] = (
-                [Delete(row, columns=[lead + each[2:] for each in before[-1]], timestamp=self.time - 1)] if before[-1] else []
+                [Delete(row, columns=[lead + each[2:] for each in before[-1]], timestamp=self.time - 1)]
+                if before[-1]
+                else []
             )
             now = {b"d:%02d" % number: value for number in range(width)}
             changes += [Put(row, {lead + column[2:]: value for column in now}, self.time)] if now else []
@@ -98,7 +106,9 @@ class World:
 
 
 @given(WIDTHS, EVENTS, st.integers(2, 5), st.booleans())
-def test_every_object_is_of_one_read_and_comes_once(widths: dict[Object, int], events: list[Event], size: int, more: bool) -> None:
+def test_every_object_is_of_one_read_and_comes_once(
+    widths: dict[Object, int], events: list[Event], size: int, more: bool
+) -> None:
     with EmbeddedStore(None) as store:
         store.create_table("t", [Family(b"d")])
         world = World(store)

@@ -83,7 +83,9 @@ def test_versions_are_read_along_links() -> None:
 
 STARTS: Sequence[dict[bytes, bytes]] = [
     {column: value for column, value in zip((A, B, C), values, strict=True) if value}
-    for values in itertools.product((b"", b"aaaaaaaa"), (b"", b"bbbbbbbb", LINK + A), (b"", b"cccccccc", LINK + A, LINK + B))
+    for values in itertools.product(
+        (b"", b"aaaaaaaa"), (b"", b"bbbbbbbb", LINK + A), (b"", b"cccccccc", LINK + A, LINK + B)
+    )
 ]
 
 

@@ -54,8 +54,14 @@ def recorded() -> Iterator[RecordingStore]:
     """A store with one row of 10,000 objects of three cells, and small ones beside it."""
     with RecordingStore(EmbeddedStore(None)) as store:
         store.create_table("t", [Family(b"d")])
-        cells = {b"d:p" + terminated(b"%06d" % number) + name: b"v" * 20 for number in range(WIDTH // 3) for name in (b"a", b"b", b"c")}
-        store.put("t", [Put(b"m", cells, 1), *(Put(row, {b"d:p" + terminated(b"x") + b"a": b"1"}, 1) for row in (b"l", b"n"))])
+        cells = {
+            b"d:p" + terminated(b"%06d" % number) + name: b"v" * 20
+            for number in range(WIDTH // 3)
+            for name in (b"a", b"b", b"c")
+        }
+        store.put(
+            "t", [Put(b"m", cells, 1), *(Put(row, {b"d:p" + terminated(b"x") + b"a": b"1"}, 1) for row in (b"l", b"n"))]
+        )
         yield store
 
 
@@ -352,7 +358,13 @@ def test_the_last_prefix_whatever_the_qualifiers(names: list[bytes], page: int) 
 
 def wide_and_small(store: EmbeddedStore | RecordingStore, counts: dict[bytes, int], value: bytes = b"v") -> None:
     store.create_table("t", [Family(b"d")])
-    store.put("t", [Put(row, {b"d:p" + terminated(b"%05d" % n) + b"a": value for n in range(count)}, 1) for row, count in counts.items()])
+    store.put(
+        "t",
+        [
+            Put(row, {b"d:p" + terminated(b"%05d" % n) + b"a": value for n in range(count)}, 1)
+            for row, count in counts.items()
+        ],
+    )
     if isinstance(store, RecordingStore):
         store.calls.clear()
 

@@ -1,4 +1,6 @@
-"""What a running HBase does with versions, deletes and compactions where a time is read as of; the docs of cell versions rest on it."""
+"""What a running HBase does with versions, deletes and compactions where a time is read as of; the docs of cell
+versions rest on it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def keeping(hbmodel_hbase: Any) -> Iterator[tuple[Thrift2Store, str]]:
         store.delete_table(table)
 
 
-def test_with_deleted_cells_kept_a_delete_counts_from_its_time_on(keeping: tuple[Thrift2Store, str], hbmodel_hbase: Any) -> None:
+def test_with_deleted_cells_kept_a_delete_counts_from_its_time_on(
+    keeping: tuple[Thrift2Store, str], hbmodel_hbase: Any
+) -> None:
     store, table = keeping
     deletes = {
         b"family": Delete(b"family", [b"d"], timestamp=20),
@@ -128,7 +132,9 @@ def test_flushes_and_compactions(hbmodel_hbase: Any) -> None:
         store.delete(table, [Delete(b"deleted", [b"d"], timestamp=20)])
         assert seen(store, table, b"r", 15, 25, 35, 45) == [b"10", b"20", b"30", b"40"], "nothing is dropped in memory"
         client.ask("flush", table)
-        assert seen(store, table, b"r", 15, 25, 35, 45) == [None, None, b"30", b"40"], "a flush drops what is above the number"
+        assert seen(store, table, b"r", 15, 25, 35, 45) == [None, None, b"30", b"40"], (
+            "a flush drops what is above the number"
+        )
         assert seen(store, table, b"deleted", 15, None) == [None, None], "the tombstone of a file hides older times"
         store.put(table, [Put(b"deleted", {b"d:a": b"late"}, 12)])
         assert seen(store, table, b"deleted", 15, None) == [None, None]

@@ -1,7 +1,9 @@
-"""`make test-stress`: runs tests several times beside busy processes, with the files in a random order, and counts the failures.
+"""`make test-stress`: runs tests several times beside busy processes, with the files in a random order, and counts the
+failures.
 
-Arguments of pytest follow after `--`. Each run has a seed, the next number after that of the run before; `--seed` with the seed of a run
-that failed, and `--times 1`, takes its order again. Exit status 1 if a test failed in any run, or if a run broke.
+Arguments of pytest follow after `--`. Each run has a seed, the next number after that of the run before; `--seed` with
+the seed of a run that failed, and `--times 1`, takes its order again. Exit status 1 if a test failed in any run, or if
+a run broke.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ RECORD = Path("build/stress.json")
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.stress")
     parser.add_argument("--times", type=int, default=5, help="how many runs")
-    parser.add_argument("--busy", type=int, default=os.cpu_count() or 1, help="how many busy processes in all; by default one per core")
+    parser.add_argument(
+        "--busy", type=int, default=os.cpu_count() or 1, help="how many busy processes in all; by default one per core"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the first run")
     parser.add_argument("arguments", nargs="*", help="of pytest")
     chosen = parser.parse_args()
@@ -40,7 +44,9 @@ def main() -> None:
 
 
 def failures(runs: Mapping[int, Outcomes | None]) -> list[str]:
-    """A line for each run that broke, and for each test that failed, those that failed most often first; `runs` by seed."""
+    """A line for each run that broke, and for each test that failed, those that failed most often first; `runs` by
+    seed.
+    """
     broken = [seed for seed, outcomes in runs.items() if outcomes is None or not outcomes.is_whole]
     failed: dict[str, list[int]] = defaultdict(list)
     for seed, outcomes in runs.items():
@@ -48,7 +54,8 @@ def failures(runs: Mapping[int, Outcomes | None]) -> list[str]:
             failed[node_id].append(seed)
     often_first = sorted(failed.items(), key=lambda test: (-len(test[1]), test[0]))
     return [f"did not run to its end: seed {seed}" for seed in broken] + [
-        f"failed {len(seeds)} of {len(runs)} times: {node_id} (seeds {', '.join(map(str, seeds))})" for node_id, seeds in often_first
+        f"failed {len(seeds)} of {len(runs)} times: {node_id} (seeds {', '.join(map(str, seeds))})"
+        for node_id, seeds in often_first
     ]
 
 

@@ -1,4 +1,6 @@
-"""Processes that compute without end, until the one that started them ends: each reads a pipe that is closed then, however it ends."""
+"""Processes that compute without end, until the one that started them ends: each reads a pipe that is closed then,
+however it ends.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,9 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--file-order", type=int, metavar="SEED", help="put the files in a random order, the same for the same seed")
+    parser.addoption(
+        "--file-order", type=int, metavar="SEED", help="put the files in a random order, the same for the same seed"
+    )
 
 
 @pytest.hookimpl(trylast=True)

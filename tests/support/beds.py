@@ -27,7 +27,9 @@ CUT = 3
 """Bytes of a row key in front of the cut."""
 
 KINDS = ("memory", "limited", "embedded", "cut", *HBASE)
-"""A store in memory; the same without atomic changes of rows; one in a file; one whose rows are objects of wide rows; and HBase."""
+"""A store in memory; the same without atomic changes of rows; one in a file; one whose rows are objects of wide
+rows; and HBase.
+"""
 
 ATOMIC = ("memory", "embedded", HBASE[1])
 """The stores that change rows atomically, so that `insert` works."""
@@ -35,7 +37,11 @@ ATOMIC = ("memory", "embedded", HBASE[1])
 
 def paired(*choices: tuple[Sequence[Any], Any]) -> list[Any]:
     """Parameters of a test: each of some stores with a value."""
-    plain = [(store if hasattr(store, "values") else pytest.param(store), value) for stores, value in choices for store in stores]
+    plain = [
+        (store if hasattr(store, "values") else pytest.param(store), value)
+        for stores, value in choices
+        for store in stores
+    ]
     return [pytest.param(store.values[0], value, marks=store.marks) for store, value in plain]
 
 
@@ -61,7 +67,9 @@ class Bed:
         return self.store.capabilities.check_and_mutate
 
     def use(self, *models: type[Any], sizes: SessionSizes = SESSION_SIZES) -> hb.Session:
-        """Makes the tables of the models, empties them, and opens a session, with sizes of its own if they are given."""
+        """Makes the tables of the models, empties them, and opens a session, with sizes of its own if they are
+        given.
+        """
         if self.real:
             hb.create_tables(self.store, *models)
             for model in models:
@@ -76,7 +84,9 @@ class Bed:
         return hb.Session(self.store, sizes=sizes)
 
     def wipe(self, table: str) -> None:
-        """Deletes every row, at the time of its newest cell; what an insert or a move leaves ahead of the clock, each by itself."""
+        """Deletes every row, at the time of its newest cell; what an insert or a move leaves ahead of the clock,
+        each by itself.
+        """
         families = [family.name for family in self.store.families(table)]
         rows: dict[bytes, int] = {}
         traces: list[Delete] = []
@@ -89,7 +99,8 @@ class Bed:
                     rows[row.row] = max(cell.timestamp, rows.get(row.row, 0))
         deletes = [Delete(row, families=families, timestamp=newest) for row, newest in rows.items()]
         self.store.delete(table, [*traces, *deletes])
-        # A put of that time would be hidden; a session that was slow to measure the server's clock may have been ahead of it.
+        # A put of that time would be hidden; a session that was slow to measure the server's clock may have been ahead
+        # of it.
         now = time.time() * 1000
         last = max((newest for newest in rows.values() if newest < now + 60_000), default=0)
         if rows:
@@ -133,14 +144,18 @@ OUTLIVES = "HBMODEL_TEST_HBASE" in os.environ
 
 
 def drop_left(store: hb.Store, *tables: str) -> None:
-    """Drops what a test leaves, all or some tables, on an HBase that outlives the tests: it takes up to a second for each."""
+    """Drops what a test leaves, all or some tables, on an HBase that outlives the tests: it takes up to a second for
+    each.
+    """
     for table in (tables or store.tables()) if OUTLIVES else ():
         store.delete_table(table)
 
 
 @contextmanager
 def open_bed(kind: str, url: str) -> Iterator[Bed]:
-    """A bed; on HBase its tables have names of their own, and are dropped in the end where that HBase outlives the tests."""
+    """A bed; on HBase its tables have names of their own, and are dropped in the end where that HBase outlives the
+    tests.
+    """
     real = kind.startswith("thrift")
     if real:
         url = f"{url}?table_prefix=t{uuid4().hex[:8]}"

@@ -9,7 +9,9 @@ import hbmodel as hb
 
 
 def commit(store: Any, call: Callable[[hb.Session], object]) -> type[hb.HbmodelError] | None:
-    """Runs one call in a session of its own; returns the class of the error that it ends with; of failed writes, of the first."""
+    """Runs one call in a session of its own; returns the class of the error that it ends with; of failed writes, of
+    the first.
+    """
     session = hb.Session(store)
     try:
         call(session)

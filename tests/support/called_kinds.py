@@ -23,7 +23,8 @@ class Kind:
         wide: whether the rows are shared.
         indexed: whether it has an index on m.
         mapped: whether it has the map column e.
-        numbers: the numbers in the keys of objects that `prepend` puts, by the names of these objects, the last one first.
+        numbers: the numbers in the keys of objects that `prepend` puts, by the names of these objects, the last one
+            first.
     """
 
     name: str
@@ -55,10 +56,20 @@ class Kind:
 
 
 def kind(
-    name: str, *, number: bool = True, required: bool = True, counter: bool = False, wide: bool = False, null: Any = "delete",
-    index: str = "", version: bool = False, family: str = "d", mapped: bool = False, numbers: str = "",
+    name: str,
+    *,
+    number: bool = True,
+    required: bool = True,
+    counter: bool = False,
+    wide: bool = False,
+    null: Any = "delete",
+    index: str = "",
+    version: bool = False,
+    family: str = "d",
+    mapped: bool = False,
+    numbers: str = "",
     **options: Any,
-) -> Kind:  # fmt: skip
+) -> Kind:
     """Declares a kind of model; `numbers` is "up" or "down" if `prepend` gives its objects numbers."""
     of, null = int if number else str, None if wide else null
     column = hb.column("m") if required else hb.column("m", default=None, **({"null": null} if null else {}))
@@ -69,15 +80,25 @@ def kind(
     if numbers:
         leading = "r" if wide else "p"
         last = hb.key(hb.codecs.UInt8, desc=numbers == "up", **({"in_qualifier": True} if wide else {}))
-        fields, types = {leading: hb.key(), "k": last, "m": column}, {leading: hb.Key[str], "k": hb.Key[int], "m": types["m"]}
+        fields, types = (
+            {leading: hb.key(), "k": last, "m": column},
+            {leading: hb.Key[str], "k": hb.Key[int], "m": types["m"]},
+        )
     more: dict[str, Any] = {"null": null} if null else {}
-    fields["o"], types["o"] = hb.column("o", default=None, **more, **({} if family == "d" else {"family": family})), hb.Column[str | None]
+    fields["o"], types["o"] = (
+        hb.column("o", default=None, **more, **({} if family == "d" else {"family": family})),
+        hb.Column[str | None],
+    )
     if counter:
         fields["h"], types["h"] = hb.counter("h"), hb.Column[int]
     if version:
         fields["version"], types["version"] = hb.version(), hb.Column[int]
     if index:
-        fields["by_m"] = hb.index("m", unique=True) if index == "unique" else hb.index("m", covers=("o",) if index == "covering" else ())
+        fields["by_m"] = (
+            hb.index("m", unique=True)
+            if index == "unique"
+            else hb.index("m", covers=("o",) if index == "covering" else ())
+        )
     if mapped:
         fields["e"], types["e"] = hb.map_column("e", factory=dict), hb.Map[str, int]
     body = {**fields, "__annotations__": types, "__module__": __name__}

@@ -40,14 +40,18 @@ def _load(of: Kind, session: hb.Session, key: str, n: int) -> None:
 
 
 def _delete_found(of: Kind, session: hb.Session, key: str, n: int) -> None:
-    session.query(of.model).where(*[getattr(of.model, name) == value for name, value in names(of, key).items()]).delete()
+    session.query(of.model).where(
+        *[getattr(of.model, name) == value for name, value in names(of, key).items()]
+    ).delete()
 
 
 def _insertable(of: Kind) -> bool:
     return of.required and of.number
 
 
-def _update_deed(name: str, fits: Callable[[Kind], bool] = lambda of: True, ttl: timedelta | None = None, **changes: Any) -> Deed:
+def _update_deed(
+    name: str, fits: Callable[[Kind], bool] = lambda of: True, ttl: timedelta | None = None, **changes: Any
+) -> Deed:
     """An update; the value `...` stands for a number of the run."""
 
     def made(of: Kind, n: int) -> dict[str, Any]:
@@ -59,7 +63,9 @@ def _update_deed(name: str, fits: Callable[[Kind], bool] = lambda of: True, ttl:
     return Deed(name, make, lambda of, state, n: updated(state, **made(of, n)), fits)
 
 
-def _add_deed(name: str, o: str | None, fits: Callable[[Kind], bool] = lambda of: True, ttl: timedelta | None = None) -> Deed:
+def _add_deed(
+    name: str, o: str | None, fits: Callable[[Kind], bool] = lambda of: True, ttl: timedelta | None = None
+) -> Deed:
     def make(of: Kind, session: hb.Session, key: str, n: int) -> None:
         session.add(object_of(of, key, of.value(n), o), **({} if ttl is None else {"ttl": ttl}))
 
@@ -93,7 +99,12 @@ DEEDS: Mapping[str, Deed] = {
             lambda of, state, n: _increment(of, state),
             lambda of: of.counter,
         ),
-        Deed("rekey", _rekey_now, lambda of, state, n: _rekey(of, state), lambda of: _insertable(of) and not of.schema.external),
+        Deed(
+            "rekey",
+            _rekey_now,
+            lambda of, state, n: _rekey(of, state),
+            lambda of: _insertable(of) and not of.schema.external,
+        ),
         *MAP_DEEDS,
         *GROUP_DEEDS,
         *PREPEND_DEEDS,

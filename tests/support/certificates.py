@@ -71,7 +71,8 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.datetime.now(datetime.UTC)
         alternatives: list[x509.GeneralName] = [
-            x509.IPAddress(ip_address(host)) if host[0].isdigit() or ":" in host else x509.DNSName(host) for host in hosts
+            x509.IPAddress(ip_address(host)) if host[0].isdigit() or ":" in host else x509.DNSName(host)
+            for host in hosts
         ]
         certificate = (
             x509.CertificateBuilder()
@@ -81,8 +82,13 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - 30 * DAY)
             .not_valid_after(now + ends)
-            .add_extension(x509.SubjectAlternativeName(alternatives or [x509.DNSName("client.invalid")]), critical=False)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+            .add_extension(
+                x509.SubjectAlternativeName(alternatives or [x509.DNSName("client.invalid")]), critical=False
+            )
+            .add_extension(
+                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+                critical=False,
+            )
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
@@ -101,18 +107,32 @@ class Signed:
         issuer: x509.Certificate,
         password: str | None,
     ) -> None:
-        self._directory, self._name, self._key, self._certificate, self._issuer = directory, name, key, certificate, issuer
+        self._directory, self._name, self._key, self._certificate, self._issuer = (
+            directory,
+            name,
+            key,
+            certificate,
+            issuer,
+        )
         self.cert_file = directory / f"{name}.crt"
         self.key_file = directory / f"{name}.key"
         self.cert_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        encryption = serialization.NoEncryption() if password is None else serialization.BestAvailableEncryption(password.encode())
-        self.key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption))
+        encryption = (
+            serialization.NoEncryption()
+            if password is None
+            else serialization.BestAvailableEncryption(password.encode())
+        )
+        self.key_file.write_bytes(
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+        )
 
     def keystore(self, password: str) -> Path:
         """A PKCS #12 file for Java."""
         file = self._directory / f"{self._name}.p12"
         encryption = serialization.BestAvailableEncryption(password.encode())
         file.write_bytes(
-            pkcs12.serialize_key_and_certificates(self._name.encode(), self._key, self._certificate, [self._issuer], encryption)
+            pkcs12.serialize_key_and_certificates(
+                self._name.encode(), self._key, self._certificate, [self._issuer], encryption
+            )
         )
         return file

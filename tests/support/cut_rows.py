@@ -1,4 +1,6 @@
-"""A store whose rows are kept as objects of wide rows: every row key is cut behind some bytes, the rest lies in the qualifiers."""
+"""A store whose rows are kept as objects of wide rows: every row key is cut behind some bytes, the rest lies in the
+qualifiers.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ class Cut:
         return terminated(row[: self.length]) + escape(row[self.length :])
 
     def range(self, rows: KeyRange) -> KeyRange:
-        return KeyRange(self.bound(rows.start), None if rows.stop is None else (self.bound(rows.stop) if rows.stop else b""))
+        return KeyRange(
+            self.bound(rows.start), None if rows.stop is None else (self.bound(rows.stop) if rows.stop else b"")
+        )
 
 
 def _looks_at_keys(filter: Filter | None) -> bool:
@@ -107,7 +111,11 @@ class CutStore(WrappingStore):
 
     def on_retry(self, repeated: Callable[[], None]) -> Store:
         store = self._store
-        return CutStore(store.on_retry(repeated), self.cut.length, **self._arguments) if isinstance(store, RepeatingStore) else self
+        return (
+            CutStore(store.on_retry(repeated), self.cut.length, **self._arguments)
+            if isinstance(store, RepeatingStore)
+            else self
+        )
 
     def _folded(self, table: str) -> FoldedStore | None:
         if table not in self._known:
@@ -134,7 +142,7 @@ class CutStore(WrappingStore):
     def regions(self, table: str) -> list[Region]:
         return self._store.regions(table)
 
-    # --- reading --------------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     def _shown(self, row: Row | None) -> Row | None:
         return None if row is None else ObjectRow(self.cut.row(row.row), row.columns)
@@ -153,7 +161,9 @@ class CutStore(WrappingStore):
         folded = self._folded(table)
         if folded is None:
             return self._store.get_each(table, gets)
-        return [self._shown(row) for row in folded.get_each(table, [evolve(get, row=self._placed(get.row)) for get in gets])]
+        return [
+            self._shown(row) for row in folded.get_each(table, [evolve(get, row=self._placed(get.row)) for get in gets])
+        ]
 
     def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
         folded = self._folded(table)
@@ -168,7 +178,10 @@ class CutStore(WrappingStore):
         check_scans(table, scans)
         asked = [evolve(scan, range=self.cut.range(scan.range)) for scan in scans]
         here = [scan.filter if _looks_at_keys(scan.filter) else None for scan in scans]
-        asked = [scan if filter is None else evolve(scan, filter=None, limit=None) for scan, filter in zip(asked, here, strict=True)]
+        asked = [
+            scan if filter is None else evolve(scan, filter=None, limit=None)
+            for scan, filter in zip(asked, here, strict=True)
+        ]
         found = folded.scan(table, asked)
         return [self._batches(batches, scan, filter) for batches, scan, filter in zip(found, scans, here, strict=True)]
 
@@ -189,7 +202,7 @@ class CutStore(WrappingStore):
         finally:
             batches.close()
 
-    # --- writing --------------------------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------------------
 
     def _moved(self, mutations: Sequence[Any]) -> list[Any]:
         return [evolve(mutation, row=self._placed(mutation.row)) for mutation in mutations]
@@ -222,7 +235,9 @@ class CutStore(WrappingStore):
         moved = puts if folded is None else [evolve(each, put=self._moved([each.put])[0]) for each in puts]
         return check_and_put_each(folded or self._store, table, moved)
 
-    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
         folded = self._folded(table)
         if folded is None:
             return self._store.check_and_mutate(table, row, column, expected, mutations)
@@ -232,7 +247,9 @@ class CutStore(WrappingStore):
         folded = self._folded(table)
         if folded is None:
             return self._store.check_and_mutate_many(table, changes)
-        moved = [evolve(change, row=self._placed(change.row), mutations=self._moved(change.mutations)) for change in changes]
+        moved = [
+            evolve(change, row=self._placed(change.row), mutations=self._moved(change.mutations)) for change in changes
+        ]
         return folded.check_and_mutate_many(table, moved)
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:

@@ -1,4 +1,6 @@
-"""A TCP proxy in front of a Thrift gateway that knows where each request and reply ends, and breaks the connection at a chosen one."""
+"""A TCP proxy in front of a Thrift gateway that knows where each request and reply ends, and breaks the connection
+at a chosen one.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,10 @@ from typing import Literal
 from tests.support.proxy import Link, Proxy
 
 Fault = Literal["before", "torn", "after", "truncated", "silent", "reset", "gone"]
-"""What happens at a request: the connection is closed before it reaches the gateway; or when half of it did; or after it was forwarded,
-when the reply comes; or when half of the reply was delivered; or nothing the gateway says on it is delivered any more; or it is reset
-(RST) when the reply comes; or the request gets lost, all connections are closed and no other is accepted until `disarm`."""
+"""What happens at a request: the connection is closed before it reaches the gateway; or when half of it did; or after
+it was forwarded, when the reply comes; or when half of the reply was delivered; or nothing the gateway says on it is
+delivered any more; or it is reset (RST) when the reply comes; or the request gets lost, all connections are closed and
+no other is accepted until `disarm`."""
 
 FAULTS: tuple[Fault, ...] = ("before", "torn", "after", "truncated", "silent", "reset")
 CARRIED_OUT: frozenset[Fault] = frozenset({"after", "truncated", "silent", "reset"})
@@ -114,7 +117,7 @@ class _CountingLink(Link):
         return True
 
 
-# --- Thrift's binary protocol ---------------------------------------------------------------------------------------------
+# --- Thrift's binary protocol -----------------------------------------------------------------------------------------
 
 _FIXED = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8}
 _STRING, _STRUCT, _MAP, _SET, _LIST = range(11, 16)

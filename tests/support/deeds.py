@@ -19,8 +19,8 @@ class Deed:
     """One call of a program.
 
     Attributes:
-        make: makes it, given the kind, the session, the key, and a number from which its values come; returns the group that commits it,
-            if it is not the session.
+        make: makes it, given the kind, the session, the key, and a number from which its values come; returns the group
+            that commits it, if it is not the session.
         then: what is there after it, given the kind, what was there and that number; or the error that it ends with.
         fits: whether a kind takes it.
     """

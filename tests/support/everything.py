@@ -1,4 +1,6 @@
-"""Everything that programs and operators do with a store, one after the other; for stores whose contents are damaged."""
+"""Everything that programs and operators do with a store, one after the other; for stores whose contents are
+damaged.
+"""
 
 from __future__ import annotations
 

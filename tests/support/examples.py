@@ -1,4 +1,6 @@
-"""How many examples a property is tried with: half of what it asks for by default, fewer in the fast suite, twice in the long one."""
+"""How many examples a property is tried with: half of what it asks for by default, fewer in the fast suite, twice in
+the long one.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
-"""A program that takes HBase's Java commands and plays its processes, so that start and stop are tested quickly and without Java.
+"""A program that takes HBase's Java commands and plays its processes, so that start and stop are tested quickly and
+without Java.
 
-The server logs that it is ready; a gateway listens and answers Thrift calls. What else they do is told in the environment:
+The server logs that it is ready; a gateway listens and answers Thrift calls. What else they do is told in the
+environment:
 
-    FAKE_SERVER, FAKE_THRIFT1, FAKE_THRIFT2    `die` (log an error and end), `mute` (never be ready), `stubborn` (ignore SIGTERM)
-    FAKE_TAKEN                                 path of a file; while it exists, the role that it names removes it and finds its port taken
+    FAKE_SERVER, FAKE_THRIFT1, FAKE_THRIFT2    `die` (log an error and end), `mute` (never be ready), `stubborn` (ignore
+    SIGTERM) FAKE_TAKEN                                 path of a file; while it exists, the role that it names removes
+    it and finds its port taken
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ def install(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Path:
     """Make local HBases run this file in place of Java."""
     java = directory / "java"
     java.write_text(
-        f"#!{sys.executable} -IS\n" + Path(__file__).read_text().replace("\nimport pytest\n", "\n").replace("\nfrom hbmodel", "\n#")
+        f"#!{sys.executable} -IS\n"
+        + Path(__file__).read_text().replace("\nimport pytest\n", "\n").replace("\nfrom hbmodel", "\n#")
     )
     java.chmod(0o755)
     for module in (launching, lifecycle):
@@ -45,7 +49,10 @@ def main() -> None:
             log.write("ERROR [main] Failed\nCaused by: java.net.BindException: Address already in use\n")
             sys.exit(1)
         if mode == "die":
-            log.write("INFO fine\nERROR [main] Failed\nCaused by: java.lang.IllegalStateException: no luck today\n\tat a.b.C\n")
+            log.write(
+                "INFO fine\nERROR [main] Failed\nCaused by: java.lang.IllegalStateException: no luck today\n"
+                "\tat a.b.C\n"
+            )
             sys.exit(1)
         if mode == "stubborn":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)

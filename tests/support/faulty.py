@@ -1,4 +1,6 @@
-"""Stores around a store: one that records calls and can do less, one that fails at a chosen call, one whose clock is off."""
+"""Stores around a store: one that records calls and can do less, one that fails at a chosen call, one whose clock is
+off.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,20 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import CapabilityError, StoreUnavailable, UnknownOutcome
-from hbmodel.store import Capabilities, Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan, Store
+from hbmodel.store import (
+    Capabilities,
+    Cell,
+    ConditionalChange,
+    ConditionalPut,
+    Delete,
+    Family,
+    Get,
+    Put,
+    Region,
+    Row,
+    Scan,
+    Store,
+)
 from hbmodel.store.closing import ClosingStore
 from hbmodel.store.gate import gated
 from hbmodel.store.port import check_and_put_each, read_versions
@@ -113,7 +128,9 @@ class RecordingStore(ClosingStore):
         return self._do(Call("get_each", table, gets), lambda gets: self.inner.get_each(table, gets))
 
     def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
-        return self._do(Call("versions", table, columns), lambda columns: read_versions(self.inner, table, row, columns, most))
+        return self._do(
+            Call("versions", table, columns), lambda columns: read_versions(self.inner, table, row, columns, most)
+        )
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
         started = self._do(Call("scan", table, scans), lambda scans: self.inner.scan(table, scans))
@@ -141,12 +158,21 @@ class RecordingStore(ClosingStore):
         self._do(Call("mutate_row", table, [mutations]), lambda _: self.inner.mutate_row(table, mutations))
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
-        return bool(self._do(Call("check_and_put", table, [put]), lambda _: self.inner.check_and_put(table, row, column, expected, put)))
+        return bool(
+            self._do(
+                Call("check_and_put", table, [put]),
+                lambda _: self.inner.check_and_put(table, row, column, expected, put),
+            )
+        )
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
-        return list(self._do(Call("check_and_put_each", table, puts), lambda puts: check_and_put_each(self.inner, table, puts)))
+        return list(
+            self._do(Call("check_and_put_each", table, puts), lambda puts: check_and_put_each(self.inner, table, puts))
+        )
 
-    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
         self._refuse()
         call = Call("check_and_mutate", table, [mutations])
         return bool(self._do(call, lambda _: self.inner.check_and_mutate(table, row, column, expected, mutations)))
@@ -161,7 +187,9 @@ class RecordingStore(ClosingStore):
             raise CapabilityError("This store was told to be without atomic changes of rows.")
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
-        return int(self._do(Call("increment", table, [amount]), lambda _: self.inner.increment(table, row, column, amount)))
+        return int(
+            self._do(Call("increment", table, [amount]), lambda _: self.inner.increment(table, row, column, amount))
+        )
 
     def tables(self) -> list[str]:
         return list(self._do(Call("tables"), lambda _: self.inner.tables()))
@@ -170,7 +198,9 @@ class RecordingStore(ClosingStore):
         return list(self._do(Call("families", table), lambda _: self.inner.families(table)))
 
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
-        self._do(Call("create_table", table, [families]), lambda _: self.inner.create_table(table, families, split_keys))
+        self._do(
+            Call("create_table", table, [families]), lambda _: self.inner.create_table(table, families, split_keys)
+        )
 
     def add_family(self, table: str, family: Family) -> None:
         self._do(Call("add_family", table, [family]), lambda _: self.inner.add_family(table, family))
@@ -214,7 +244,14 @@ class FaultyStore(RecordingStore):
     """
 
     def __init__(
-        self, store: Store, at: int | None = None, mode: Mode = "before", *, crash: bool = False, times: int = 1, limited: bool = False
+        self,
+        store: Store,
+        at: int | None = None,
+        mode: Mode = "before",
+        *,
+        crash: bool = False,
+        times: int = 1,
+        limited: bool = False,
     ) -> None:
         super().__init__(store, limited=limited)
         self.at, self.mode, self.crash, self.times = at, mode, crash, times
@@ -257,7 +294,9 @@ TIMES = (CLOCK_ROW, b"\x02")
 
 
 class ShiftedStore(RecordingStore):
-    """A store whose server seems to be `ahead` ms ahead of this machine, to whoever reads the time of a cell of its own in the registry."""
+    """A store whose server seems to be `ahead` ms ahead of this machine, to whoever reads the time of a cell of its
+    own in the registry.
+    """
 
     def __init__(self, store: Store, ahead: int) -> None:
         super().__init__(store)
@@ -268,4 +307,6 @@ class ShiftedStore(RecordingStore):
         return [row if row is None or not row.row.startswith(TIMES) else self._shifted(row) for row in found]
 
     def _shifted(self, row: Row) -> Row:
-        return ShiftedRow(row.row, {c: ShiftedCell(cell.value, cell.timestamp + self.ahead) for c, cell in row.columns.items()})
+        return ShiftedRow(
+            row.row, {c: ShiftedCell(cell.value, cell.timestamp + self.ahead) for c, cell in row.columns.items()}
+        )

@@ -1,4 +1,6 @@
-"""Small servers in front of a gateway, or instead of one: an end of TLS, and an HTTP server that always says the same."""
+"""Small servers in front of a gateway, or instead of one: an end of TLS, and an HTTP server that always says the
+same.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class Front(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -73,7 +77,11 @@ class TlsFront(Front):
     """
 
     def __init__(
-        self, holder: Signed, target: int | None = None, clients: Authority | None = None, version: ssl.TLSVersion | None = None
+        self,
+        holder: Signed,
+        target: int | None = None,
+        clients: Authority | None = None,
+        version: ssl.TLSVersion | None = None,
     ) -> None:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(holder.cert_file, holder.key_file)

@@ -66,7 +66,9 @@ def more_gateways(
             home = directory / name
             for part in ("conf", "logs", "tmp"):
                 (home / part).mkdir(parents=True)
-            (home / "conf" / "hbase-site.xml").write_text(site_xml(site_properties(role, hbase.directory, settings, ports)))
+            (home / "conf" / "hbase-site.xml").write_text(
+                site_xml(site_properties(role, hbase.directory, settings, ports))
+            )
             (home / "conf" / "log4j.properties").write_text(LOG4J_PROPERTIES)
             started[name] = spawn(
                 command(role, home, settings, ports, java),
@@ -75,7 +77,9 @@ def more_gateways(
             )
         deadline = time.monotonic() + timeout
         for name, (role, properties) in kinds.items():
-            while not (listens(started[name], chosen[name]) and gateway_answers(role, chosen[name], properties, timeout=5)):
+            while not (
+                listens(started[name], chosen[name]) and gateway_answers(role, chosen[name], properties, timeout=5)
+            ):
                 assert time.monotonic() < deadline, f"the gateway {name} did not start; see {directory / name}"
                 time.sleep(0.1)
         yield {name: GatewayProcess(chosen[name], started[name]) for name in kinds}

@@ -1,4 +1,6 @@
-"""Calls that read two objects of a wide row in a group and change both, and calls for the second one, with what they leave."""
+"""Calls that read two objects of a wide row in a group and change both, and calls for the second one, with what they
+leave.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def _again(change: Change) -> Callable[[Kind, hb.Session, str, int], None]:
 
     def make(of: Kind, session: hb.Session, key: str, n: int) -> None:
         def once(group: hb.types.RowGroup) -> None:
-            change(of, group, key, n, group.get(of.model, k="k"), group.query(of.model).where(of.model.k == "z").first())
+            change(
+                of, group, key, n, group.get(of.model, k="k"), group.query(of.model).where(of.model.k == "z").first()
+            )
 
         session.group(of.model, r="r" + key).retry(once)
 

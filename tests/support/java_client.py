@@ -1,16 +1,16 @@
-"""HBase's own Java client, in a process of its own: a program that was there before hbmodel writes and reads through it.
+"""HBase's own Java client, in a process of its own: a program that was there before hbmodel writes and reads through
+it.
 
-Run with the path of a configuration directory, it reads commands from its input, a line of JSON each, and answers each with one:
+Run with the path of a configuration directory, it reads commands from its input, a line of JSON each, and answers each
+with one:
 
     {"do": "create", "table": "t", "family": "d"}
     {"do": "put", "table": "t", "family": "d", "row": "r", "columns": {"a": "text", "b": 5}, "timestamp": 10}
         a row may be a list of parts, joined by `Bytes.add`: text, ints, and {"reverse": 5} for `Long.MAX_VALUE - 5`
-    {"do": "delete", "table": "t", "family": "d", "row": "r", "columns": ["a"]}
-    {"do": "cells", "table": "t"}    the answer: [row, column, timestamp, value] of every cell, bytes in hex
-    {"do": "flush", "table": "t"}
-    {"do": "compact", "table": "t"}    a major compaction; answered when it is over
-    {"do": "split", "table": "t", "row": "m"}    the region of the row, which begins the second half; answered when both halves are there
-    {"do": "drop", "table": "t"}
+    {"do": "delete", "table": "t", "family": "d", "row": "r", "columns": ["a"]} {"do": "cells", "table": "t"}    the
+    answer: [row, column, timestamp, value] of every cell, bytes in hex {"do": "flush", "table": "t"} {"do": "compact",
+    "table": "t"}    a major compaction; answered when it is over {"do": "split", "table": "t", "row": "m"}    the
+    region of the row, which begins the second half; answered when both halves are there {"do": "drop", "table": "t"}
 """
 
 from __future__ import annotations
@@ -57,14 +57,22 @@ class JavaClient:
         return json.loads(answer)
 
     def put(
-        self, table: str, row: str | Sequence[Any], columns: Mapping[str, str | int], timestamp: int | None = None, family: str = "d"
+        self,
+        table: str,
+        row: str | Sequence[Any],
+        columns: Mapping[str, str | int],
+        timestamp: int | None = None,
+        family: str = "d",
     ) -> None:
         """Puts text and ints as `Bytes.toBytes` makes them."""
         self.ask("put", table, family=family, row=row, columns=columns, timestamp=timestamp)
 
     def cells(self, table: str) -> Sequence[Cell]:
         """Every cell of a table."""
-        return [(*map(bytes.fromhex, (row, column)), at, bytes.fromhex(value)) for row, column, at, value in self.ask("cells", table)]  # type: ignore[misc]
+        return [
+            (*map(bytes.fromhex, (row, column)), at, bytes.fromhex(value))
+            for row, column, at, value in self.ask("cells", table)
+        ]  # type: ignore[misc]
 
 
 @contextmanager
@@ -72,7 +80,9 @@ def java_client(hbase: Path) -> Iterator[JavaClient]:
     """A Java client of a local HBase, given its directory."""
     with tempfile.TemporaryFile() as log:
         command = [sys.executable, "-m", "tests.support.java_client", str(hbase / "conf" / "gateways")]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT) as process:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT
+        ) as process:
             try:
                 yield JavaClient(process)
             except BaseException:
@@ -90,14 +100,24 @@ def main(configuration: str) -> None:
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.path.parents[1])
     jpype.startJVM(
-        *JVM_FLAGS, f"-Dhbmodel.log={os.devnull}", "-Xmx256m", classpath=[configuration, *class_path(progress=False).split(os.pathsep)]
+        *JVM_FLAGS,
+        f"-Dhbmodel.log={os.devnull}",
+        "-Xmx256m",
+        classpath=[configuration, *class_path(progress=False).split(os.pathsep)],
     )
     Bytes = jpype.JClass("org.apache.hadoop.hbase.util.Bytes")
     client = "org.apache.hadoop.hbase.client."
     TableName, CellUtil = (jpype.JClass(f"org.apache.hadoop.hbase.{name}") for name in ("TableName", "CellUtil"))
     Put, Delete, Scan, Factory, TableBuilder, Families = (
         jpype.JClass(client + name)
-        for name in ("Put", "Delete", "Scan", "ConnectionFactory", "TableDescriptorBuilder", "ColumnFamilyDescriptorBuilder")
+        for name in (
+            "Put",
+            "Delete",
+            "Scan",
+            "ConnectionFactory",
+            "TableDescriptorBuilder",
+            "ColumnFamilyDescriptorBuilder",
+        )
     )
 
     def data(value: Any) -> Any:
@@ -130,7 +150,9 @@ def main(configuration: str) -> None:
         found = []
         for result in table.getScanner(Scan()):
             for cell in result.rawCells():
-                column = "3a".join(str(Bytes.toHex(part(cell))) for part in (CellUtil.cloneFamily, CellUtil.cloneQualifier))
+                column = "3a".join(
+                    str(Bytes.toHex(part(cell))) for part in (CellUtil.cloneFamily, CellUtil.cloneQualifier)
+                )
                 row, value = (str(Bytes.toHex(part(cell))) for part in (CellUtil.cloneRow, CellUtil.cloneValue))
                 found.append([row, column, int(cell.getTimestamp()), value])
         return found

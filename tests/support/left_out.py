@@ -1,4 +1,6 @@
-"""What `make test` leaves out and `make test-all` runs: what other tests of the default suite, or an earlier run, have already shown."""
+"""What `make test` leaves out and `make test-all` runs: what other tests of the default suite, or an earlier run,
+have already shown.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ SAMPLES = frozenset({"test_protocol_unique_build.py", "test_search.py", "test_sw
 def mark_left_out(items: Sequence[pytest.Item], is_checked: Callable[[], bool]) -> None:
     """Marks tests as `repeated` or `checked`.
 
-    A test that runs on one of the other stores too is `repeated` on those of which the conformance suite proves that they answer alike,
-    unless it has the marker `every_store`. Samples of the model checker are `checked` if they have passed with the code as it is.
+    A test that runs on one of the other stores too is `repeated` on those of which the conformance suite proves that
+    they answer alike, unless it has the marker `every_store`. Samples of the model checker are `checked` if they have
+    passed with the code as it is.
     """
     for item in repeated(items):
         item.add_marker(pytest.mark.repeated)

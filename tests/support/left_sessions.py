@@ -1,6 +1,7 @@
 """Sessions that a test leaves with writes that it did not commit: they are discarded at its end.
 
-When such a session is collected it says in the log what is lost. That may be in the middle of another test, which asks what is in the log.
+When such a session is collected it says in the log what is lost. That may be in the middle of another test, which asks
+what is in the log.
 """
 
 from __future__ import annotations

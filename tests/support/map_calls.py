@@ -50,14 +50,24 @@ MAP_DEEDS = (
         lambda of, state, n: hb.RowExists if "k" in state else added(of, state, of.value(n), "i", y=n),
         lambda of: of.mapped and of.number,
     ),
-    Deed("set x", lambda of, session, key, n: _set(of, session, key, x=n), lambda of, state, n: updated(state, {"x": n}), _mapped),
+    Deed(
+        "set x",
+        lambda of, session, key, n: _set(of, session, key, x=n),
+        lambda of, state, n: updated(state, {"x": n}),
+        _mapped,
+    ),
     Deed(
         "set both",
         lambda of, session, key, n: _set(of, session, key, x=n, y=n),
         lambda of, state, n: updated(state, {"x": n, "y": n}),
         _mapped,
     ),
-    Deed("remove x", lambda of, session, key, n: _remove(of, session, key, "x"), lambda of, state, n: updated(state, {"x": None}), _mapped),
+    Deed(
+        "remove x",
+        lambda of, session, key, n: _remove(of, session, key, "x"),
+        lambda of, state, n: updated(state, {"x": None}),
+        _mapped,
+    ),
     Deed(
         "update m and x",
         lambda of, session, key, n: session.update_key(of.model, **names(of, key), m=of.value(n), e={"x": n}),

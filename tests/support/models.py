@@ -32,7 +32,9 @@ class Order:
     by_amount = hb.index(hb.desc("amount"), salt=hb.HashSalt(3))
 
 
-def order(number: int, state: str = "new", *, customer: int = 1, amount: int | None = None, note: str | None = None) -> Order:
+def order(
+    number: int, state: str = "new", *, customer: int = 1, amount: int | None = None, note: str | None = None
+) -> Order:
     """An order; its number says its day too."""
     price = None if amount is None else Decimal(amount)
     return Order(customer=customer, at=day(number), number=number, state=state, amount=price, note=note)
@@ -135,7 +137,12 @@ class Token:
 
 
 def declare_thing(
-    table: str, salt: hb.salts.Salt | None, index_salt: hb.salts.Salt | None, *, immutable: bool = False, nullable: bool = True
+    table: str,
+    salt: hb.salts.Salt | None,
+    index_salt: hb.salts.Salt | None,
+    *,
+    immutable: bool = False,
+    nullable: bool = True,
 ) -> Any:
     """A model for random operations: text that needs escaping, None and descending fields in keys and indexes.
 

@@ -1,4 +1,5 @@
-"""A program that gives names ids and takes ids of a sequence until it is killed: `python -m tests.support.names_writer URL SEED`.
+"""A program that gives names ids and takes ids of a sequence until it is killed: `python -m tests.support.names_writer
+URL SEED`.
 
 It prints every id before it goes on: `name id` of a name, `- id` of the sequence.
 """

@@ -1,7 +1,8 @@
-"""Calls of two programs for one row while an operator works on an index of its table, or moves its objects to another table.
+"""Calls of two programs for one row while an operator works on an index of its table, or moves its objects to another
+table.
 
-All clocks are one, which moves with the requests and with the pauses that the programs make. So a program may stop for any time
-between two of its requests: the operator waits out the leases meanwhile.
+All clocks are one, which moves with the requests and with the pauses that the programs make. So a program may stop for
+any time between two of its requests: the operator waits out the leases meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ CLOCKED = (
 class PausedStore(SteppedStore):
     """Lets programs stop after each of their requests; the server's clock is the only one.
 
-    A program counts its lease before a request, so a stop after one is a stop of the program, and no request that is under way.
+    A program counts its lease before a request, so a stop after one is a stop of the program, and no request that is
+    under way.
     """
 
     CLOCK_BOOTTIME = 7
@@ -45,7 +47,7 @@ class PausedStore(SteppedStore):
             self.turns.wait()
         return answer
 
-    # --- what the modules that wait know as `time` -------------------------------------------------------------------------
+    # --- what the modules that wait know as `time` --------------------------------------------------------------------
 
     def time_ns(self) -> int:
         return self.now * 1_000_000
@@ -147,8 +149,11 @@ def works() -> Mapping[str, Work]:
     for name, options in OPTIONS.items():
         of, bare = kind(f"beside_{name}", **options), kind(f"beside_{name}", **{**options, "index": ""})
         for what, run, before, after in (
-            ("build", _build, bare, of), ("drop", _drop, of, bare), ("repair", _repair, of, of), ("purge", _purge, of, of),
-        ):  # fmt: skip
+            ("build", _build, bare, of),
+            ("drop", _drop, of, bare),
+            ("repair", _repair, of, of),
+            ("purge", _purge, of, of),
+        ):
             found[f"{what} {name}"] = Work(f"{what} {name}", of, before, run, after)
     for name, options in MOVED.items():
         old = kind(f"old_{name}", **options)
@@ -176,9 +181,16 @@ class Place:
         return cls(work, store)
 
     def run(
-        self, begin: Sequence[str], deeds: Sequence[str], number: int, schedule: Schedule, crash: tuple[int, int] | None = None
+        self,
+        begin: Sequence[str],
+        deeds: Sequence[str],
+        number: int,
+        schedule: Schedule,
+        crash: tuple[int, int] | None = None,
     ) -> Result:
-        """Makes two calls at once, while the operator works; `number` must be new, since the key and the values come from it."""
+        """Makes two calls at once, while the operator works; `number` must be new, since the key and the values come
+        from it.
+        """
         of, key, base = self.work.kind, f"{number:07}", 10 * number
         errors: list[Any] = [None, None, None]
         with self.clocks():
@@ -197,7 +209,8 @@ class Place:
                 except Exception as error:
                     errors[at] = type(error)
                     if isinstance(error, hb.SchemaMismatch) and deeds[at] == "query delete":
-                        errors[at] = hb.UnknownOutcome  # a query that is read while the phase of a move changes may be refused
+                        # a query that is read while the phase of a move changes may be refused
+                        errors[at] = hb.UnknownOutcome
                 finally:
                     one.discard()
 
@@ -233,9 +246,10 @@ class Place:
         for module in CLOCKED:
             stack.enter_context(patch(f"{module}.time", self.store))
         for name, pause in (
-            ("hbmodel.protocol.driver.let_tick_pass", self.store.tick), ("hbmodel.session.unit_of_work.let_tick_pass", self.store.tick),
+            ("hbmodel.protocol.driver.let_tick_pass", self.store.tick),
+            ("hbmodel.session.unit_of_work.let_tick_pass", self.store.tick),
             ("hbmodel.protocol.driver.await_clock", self.store.pass_by),
-        ):  # fmt: skip
+        ):
             stack.enter_context(patch(name, pause))
         for module in ("hbmodel.tables.index_work", "hbmodel.tables.phase_waits"):
             stack.enter_context(patch(f"{module}.LOOK", 1e9))  # a wait is one pause

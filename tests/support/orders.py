@@ -38,7 +38,9 @@ def entry_of(obj: Order, index: str) -> bytes:
 def filled(bed: Bed, count: int = 40) -> hb.Session:
     """Orders of four customers, and a session that has read the registry."""
     session = bed.use(Order)
-    session.add_all(order(n, "odd" if n % 2 else "even", customer=n % 4, amount=n // 4 if n % 8 else None) for n in range(count))
+    session.add_all(
+        order(n, "odd" if n % 2 else "even", customer=n % 4, amount=n // 4 if n % 8 else None) for n in range(count)
+    )
     session.commit()
     bed.store.told()
     return session

@@ -91,5 +91,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    if config.option.outcomes and not hasattr(config, "workerinput"):  # a worker's reports come to the process that started it
+    # a worker's reports come to the process that started it
+    if config.option.outcomes and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Recorder(Path(config.option.outcomes).absolute()))

@@ -20,15 +20,17 @@ def own_gateway(service: Any, **answers: Callable[..., Any]) -> Iterator[int]:
 
     Args:
         service: the Thrift service, as thriftpy2 generated it.
-        **answers: a function for each call that is expected, of its arguments in order. What it raises is answered as HBase's
-            gateways do: an exception that the call declares is passed on, any other is an "internal error".
+        **answers: a function for each call that is expected, of its arguments in order. What it raises is answered as
+            HBase's gateways do: an exception that the call declares is passed on, any other is an "internal error".
     """
     workers: list[threading.Thread] = []
 
     def accept() -> None:
         with suppress(OSError):
             while True:
-                workers.append(threading.Thread(target=_serve, args=(listener.accept()[0], service, answers), daemon=True))
+                workers.append(
+                    threading.Thread(target=_serve, args=(listener.accept()[0], service, answers), daemon=True)
+                )
                 workers[-1].start()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -1,4 +1,6 @@
-"""Walks over the pages of a query or a slice, forwards and backwards as a test draws them, held against a list of its items."""
+"""Walks over the pages of a query or a slice, forwards and backwards as a test draws them, held against a list of
+its items.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def neighbour(asked: Any, page: hb.Page[Any] | None, step: Step) -> hb.Page[Any]
     return found
 
 
-def check_walk(asked: Any, expected: Sequence[Any], walk: Sequence[Step], shown: Callable[[Any], Any] = lambda item: item) -> None:
+def check_walk(
+    asked: Any, expected: Sequence[Any], walk: Sequence[Step], shown: Callable[[Any], Any] = lambda item: item
+) -> None:
     """Every page of a walk holds what stands next to the page before it, while nothing is written.
 
     Args:

@@ -9,7 +9,9 @@ import hbmodel as hb
 from tests.support.lease_clock import LeaseClock
 
 OPTIONS: dict[str, Any] = {"lease": 60, "longest_call": 0.001, "clock_bound": 0.5, "grace": 30}
-"""The times of a session. Its lease ends in a pause, and at no other time: the clock that measures it stands still otherwise."""
+"""The times of a session. Its lease ends in a pause, and at no other time: the clock that measures it stands still
+otherwise.
+"""
 
 TIMES = hb.indexes.IndexTimes(**{**OPTIONS, "lease": 0.001})
 """The times of a build or a drop: as its lease is over by then, the session has as good as waited for it."""

@@ -1,4 +1,6 @@
-"""Calls that put an object before the first one of a prefix, and calls for the objects of that prefix, with what they leave."""
+"""Calls that put an object before the first one of a prefix, and calls for the objects of that prefix, with what
+they leave.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,12 @@ PREPEND_DEEDS = (
         lambda of, state, n: {**state, next_name(of, state): Row(of.value(n), "p", 0, (("y", n),))},
         lambda of: of.mapped and _numbered(of),
     ),
-    Deed("delete all", _delete_all, lambda of, state, n: {name: row for name, row in state.items() if name == "z"}, _numbered),
+    Deed(
+        "delete all",
+        _delete_all,
+        lambda of, state, n: {name: row for name, row in state.items() if name == "z"},
+        _numbered,
+    ),
     Deed(
         "delete j",
         lambda of, session, key, n: session.delete_key(of.model, **names(of, key, "j")),
@@ -54,5 +61,10 @@ PREPEND_DEEDS = (
         lambda of, state, n: added(of, state, of.value(n), "j", "j"),
         _numbered,
     ),
-    Deed("insert j", lambda of, session, key, n: session.insert(object_of(of, key, of.value(n), "i", "j")), _inserted, _numbered),
+    Deed(
+        "insert j",
+        lambda of, session, key, n: session.insert(object_of(of, key, of.value(n), "i", "j")),
+        _inserted,
+        _numbered,
+    ),
 )

@@ -92,9 +92,9 @@ class Proxy:
     def on_call(self, method: str, *reactions: str) -> None:
         """What to do at the next calls of a method, one after the other.
 
-        `"lose"` breaks the connection before the call reaches the gateway; `"cut"` lets the gateway carry it out and breaks
-        the connection when the reply comes; `"mute"` forwards the call and keeps back everything the gateway says; `"last"`
-        delivers the reply, breaks the connection and accepts no other; `"pass"` does nothing.
+        `"lose"` breaks the connection before the call reaches the gateway; `"cut"` lets the gateway carry it out and
+        breaks the connection when the reply comes; `"mute"` forwards the call and keeps back everything the gateway
+        says; `"last"` delivers the reply, breaks the connection and accepts no other; `"pass"` does nothing.
         """
         self._reactions[b"\x80\x01\x00\x01" + struct.pack(">i", len(method)) + method.encode()] = list(reactions)
 
@@ -108,7 +108,9 @@ class Proxy:
 
     def rows_asked_for(self) -> list[int]:
         """The number of rows that each request to a scanner asked for."""
-        return [struct.unpack(">i", rows)[0] for link in self._every_link for rows in _ROWS.findall(bytes(link.requests))]
+        return [
+            struct.unpack(">i", rows)[0] for link in self._every_link for rows in _ROWS.findall(bytes(link.requests))
+        ]
 
     def saw(self, count: int, method: str) -> bool:
         """Whether a method was called so often, or will be soon: some requests are sent without waiting."""
@@ -126,7 +128,9 @@ class Proxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _accept(self, listener: socket.socket) -> None:

@@ -1,4 +1,6 @@
-"""Hypothesis strategies for whole models, their rows and queries over them, each predicate with what Python makes of it."""
+"""Hypothesis strategies for whole models, their rows and queries over them, each predicate with what Python makes of
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,18 @@ from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from tests.support.random_kinds import COMPUTED, COMPUTED_POOLS, ELEMENTS, collections, empty_of, repeated
-from tests.support.strategies import BYTES, KEY_CODECS, SPLITS, as_read, changes, given_as, instants, plain, unit_of, values_of
+from tests.support.strategies import (
+    BYTES,
+    KEY_CODECS,
+    SPLITS,
+    as_read,
+    changes,
+    given_as,
+    instants,
+    plain,
+    unit_of,
+    values_of,
+)
 
 Values = Mapping[str, Any]
 Oracle = Callable[[Values], bool]
@@ -124,9 +137,9 @@ def models(
 ) -> RandomModel:
     """A model of any layout: codecs (these), directions, None, salts, defaults, families, a flag, indexes of any kinds.
 
-    With `versions` some have a version: their rows always have system cells, and their values have it too. With `covering` it is
-    immutable or versioned, without a random salt, and its indexes, at least one, cover columns. With `wide` some have key fields in
-    the qualifier, a split field, a constant row or a kind.
+    With `versions` some have a version: their rows always have system cells, and their values have it too. With
+    `covering` it is immutable or versioned, without a random salt, and its indexes, at least one, cover columns. With
+    `wide` some have key fields in the qualifier, a split field, a constant row or a kind.
     """
     body: dict[str, Any] = {}
     hints: dict[str, Any] = {}
@@ -172,15 +185,24 @@ def models(
     if draw(BOOLEANS):
         held, nullable = draw(collections()), draw(BOOLEANS)
         declare(
-            "s", hb.column("s", hb.Json(held.hint)), hb.Column, draw(st.lists(held.values, min_size=3, max_size=4)), nullable, held.hint
+            "s",
+            hb.column("s", hb.Json(held.hint)),
+            hb.Column,
+            draw(st.lists(held.values, min_size=3, max_size=4)),
+            nullable,
+            held.hint,
         )
         several.append("s")
     computed: dict[str, Sequence[Any]] = {}
     for name in draw(st.lists(st.sampled_from(sorted(COMPUTED)), unique=True)):
         function, hint = COMPUTED[name]
-        of = draw(st.lists(st.sampled_from([name for name in values if name != "n"]), min_size=1, max_size=2, unique=True))
+        of = draw(
+            st.lists(st.sampled_from([name for name in values if name != "n"]), min_size=1, max_size=2, unique=True)
+        )
         codec = hb.Json(hint) if name == "q" else hb.codecs.Int8
-        body[name] = hb.computed(function, of=of, codec=codec if draw(BOOLEANS) and name != "q" else None, nullable=name == "p")
+        body[name] = hb.computed(
+            function, of=of, codec=codec if draw(BOOLEANS) and name != "q" else None, nullable=name == "p"
+        )
         computed[name] = COMPUTED_POOLS[name]
         (several if name == "q" else indexable).append(name)
 
@@ -196,7 +218,9 @@ def models(
     def made(**indexes: Any) -> Any:
         if options["immutable"] and indexes and "n" in body:
             del body["n"], hints["n"], values["n"]
-        return hb.model(table="t", **options)(type("Made", (), {**body, **indexes, "__annotations__": hints, "__module__": __name__}))
+        return hb.model(table="t", **options)(
+            type("Made", (), {**body, **indexes, "__annotations__": hints, "__module__": __name__})
+        )
 
     indexes: dict[str, Any] = {}
     wheres: dict[str, Oracle] = {}
@@ -206,7 +230,9 @@ def models(
             names.insert(draw(st.integers(0, 1)), draw(st.sampled_from(several)))
         plain_fields = RandomModel(made(), values, computed)
         turned: list[Any] = [
-            hb.each(name, desc=draw(BOOLEANS)) if name in several else draw(st.sampled_from([hb.asc(name), hb.desc(name), name]))
+            hb.each(name, desc=draw(BOOLEANS))
+            if name in several
+            else draw(st.sampled_from([hb.asc(name), hb.desc(name), name]))
             for name in names
         ]
         fields = [element_of(of) if of.name in several else of for of in map(plain_fields.schema.field, names)]
@@ -217,7 +243,11 @@ def models(
             condition, wheres[f"i{number}"] = draw(predicates(uncounted, 1))
             where = repeated(condition)
         uncovered = [name for name in [*stored, "s"] if name in body and name not in names]
-        covers = draw(st.lists(st.sampled_from(uncovered), unique=True) | st.just(uncovered)) if covering and uncovered else ()
+        covers = (
+            draw(st.lists(st.sampled_from(uncovered), unique=True) | st.just(uncovered))
+            if covering and uncovered
+            else ()
+        )
         indexes[f"i{number}"] = hb.index(
             *turned, salt=draw(_salts(tuple(names), random=False)), skip_none=not none, where=where, covers=covers
         )
@@ -235,13 +265,17 @@ class StoredObject:
     def read(self, columns: Sequence[bytes]) -> Row | None:
         """What a scan of these columns or families sees of it."""
         found = {
-            c: StoredCell(v, 1) for c, v in sorted(self.cells.items()) if not columns or c in columns or c.partition(b":")[0] in columns
+            c: StoredCell(v, 1)
+            for c, v in sorted(self.cells.items())
+            if not columns or c in columns or c.partition(b":")[0] in columns
         }
         return StoredRow(self.row, found) if found else None
 
 
 @st.composite
-def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: int = 8, blanks: bool = False) -> list[StoredObject]:
+def stored_objects(
+    draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: int = 8, blanks: bool = False
+) -> list[StoredObject]:
     """Objects with different keys, as this library or, where a default allows it, an older program wrote them.
 
     With `blanks` some cells are empty, as a full write of a dead row leaves what another program wrote.
@@ -288,12 +322,21 @@ def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: in
 
 THIRDS = st.integers(0, 2)
 
-COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @st.composite
-def leaves(draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequence[str] = ()) -> tuple[Predicate, Oracle]:
-    """A condition on one field (any, or the one named), of some kinds only, most often about a value that some rows have."""
+def leaves(
+    draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequence[str] = ()
+) -> tuple[Predicate, Oracle]:
+    """A condition on one field (any, or the one named), of some kinds only, most often about a value that some rows
+    have.
+    """
     if name is None:
         name = draw(st.sampled_from([*of.pools, *of.computed]))
     element = element_of(of.schema.by_name[name.removesuffix("[]")])
@@ -330,14 +373,18 @@ def leaves(draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequ
         case "prefix":
             length = draw(st.integers(0, len(value)))
             prefix = value[:length]
-            return expression.startswith(prefix), lambda values: read(values) is not None and read(values).startswith(prefix)
+            return expression.startswith(
+                prefix
+            ), lambda values: read(values) is not None and read(values).startswith(prefix)
         case "none":
             return expression.is_(None), lambda values: read(values) is None
         case "not none":
             return ~expression.is_(None), lambda values: read(values) is not None
     compare = COMPARISONS[kind]
     bound = draw(beyond(field.codec)) if draw(THIRDS) == 2 else given
-    return compare(expression, bound), lambda values: read(values) is not None and bool(compare(plain(read(values)), plain(bound)))
+    return compare(
+        expression, bound
+    ), lambda values: read(values) is not None and bool(compare(plain(read(values)), plain(bound)))
 
 
 @st.composite
@@ -420,7 +467,9 @@ def keysets(draw: st.DrawFn, of: RandomModel, names: Sequence[str]) -> tuple[Pre
     equals = [draw(leaves(of, name, ("=", "none"))) for name in taken]
     ways = [(*equals[:at], bounds[at]) for at in range(len(taken))]
     joined = [functools.reduce(operator.and_, [predicate for predicate, _ in way]) for way in ways]
-    return functools.reduce(operator.or_, joined), lambda values: any(all(oracle(values) for _, oracle in way) for way in ways)
+    return functools.reduce(operator.or_, joined), lambda values: any(
+        all(oracle(values) for _, oracle in way) for way in ways
+    )
 
 
 def branches(predicate: Predicate) -> list[list[Predicate]]:
@@ -451,7 +500,8 @@ def conditions(draw: st.DrawFn, of: RandomModel) -> tuple[list[Predicate], Oracl
     names = tuple(name for name in names if name not in asked)
     if asked and draw(st.booleans()):
         names = ()
-    if index is None and of.schema.wide is not None and draw(st.booleans()):  # of what stands in the qualifier, whatever the row
+    # of what stands in the qualifier, whatever the row
+    if index is None and of.schema.wide is not None and draw(st.booleans()):
         names = names[draw(st.integers(0, len(names) - 1)) :]
     fixed = draw(st.integers(0, len(names)))
     found += [draw(leaves(of, name, ("=", "in", "none"))) for name in names[:fixed]]
@@ -473,14 +523,20 @@ def stored_keys(schema: TableSchema, index: Index | None, obj: StoredObject) -> 
 
 
 def in_order(schema: TableSchema, ordering: Sequence[tuple[str, bool]], rows: Sequence[Values]) -> bool:
-    """Whether rows are sorted by fields, each with whether it descends; None comes before every value, where it descends behind them."""
+    """Whether rows are sorted by fields, each with whether it descends; None comes before every value, where it
+    descends behind them.
+    """
     return all(_compare(schema, ordering, a, b) <= 0 for a, b in itertools.pairwise(rows))
 
 
 def _compare(schema: TableSchema, ordering: Sequence[tuple[str, bool]], left: Values, right: Values) -> int:
     for name, desc in ordering:
         a, b = (schema.by_name[name].value_in(values) for values in (left, right))
-        sign = (a is not None) - (b is not None) if a is None or b is None else (plain(a) > plain(b)) - (plain(a) < plain(b))
+        sign = (
+            (a is not None) - (b is not None)
+            if a is None or b is None
+            else (plain(a) > plain(b)) - (plain(a) < plain(b))
+        )
         if sign:
             return -sign if desc else sign
     return 0

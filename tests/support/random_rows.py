@@ -25,7 +25,9 @@ def written(draw: st.DrawFn, of: RandomModel) -> RecordingStore:
         for _ in range(draw(st.integers(1, 6))):
             made = of.model(**{f.name: given_as(draw, f.codec, draw(st.sampled_from(of.pools[f.name]))) for f in built})
             with suppress(KeyTooLong, RowKeyError, EncodingError, hb.errors.ComputedFieldError, hb.SessionError):
-                row = hb.schema.schema_of(of.model).layout.pack(tuple(getattr(made, name) for name in of.schema.layout.names))
+                row = hb.schema.schema_of(of.model).layout.pack(
+                    tuple(getattr(made, name) for name in of.schema.layout.names)
+                )
                 if known and draw(st.integers(0, 3)) == 0:
                     session.delete(known.pop(draw(st.sampled_from(sorted(known)))))
                 elif not of.schema.immutable or row not in known:

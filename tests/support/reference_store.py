@@ -1,5 +1,5 @@
-"""HBase's rules for versions, tombstones, lives and compactions, written down as plainly as can be: every cell ever put is kept
-and each read looks at all of them. Slow, without filters, and only for comparing.
+"""HBase's rules for versions, tombstones, lives and compactions, written down as plainly as can be: every cell ever put
+is kept and each read looks at all of them. Slow, without filters, and only for comparing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ReferenceStore:
     def family(self, column: bytes) -> Family:
         return next(family for family in self.families if family.name == column.split(b":")[0])
 
-    # --- reading --------------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     def hidden(self, row: bytes, column: bytes, version: Version) -> bool:
         return any(
@@ -55,8 +55,12 @@ class ReferenceStore:
 
     def alive(self, row: bytes, column: bytes) -> list[Version]:
         """What could be read, newest first."""
-        versions = sorted(self.cells.get((row, column), ()), key=lambda version: (version.timestamp, version.arrival), reverse=True)
-        return [version for version in versions if not self.hidden(row, column, version) and not self.dead(column, version)]
+        versions = sorted(
+            self.cells.get((row, column), ()), key=lambda version: (version.timestamp, version.arrival), reverse=True
+        )
+        return [
+            version for version in versions if not self.hidden(row, column, version) and not self.dead(column, version)
+        ]
 
     def read(self, row: bytes, wanted: Sequence[bytes], before: int | None = None) -> FoundRow | None:
         found = {}
@@ -73,7 +77,11 @@ class ReferenceStore:
     def get_each(self, table: str, gets: Sequence[Get]) -> list[FoundRow | None]:
         def read(get: Get) -> FoundRow | None:
             row = self.read(get.row, get.columns, get.before)
-            found = {} if row is None else {c: v for c, v in row.columns.items() if c.partition(b":")[2].startswith(get.prefix)}
+            found = (
+                {}
+                if row is None
+                else {c: v for c, v in row.columns.items() if c.partition(b":")[2].startswith(get.prefix)}
+            )
             return FoundRow(get.row, found) if found else None
 
         return [read(get) for get in gets]
@@ -96,14 +104,16 @@ class ReferenceStore:
 
         return [batches(scan) for scan in scans]
 
-    # --- writing --------------------------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------------------
 
     def mutate(self, mutation: Put | Delete, put_time: int) -> None:
         if isinstance(mutation, Put):
             timestamp = put_time if mutation.timestamp is None else mutation.timestamp
             for column, value in mutation.cells.items():
                 self.arrivals += 1
-                self.cells.setdefault((mutation.row, column), []).append(Version(value, timestamp, mutation.ttl, self.arrivals))
+                self.cells.setdefault((mutation.row, column), []).append(
+                    Version(value, timestamp, mutation.ttl, self.arrivals)
+                )
             return
         targets = [*mutation.families, *mutation.columns] or [family.name for family in self.families]
         timestamp = self.now if mutation.timestamp is None else mutation.timestamp
@@ -127,9 +137,15 @@ class ReferenceStore:
             self.mutate(mutation, put_time)
         for versions in self.cells.values():
             last = {version.timestamp: version.arrival for version in versions}
-            versions[:] = [version for version in versions if version.arrival <= before or version.arrival == last[version.timestamp]]
+            versions[:] = [
+                version
+                for version in versions
+                if version.arrival <= before or version.arrival == last[version.timestamp]
+            ]
 
-    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
         versions = self.alive(row, column)
         if (versions[0].value if versions else b"") != (expected or b""):
             return False
@@ -137,7 +153,10 @@ class ReferenceStore:
         return True
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> list[bool]:
-        return [self.check_and_mutate(table, change.row, change.column, change.expected, change.mutations) for change in changes]
+        return [
+            self.check_and_mutate(table, change.row, change.column, change.expected, change.mutations)
+            for change in changes
+        ]
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         return self.check_and_mutate(table, row, column, expected, [put])
@@ -155,7 +174,9 @@ class ReferenceStore:
 
     def modify_family(self, table: str, family: Family) -> None:
         """Nothing else happens: cells that a read did not see because of the old options are seen with the new ones."""
-        changed = {name: value for name, value in asdict(family).items() if value is not None and name != "configuration"}
+        changed = {
+            name: value for name, value in asdict(family).items() if value is not None and name != "configuration"
+        }
         if changed.get("ttl") == FOREVER:
             changed["ttl"] = None
         self.families = [evolve(each, **changed) if each.name == family.name else each for each in self.families]

@@ -22,7 +22,10 @@ from hbmodel.store import Family
 from hbmodel.store.thrift1.store import Thrift1Store
 from hbmodel.store.thrift2.store import Thrift2Store
 
-LONG_SESSIONS: Mapping[str, str] = {"zookeeper.session.timeout": "900000", "hbase.zookeeper.property.maxSessionTimeout": "900000"}
+LONG_SESSIONS: Mapping[str, str] = {
+    "zookeeper.session.timeout": "900000",
+    "hbase.zookeeper.property.maxSessionTimeout": "900000",
+}
 """Properties with which HBase does not notice for a quarter of an hour that a server is gone."""
 
 _MASTER, _REGION_SERVER = "org.apache.hadoop.hbase.master.HMaster", "org.apache.hadoop.hbase.regionserver.HRegionServer"

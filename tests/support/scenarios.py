@@ -51,7 +51,9 @@ class Scenario:
         return session.commit()
 
     def states(self, store: hb.Store) -> list[dict[Any, Any]]:
-        """What there is before the first step and after each one, the seed being written; carries the steps out one by one."""
+        """What there is before the first step and after each one, the seed being written; carries the steps out one
+        by one.
+        """
         found = [objects(store, self.model)]
         for step in self.steps:
             with hb.Session(store) as session:
@@ -104,12 +106,17 @@ def _place(index: Index, obj: Any) -> Any:
 
 
 def check_exact(store: hb.Store, model: type[Any]) -> None:
-    """Index tables must hold just what a rebuild from the primary table would put there, beside marks of covering indexes."""
+    """Index tables must hold just what a rebuild from the primary table would put there, beside marks of covering
+    indexes.
+    """
     schema = hb.schema.schema_of(model)
     live = _live_rows(store, schema)
     for index in schema.indexes.values():
         expected = {
-            entry: {schema.by_name[name].column: encode_cell(schema, schema.by_name[name], getattr(obj, name)) for name in index.covers}
+            entry: {
+                schema.by_name[name].column: encode_cell(schema, schema.by_name[name], getattr(obj, name))
+                for name in index.covers
+            }
             for row, obj in live.items()
             for entry in KeyMapper(schema).entries(index, vars(obj), row)
         }
@@ -130,7 +137,10 @@ def _live_rows(store: hb.Store, schema: TableSchema) -> dict[bytes, Any]:
 
 
 def _orders() -> list[Order]:
-    return [order(n, "new" if n % 2 else "paid", customer=n % 3, amount=n if n % 3 else None, note=f"note {n}") for n in range(6)]
+    return [
+        order(n, "new" if n % 2 else "paid", customer=n % 3, amount=n if n % 3 else None, note=f"note {n}")
+        for n in range(6)
+    ]
 
 
 def _hit(serial: int, page: str = "/") -> Hit:
@@ -142,22 +152,33 @@ def _sample(label: str, level: int = 0, remark: str | None = None) -> Sample:
 
 
 HOUR = timedelta(hours=1)
-PEOPLE = [Person(name="ann", city="Oslo", street="A", story="long"), Person(name="bob", city="Oslo"), Person(name="cid")]
+PEOPLE = [
+    Person(name="ann", city="Oslo", street="A", story="long"),
+    Person(name="bob", city="Oslo"),
+    Person(name="cid"),
+]
 FACTS = [Fact(number=n, topic="odd" if n % 2 else "even", body="b") for n in range(4)]
 SAMPLES = [_sample("a", 1, "r"), _sample("b", 2), _sample("c", 3, "")]
 
 SCENARIOS: dict[str, Scenario] = {
     "add new": Scenario(Order, _orders(), [lambda s: s.add(order(9, "paid", amount=2))]),
     "add over": Scenario(Order, _orders(), [lambda s: s.add(order(1, "sent", customer=1, amount=2))]),
-    "add over, same entries": Scenario(Order, _orders(), [lambda s: s.add(order(1, "new", customer=1, amount=1, note="changed"))]),
+    "add over, same entries": Scenario(
+        Order, _orders(), [lambda s: s.add(order(1, "new", customer=1, amount=1, note="changed"))]
+    ),
     "add over a deleted row": Scenario(
-        Person, PEOPLE, [lambda s: s.delete(PEOPLE[0]), lambda s: s.add(Person(name="ann", street="B"))], lone_delete=True
+        Person,
+        PEOPLE,
+        [lambda s: s.delete(PEOPLE[0]), lambda s: s.add(Person(name="ann", street="B"))],
+        lone_delete=True,
     ),
     "update indexed": Scenario(Order, _orders(), [lambda s: s.update(order(1, customer=1), state="sent", note=None)]),
     "update one of two indexed": Scenario(Person, PEOPLE, [lambda s: s.update(PEOPLE[0], street="B")]),
     "update other": Scenario(Order, _orders(), [lambda s: s.update(order(1, customer=1), note="changed")]),
     "delete": Scenario(Order, _orders(), [lambda s: s.delete(order(1, customer=1))], lone_delete=True),
-    "delete over two families": Scenario(Person, PEOPLE, [lambda s: s.delete_key(Person, name="ann")], lone_delete=True),
+    "delete over two families": Scenario(
+        Person, PEOPLE, [lambda s: s.delete_key(Person, name="ann")], lone_delete=True
+    ),
     "insert": Scenario(Order, _orders(), [lambda s: s.insert(order(9, amount=1))], atomic=True, at_once=True),
     "batch": Scenario(
         Order,
@@ -177,7 +198,11 @@ SCENARIOS: dict[str, Scenario] = {
     "load": Scenario(
         Order,
         _orders(),
-        [lambda s: s.bulk_add([order(n, "loaded", customer=n % 3, amount=n) for n in (7, 8, 1, 2, 9, 4, 5)], batch_size=3)],
+        [
+            lambda s: s.bulk_add(
+                [order(n, "loaded", customer=n % 3, amount=n) for n in (7, 8, 1, 2, 9, 4, 5)], batch_size=3
+            )
+        ],
         at_once=True,
     ),
     "immutable add": Scenario(Fact, FACTS, [lambda s: s.add_all([Fact(number=n, topic="odd") for n in (7, 9, 11)])]),
@@ -208,9 +233,15 @@ SCENARIOS: dict[str, Scenario] = {
             lambda s: s.add(Visit(name="e", page="z")),
         ],
     ),
-    "expiring row": Scenario(Visit, [Visit(name="a", page="x")], [lambda s: s.add(Visit(name="a", page="y"), ttl=HOUR)], lone_delete=True),
+    "expiring row": Scenario(
+        Visit, [Visit(name="a", page="x")], [lambda s: s.add(Visit(name="a", page="y"), ttl=HOUR)], lone_delete=True
+    ),
     "expiring insert": Scenario(
-        Visit, [Visit(name="a", page="x")], [lambda s: s.insert(Visit(name="b", page="x"), ttl=HOUR)], atomic=True, at_once=True
+        Visit,
+        [Visit(name="a", page="x")],
+        [lambda s: s.insert(Visit(name="b", page="x"), ttl=HOUR)],
+        atomic=True,
+        at_once=True,
     ),
     "unindexed expiring batch": Scenario(
         Token,
@@ -227,7 +258,11 @@ SCENARIOS: dict[str, Scenario] = {
         Token, [Token(name="a", page="x")], [lambda s: s.add(Token(name="a", page="y"), ttl=HOUR)], lone_delete=True
     ),
     "unindexed expiring insert": Scenario(
-        Token, [Token(name="a", page="x")], [lambda s: s.insert(Token(name="b", page="x"), ttl=HOUR)], atomic=True, at_once=True
+        Token,
+        [Token(name="a", page="x")],
+        [lambda s: s.insert(Token(name="b", page="x"), ttl=HOUR)],
+        atomic=True,
+        at_once=True,
     ),
     "flagged": Scenario(
         Flagged,
@@ -237,6 +272,9 @@ SCENARIOS: dict[str, Scenario] = {
     "external": Scenario(
         Legacy,
         [Legacy(code="a", when=1, title="t", tag="g")],
-        [lambda s: s.add(Legacy(code="b", when=1, title="u", tag="g")), lambda s: s.delete_key(Legacy, code="a", when=1)],
+        [
+            lambda s: s.add(Legacy(code="b", when=1, title="u", tag="g")),
+            lambda s: s.delete_key(Legacy, code="a", when=1),
+        ],
     ),
 }

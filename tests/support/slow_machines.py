@@ -18,7 +18,8 @@ R = TypeVar("R")
 def lives_for(seconds: float) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Runs a test once more if it fails and took longer than what it writes lives.
 
-    A program or a server that stands still for that long is not what the test is about. What is wrong stays wrong the last time.
+    A program or a server that stands still for that long is not what the test is about. What is wrong stays wrong the
+    last time.
 
     Args:
         seconds: how long what the test writes lives, or stays young.

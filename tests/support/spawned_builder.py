@@ -31,7 +31,9 @@ def begin_together(barrier: Barrier) -> None:
 
 
 def build(url: str) -> tuple[int, bool, int, int]:
-    """Builds together with other processes; returns this one's id, whether the index is readable, all rows, and the entries it put."""
+    """Builds together with other processes; returns this one's id, whether the index is readable, all rows, and the
+    entries it put.
+    """
     with RecordingStore(hb.connect(url)) as store:
         built = hb.indexes.build_index(store, Grouped, "by_group", times=TIMES, batch_size=10, rows_per_second=100)
         entries = sum(len(call.items) for call in store.calls if str(call) == "put spawned.by_group")

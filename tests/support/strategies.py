@@ -1,4 +1,6 @@
-"""Hypothesis strategies for codecs, key layouts and the values that fit them, and what order Python gives those values."""
+"""Hypothesis strategies for codecs, key layouts and the values that fit them, and what order Python gives those
+values.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,8 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
 
 # Characters around which escaping, padding, delimiters and the end of the ranges of UTF-8 lie, besides all others.
 CHARACTERS = st.one_of(
-    st.sampled_from("\0\x01ab|:!\x7f\x80\xff\ud7ff\ue000\uffff\U00010000\U0010ffff"), st.characters(exclude_categories=["Cs"])
+    st.sampled_from("\0\x01ab|:!\x7f\x80\xff\ud7ff\ue000\uffff\U00010000\U0010ffff"),
+    st.characters(exclude_categories=["Cs"]),
 )
 TEXTS = st.text(CHARACTERS, max_size=6)
 EDGE_BYTES = st.one_of(st.sampled_from([0, 1, 0x7F, 0xFE, 0xFF]), st.integers(0, 255))
@@ -262,7 +265,9 @@ def as_read(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value as something that Python compares as the codec is meant to: times in UTC, where they equal across zones."""
+    """A value as something that Python compares as the codec is meant to: times in UTC, where they equal across
+    zones.
+    """
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, IPv4Address | IPv6Address):
@@ -281,11 +286,16 @@ def key_fields(draw: st.DrawFn, name: str, ordered: bool = False) -> KeyField:
 def layouts(draw: st.DrawFn, ordered: bool = False) -> KeyLayout:
     """A layout of one to four fields, with or without a tail."""
     count = draw(st.integers(1, 4))
-    return KeyLayout(tuple(draw(key_fields(f"f{i}", ordered)) for i in range(count)), tail=draw(st.sampled_from([0, 0, 1])))
+    return KeyLayout(
+        tuple(draw(key_fields(f"f{i}", ordered)) for i in range(count)), tail=draw(st.sampled_from([0, 0, 1]))
+    )
 
 
 SPLITS = (
-    (codecs.Datetime("s"), [timedelta(seconds=2), timedelta(seconds=256), timedelta(seconds=257), timedelta(hours=1), timedelta(days=7)]),
+    (
+        codecs.Datetime("s"),
+        [timedelta(seconds=2), timedelta(seconds=256), timedelta(seconds=257), timedelta(hours=1), timedelta(days=7)],
+    ),
     (codecs.Datetime("s", round=True), [timedelta(seconds=2), timedelta(hours=1)]),
     (codecs.Datetime("ms"), [timedelta(milliseconds=2), timedelta(hours=1), timedelta(days=365)]),
     (codecs.Timestamp, [timedelta(microseconds=3), timedelta(seconds=1), timedelta(days=1)]),
@@ -295,7 +305,9 @@ SPLITS = (
 
 @st.composite
 def place_layouts(draw: st.DrawFn, ordered: bool = False) -> ObjectKeyLayout:
-    """A layout of an object of a wide row: fields in the row, in the qualifier, or both, and one that stands in either."""
+    """A layout of an object of a wide row: fields in the row, in the qualifier, or both, and one that stands in
+    either.
+    """
     fields = [draw(key_fields(f"f{i}", ordered)) for i in range(draw(st.integers(1, 4)))]
     rows = draw(st.integers(0, len(fields)))
     split = None

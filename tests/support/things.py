@@ -28,9 +28,14 @@ BYTES = (b"", b"\0", b"\0\xff", b"a", b"a\0", b"\xff", b"\xff\xff", b"'")
 KEYS = ("owner", "rank", "serial")
 COLUMNS = ("tag", "size", "title", "blob")
 POOLS: Mapping[str, Sequence[Any]] = {
-    "owner": TEXTS, "rank": (None, *NUMBERS), "serial": BYTES, "tag": (None, *TEXTS), "size": (None, *NUMBERS), "title": TEXTS,
+    "owner": TEXTS,
+    "rank": (None, *NUMBERS),
+    "serial": BYTES,
+    "tag": (None, *TEXTS),
+    "size": (None, *NUMBERS),
+    "title": TEXTS,
     "blob": (None, *BYTES),
-}  # fmt: skip
+}
 
 Values = dict[str, Any]
 Key = tuple[Any, ...]
@@ -84,7 +89,11 @@ def _comparison(name: str, operator: str, value: Any) -> Condition:
 
     def holds(values: Values) -> bool:
         found = values[name]
-        return bool(compare(found, value)) if operator in {"==", "!="} else found is not None and bool(compare(found, value))
+        return (
+            bool(compare(found, value))
+            if operator in {"==", "!="}
+            else found is not None and bool(compare(found, value))
+        )
 
     return Condition(f"{name} {operator} {value!r}", lambda model: compare(getattr(model, name), value), holds)
 
@@ -96,7 +105,9 @@ def _either(parts: Sequence[Condition]) -> Condition:
             made |= part.predicate(model)
         return made
 
-    return Condition(f"({' | '.join(map(repr, parts))})", predicate, lambda values: any(part.holds(values) for part in parts))
+    return Condition(
+        f"({' | '.join(map(repr, parts))})", predicate, lambda values: any(part.holds(values) for part in parts)
+    )
 
 
 def _negated(part: Condition) -> Condition:
@@ -115,11 +126,17 @@ def simple_conditions(draw: st.DrawFn) -> Condition:
     shape = draw(st.sampled_from(shapes))
     if shape == "in":
         wanted = draw(st.lists(st.sampled_from(pool), max_size=4))
-        return Condition(f"{name} in {wanted!r}", lambda model: getattr(model, name).in_(wanted), lambda values: values[name] in wanted)
+        return Condition(
+            f"{name} in {wanted!r}",
+            lambda model: getattr(model, name).in_(wanted),
+            lambda values: values[name] in wanted,
+        )
     if shape == "none":
         if None not in pool:
             return _comparison(name, "==", draw(st.sampled_from(known)))
-        return Condition(f"{name} is None", lambda model: getattr(model, name).is_(None), lambda values: values[name] is None)
+        return Condition(
+            f"{name} is None", lambda model: getattr(model, name).is_(None), lambda values: values[name] is None
+        )
     if shape == "between":
         low, high = draw(st.sampled_from(known)), draw(st.sampled_from(known))
         return Condition(
@@ -163,7 +180,12 @@ class Asked:
 
     def query(self, session: hb.Session, model: Any) -> hb.Query[Any]:
         """The query."""
-        made = session.query(model).where(*(part.predicate(model) for part in self.where)).use_index(self.path).allow_full_scan()
+        made = (
+            session.query(model)
+            .where(*(part.predicate(model) for part in self.where))
+            .use_index(self.path)
+            .allow_full_scan()
+        )
         return made.reversed() if self.backwards else made
 
     def answer(self, query: hb.Query[Any], rows: Sequence[Values]) -> list[Values]:

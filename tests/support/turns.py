@@ -85,11 +85,15 @@ def random_turns(seed: int) -> Schedule:
 def short_turns(seed: int) -> Schedule:
     """A schedule of stretches of at most five turns, drawn from a seed; after each another thread goes on."""
     drawn = random.Random(seed)
-    return _in_stretches(lambda alive, at: drawn.choice([other for other in alive if other != at]), lambda: drawn.randrange(1, 6))
+    return _in_stretches(
+        lambda alive, at: drawn.choice([other for other in alive if other != at]), lambda: drawn.randrange(1, 6)
+    )
 
 
 def _in_stretches(following: Callable[[Sequence[int], int], int], length: Callable[[], int]) -> Schedule:
-    """A schedule of stretches of turns: which thread has the next one, given those that may and the last one, and how long it is."""
+    """A schedule of stretches of turns: which thread has the next one, given those that may and the last one, and
+    how long it is.
+    """
     at, left = -1, 0
 
     def choose(alive: Sequence[int]) -> int:

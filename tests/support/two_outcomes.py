@@ -104,33 +104,53 @@ class Pair:
         ):
             return True  # the claim of the first one stands until its grace time is over
         if of.schema.external and hb.RowExists in self.errors and found.keys() == {"k"}:
-            return True  # without a mark of its own an insert does not know its row again once another call has changed it
+            # without a mark of its own an insert does not know its row again once another call has changed it
+            return True
         rest = without(state, "k")
         for at in (0, 1):
             one, other = self.deeds[at], self.deeds[1 - at]
             alone = self.then(1 - at, state)  # what the other call would leave if there were only that
             blind = not of.schema.versioned or other == "increment"  # `rekey` loses nothing else of a versioned model
-            moved_beside = one == "rekey" and self.errors[at] is hb.RowExists and other in WHOLE and blind and "k" in state
+            moved_beside = (
+                one == "rekey" and self.errors[at] is hb.RowExists and other in WHOLE and blind and "k" in state
+            )
             if moved_beside and not isinstance(alone, type) and found == {**rest, "k": alone["k"], "z": state["k"]}:
                 return True
-            lost = one == "rekey" and self.errors[at] is None and (blind or other == "rekey") and "k" in state and other not in INSERTS
+            lost = (
+                one == "rekey"
+                and self.errors[at] is None
+                and (blind or other == "rekey")
+                and "k" in state
+                and other not in INSERTS
+            )
             if lost and found == {**rest, "z": state["k"]}:
-                return True  # what the other one wrote under the old key is lost, as beside a delete; or both have made the same move
+                # what the other one wrote under the old key is lost, as beside a delete; or both have made the same
+                # move
+                return True
             if one == "delete all" and other in PREPENDS and self._put_before_deleted(found, 1 - at):
                 return True
-            if self.limited and other in PREPENDS and one in INSERTS and self.errors[at] is hb.UnknownOutcome and self._gap(found, at):
+            if (
+                self.limited
+                and other in PREPENDS
+                and one in INSERTS
+                and self.errors[at] is hb.UnknownOutcome
+                and self._gap(found, at)
+            ):
                 return True
             if any(self.errors):
                 continue
             if ("ttl" in one or "add ttl" in self.begin) and "delete" not in other and found == alone:
-                return True  # the row has a time that was drawn before, so that the other call wins although it was first
+                # the row has a time that was drawn before, so that the other call wins although it was first
+                return True
             timed = of.indexed and not of.schema.versioned
             if timed and one in INSERTS and other in WHOLE and found == self._put_over(alone, self.then(at, state)):
                 return True  # likewise: the other call had drawn its time before, and put its row later
         return False
 
     def _put_before_deleted(self, found: State, at: int) -> bool:
-        """Whether only a new object is left: a query is no snapshot, and the new row comes before those that it has read."""
+        """Whether only a new object is left: a query is no snapshot, and the new row comes before those that it has
+        read.
+        """
         after = self.then(at, self.state)
         if isinstance(after, type):
             return False
@@ -150,20 +170,28 @@ class Pair:
         }
 
     def _put_over(self, under: Then, then: Then) -> State | None:
-        """The new objects of a call put over those that the other one leaves, whose entries stay; None if one of them is an error."""
+        """The new objects of a call put over those that the other one leaves, whose entries stay; None if one of
+        them is an error.
+        """
         if isinstance(under, type) or isinstance(then, type):
             return None
         new = {name: row for name, row in then.items() if name not in self.state}
-        return {**under, **{name: row._replace(e=under.get(name, row).e).merged(dict(row.e)) for name, row in new.items()}}
+        return {
+            **under,
+            **{name: row._replace(e=under.get(name, row).e).merged(dict(row.e)) for name, row in new.items()},
+        }
 
     def _mixed(self, found: State, outcomes: Sequence[State]) -> bool:
-        """Whether a delete of a cell has hidden the cell of a put in the same millisecond, or a row was changed by several calls."""
+        """Whether a delete of a cell has hidden the cell of a put in the same millisecond, or a row was changed by
+        several calls.
+        """
         deletes = any(f.null == "delete" for f in self.of.schema.columns)
         apart = self.limited and (deletes or any(deed in SEVERAL for deed in self.deeds))
         if not apart and (self.distinct or not deletes):
             return False
         if any("ttl" in deed for deed in (*self.deeds, *self.begin)) and not any(self.errors):
-            # The times of both were drawn before, so that one of them is lost; in one millisecond its None hides a value of the other.
+            # The times of both were drawn before, so that one of them is lost; in one millisecond its None hides a
+            # value of the other.
             outcomes = [*outcomes, *(each for at in (0, 1) if not isinstance(each := self.then(at, self.state), type))]
         values = [row for each in outcomes for row in each.values()]
         return any(each.keys() == found.keys() for each in outcomes) and all(

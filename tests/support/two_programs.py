@@ -1,7 +1,7 @@
 """Two programs that each make one call for the same row, with their requests to the store in any order.
 
-The programs run in threads, and a schedule decides which of them makes its next request. The server's clock stands still but for the
-pauses that the programs make themselves, or moves with every request.
+The programs run in threads, and a schedule decides which of them makes its next request. The server's clock stands
+still but for the pauses that the programs make themselves, or moves with every request.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class Fault:
 
 
 def _deletes(items: Sequence[Any]) -> bool:
-    return any(deletes_now(item if isinstance(item, list | tuple) else getattr(item, "mutations", (item,))) for item in items)
+    return any(
+        deletes_now(item if isinstance(item, list | tuple) else getattr(item, "mutations", (item,))) for item in items
+    )
 
 
 Errors = tuple[type[BaseException] | None, type[BaseException] | None]
@@ -160,8 +162,11 @@ class Stage:
                 self.store.turns = None
         return self._judged(begin, state, deeds, key, base, (errors[0], errors[1]))
 
-    def run_interrupted(self, begin: Sequence[str], deeds: Sequence[str], number: int, fault: Fault, *, crash: bool) -> Result:
-        """Makes two calls; a request of the first one fails, then the other one is made, then the first goes on, unless it crashed.
+    def run_interrupted(
+        self, begin: Sequence[str], deeds: Sequence[str], number: int, fault: Fault, *, crash: bool
+    ) -> Result:
+        """Makes two calls; a request of the first one fails, then the other one is made, then the first goes on, unless
+        it crashed.
 
         The request fails in a place that the first call may not reach: then the calls follow one another.
         """
@@ -213,7 +218,9 @@ class Stage:
         finally:
             program.discard()
 
-    def _judged(self, begin: Sequence[str], state: State, deeds: Sequence[str], key: str, base: int, errors: Errors) -> Result:
+    def _judged(
+        self, begin: Sequence[str], state: State, deeds: Sequence[str], key: str, base: int, errors: Errors
+    ) -> Result:
         found, wrong = self._found(key)
         pair = Pair(self.of, self.store.distinct, self.store.limited, begin, state, deeds, errors, base)
         return Result(found, errors, wrong or pair.wrong(found))
@@ -243,7 +250,9 @@ class Stage:
                     return {}, f"{name}: entries {entries} without an object"
         model, (name, value) = of.model, next(iter(names(of, key).items()))
         field = getattr(model, name)
-        query = session.query(model).where(*([field == value] if of.wide and not of.numbers else [field >= value, field <= value + "z"]))
+        query = session.query(model).where(
+            *([field == value] if of.wide and not of.numbers else [field >= value, field <= value + "z"])
+        )
         rows = (query.load(model.e) if of.mapped else query).allow_full_scan().all()
         at = {tuple(names(of, key, name).values()): name for name in of.places}
         scanned = {at.get(tuple(getattr(row, name) for name in names(of, key)), "another"): row for row in rows}

@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 
 PATIENCE = 120.0
-"""Seconds after which it is certain that nothing more will come. A test that passes waits for a fraction of a second."""
+"""Seconds after which it is certain that nothing more will come. A test that passes waits for a fraction of a
+second.
+"""
 
 
 def comes_true(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:

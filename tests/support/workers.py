@@ -46,7 +46,15 @@ class Worker:
 
     def run(self) -> None:
         session = hb.Session(self.store)
-        steps: list[Callable[[hb.Session], None]] = [self.get, self.scan, self.scan_in_part, self.page, self.put, self.put, self.delete]
+        steps: list[Callable[[hb.Session], None]] = [
+            self.get,
+            self.scan,
+            self.scan_in_part,
+            self.page,
+            self.put,
+            self.put,
+            self.delete,
+        ]
         try:
             first = self.random.sample(steps, len(steps))  # each is done, however slow the machine is
             while (began := time.monotonic()) < self.end or first:
@@ -60,7 +68,9 @@ class Worker:
     def get(self, session: hb.Session) -> None:
         wanted = self.random.choices(self.keys, k=self.random.randrange(1, 30))
         found = self.store.get("rows", wanted)
-        assert [None if row is None else row.columns[COLUMN].value for row in found] == [self.known.get(key) for key in wanted]
+        assert [None if row is None else row.columns[COLUMN].value for row in found] == [
+            self.known.get(key) for key in wanted
+        ]
 
     def scan(self, session: hb.Session) -> None:
         backwards = self.random.random() < 0.5
@@ -74,7 +84,10 @@ class Worker:
     def scan_in_part(self, session: hb.Session) -> None:
         """Several scans at once, each given up halfway, closed or dropped."""
         middle = self.keys[ROWS // 2]
-        scans = [Scan(KeyRange(self.range.start, middle), batch_size=5), Scan(KeyRange(middle, self.range.stop), batch_size=5)]
+        scans = [
+            Scan(KeyRange(self.range.start, middle), batch_size=5),
+            Scan(KeyRange(middle, self.range.stop), batch_size=5),
+        ]
         rows = [sorted(row for row in self.known if row in scan.range) for scan in scans]
         for batches, right in zip(self.store.scan("rows", scans), rows, strict=True):
             assert [row.row for row in next(batches, ())] == right[:5]

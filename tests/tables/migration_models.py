@@ -1,4 +1,6 @@
-"""A model whose key changes, and a program that moves its objects: `python -m tests.tables.migration_models URL [add SEED]`."""
+"""A model whose key changes, and a program that moves its objects: `python -m tests.tables.migration_models URL [add
+SEED]`.
+"""
 
 from __future__ import annotations
 

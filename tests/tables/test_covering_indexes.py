@@ -34,7 +34,12 @@ def test_programs_that_share_a_table_agree_whether_entries_are_verified(atomic_b
     """One that takes no verified entries back would leave them to answer for rows that it has changed."""
 
     def declared(immutable: bool, ttl: timedelta | None = None) -> Any:
-        body = {"name": hb.key(), "topic": hb.column("t"), "note": hb.column("n"), "by_topic": hb.index("topic", covers=("note",))}
+        body = {
+            "name": hb.key(),
+            "topic": hb.column("t"),
+            "note": hb.column("n"),
+            "by_topic": hb.index("topic", covers=("note",)),
+        }
         hints = {"name": hb.Key[str], "topic": hb.Column[str], "note": hb.Column[str]}
         family = hb.family("d", ttl=ttl)
         return hb.model(table="cov_agreed", family=family, immutable=immutable)(
@@ -64,7 +69,9 @@ def test_programs_that_share_a_table_agree_whether_entries_are_verified(atomic_b
 
 def open_session(store: hb.Store) -> hb.Session:
     """A session by the times of these tests."""
-    return hb.Session(store, lease=TIMES.lease, grace=600, clock_bound=TIMES.clock_bound, longest_call=TIMES.longest_call)
+    return hb.Session(
+        store, lease=TIMES.lease, grace=600, clock_bound=TIMES.clock_bound, longest_call=TIMES.longest_call
+    )
 
 
 def entry_of(model: Any, **values: Any) -> bytes:
@@ -106,7 +113,9 @@ def test_a_build_puts_verified_entries(atomic_bed: Bed, versioned: bool) -> None
 
 
 def scans_and_gets(bed: Bed) -> list[str]:
-    """The calls to other tables than the registry, which is looked at whenever the short lease of these tests is over."""
+    """The calls to other tables than the registry, which is looked at whenever the short lease of these tests is
+    over.
+    """
     return [call for call in bed.store.told() if not call.endswith(" hbmodel")]
 
 
@@ -127,7 +136,14 @@ def test_repair_verifies_what_writers_left_and_deletes_marks(atomic_bed: Bed, ve
         store.put(index, [Put(entry, {b"d:_s": b"\x00" + b"loser..."}, entries[entry] + 1)])
     time.sleep(0.9)
     found = hb.indexes.verify_index(store, model, "by_topic", times=TIMES)
-    assert (found.unverified, found.bare, found.entries, found.stale, found.missing, found.drift) == (2, 1, 3, 0, 0, 0.0)
+    assert (found.unverified, found.bare, found.entries, found.stale, found.missing, found.drift) == (
+        2,
+        1,
+        3,
+        0,
+        0,
+        0.0,
+    )
     assert "unverified 2, bare marks 1" in str(found)
     assert statuses(store, index).count(b"\x01") == 1
     mended = hb.indexes.repair_index(store, model, "by_topic", times=TIMES)
@@ -136,7 +152,11 @@ def test_repair_verifies_what_writers_left_and_deletes_marks(atomic_bed: Bed, ve
     assert len(cells_of(store, index)) == 3
     store.calls.clear()
     session = open_session(store)
-    assert [(one.name, one.note) for one in session.query(model).where(model.topic == "t")] == [("a", "a"), ("b", "b"), ("c", "c")]
+    assert [(one.name, one.note) for one in session.query(model).where(model.topic == "t")] == [
+        ("a", "a"),
+        ("b", "b"),
+        ("c", "c"),
+    ]
     assert scans_and_gets(atomic_bed) == [f"scan {index}"]
     again = hb.indexes.repair_index(store, model, "by_topic", times=TIMES)
     assert (again.unverified, again.bare, again.verified, again.deleted) == (0, 0, 0, 0)

@@ -102,7 +102,9 @@ def test_what_the_registry_holds(store: hb.Store) -> None:
             for name in ("by_name", "by_amount")
         },
     }
-    assert row.columns[b"m:layout"].value == json.dumps(schema.layout_spec, sort_keys=True, separators=(",", ":")).encode()
+    assert (
+        row.columns[b"m:layout"].value == json.dumps(schema.layout_spec, sort_keys=True, separators=(",", ":")).encode()
+    )
 
 
 def test_a_table_that_is_there_is_taken_as_it_is(store: hb.Store) -> None:
@@ -180,11 +182,17 @@ def test_bytes_of_keys_and_names() -> None:
     assert told.cell_overhead == sum(key + len(name) + 20 for name in own)
     by_name, by_amount = told.indexes
     entry = 2 + 8 + 4 + 4  # the text's terminator, then at, user_id, action_id
-    assert (by_name.table, by_name.key_bytes, by_name.fixed_key_bytes, by_name.cells) == ("actions.by_name", None, entry, 2)
+    assert (by_name.table, by_name.key_bytes, by_name.fixed_key_bytes, by_name.cells) == (
+        "actions.by_name",
+        None,
+        entry,
+        2,
+    )
     assert by_name.cell_overhead == sum(entry + len(name) + 20 for name in [b"d_v", b"xam"])
     assert by_amount.fixed_key_bytes == 1 + 1 + 4 + 8 + 4  # salt and the mark of None
     assert str(told).splitlines() == [
-        f"actions: key 17 bytes (user_id, at descending, action_id), 5 cells, {told.cell_overhead} bytes of keys and names per row",
+        f"actions: key 17 bytes (user_id, at descending, action_id), 5 cells, {told.cell_overhead} bytes of keys "
+        "and names per row",
         "actions.by_name: key 18 + text bytes (name, at descending, user_id, action_id), "
         f"2 cells, {by_name.cell_overhead} bytes of keys and names per row",
         "actions.by_amount: key 18 + text bytes (amount, user_id, at descending, action_id), "

@@ -1,4 +1,6 @@
-"""Entries of the registry that are damaged, or of another version: every call ends well, or with an error that says so."""
+"""Entries of the registry that are damaged, or of another version: every call ends well, or with an error that says
+so.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,11 @@ def test_damage_of_what_a_build_has_done_is_mended_as_the_error_says(column: byt
         assert hb.indexes.build_index(store, Item, "by_other", times=TIMES).readable
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
 @given(data=st.data())
 def test_commands_tell_it_too(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path: Path = tmp_path_factory.mktemp("damaged") / "x.db"

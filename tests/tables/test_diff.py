@@ -58,7 +58,9 @@ def forget(store: hb.Store) -> None:
         if table.startswith(TABLE):
             store.delete_table(table)
     if "hbmodel" in tables:
-        store.delete("hbmodel", [Delete(registry_row(hb.schema.schema_of(declare(family=family)))) for family in ("d", "u")])
+        store.delete(
+            "hbmodel", [Delete(registry_row(hb.schema.schema_of(declare(family=family)))) for family in ("d", "u")]
+        )
 
 
 def told(diff: hb.tables.Diff) -> list[tuple[str, str, str]]:
@@ -124,7 +126,11 @@ def test_a_missing_family_is_told_and_added(empty: Bed) -> None:
     assert found.differences[0].declared == hb.store.Family(b"u", ttl=3600, compression="GZ")
     assert hb.alter(empty.store, wider).applied == found
     assert not hb.diff(empty.store, wider)
-    assert [(family.name, family.ttl) for family in empty.store.families(TABLE)] == [(b"d", None), (b"t", None), (b"u", 3600)]
+    assert [(family.name, family.ttl) for family in empty.store.families(TABLE)] == [
+        (b"d", None),
+        (b"t", None),
+        (b"u", 3600),
+    ]
     with hb.Session(empty.store) as session:
         assert session.get(wider, name="a") == wider(name="a", tag="x")
         session.add(wider(name="b", tag="y", more=5))
@@ -179,12 +185,20 @@ OPTIONS: dict[str, tuple[Any, Any, list[tuple[str, Any, Any, str]]]] = {
     "shorter life": (hb.family("d", ttl=HOUR), hb.family("d", ttl=HOUR / 2), [("ttl", 1800, 3600, "lossy")]),
     "an end": ("d", hb.family("d", ttl=HOUR), [("ttl", 3600, None, "lossy")]),
     "more versions": ("d", hb.family("d", max_versions=3), [("max_versions", 3, 1, "safe")]),
-    "fewer versions": (hb.family("d", max_versions=3), hb.family("d", max_versions=2), [("max_versions", 2, 3, "lossy")]),
+    "fewer versions": (
+        hb.family("d", max_versions=3),
+        hb.family("d", max_versions=2),
+        [("max_versions", 2, 3, "lossy")],
+    ),
     "no longer declared": (hb.family("d", max_versions=3, compression="GZ", in_memory=True), "d", []),
     "several": (
         "d",
         hb.family("d", compression="GZ", bloom_filter="NONE", in_memory=True),
-        [("compression", "GZ", "NONE", "safe"), ("bloom_filter", "NONE", "ROW", "safe"), ("in_memory", True, False, "safe")],
+        [
+            ("compression", "GZ", "NONE", "safe"),
+            ("bloom_filter", "NONE", "ROW", "safe"),
+            ("in_memory", True, False, "safe"),
+        ],
     ),
 }
 
@@ -214,8 +228,12 @@ def test_options_of_families_are_compared_and_changed(empty: Bed, name: str) -> 
 
 @pytest.mark.parametrize("bed", ABLE, indirect=True)
 def test_block_sizes_and_settings_are_compared_where_they_are_shown(empty: Bed) -> None:
-    hb.create_tables(empty.store, declare(family=hb.family("d", configuration={"hbase.hstore.blockingStoreFiles": "20", "b": "1"})))
-    model = declare(family=hb.family("d", block_size=8192, configuration={"hbase.hstore.blockingStoreFiles": "30", "c": "2"}))
+    hb.create_tables(
+        empty.store, declare(family=hb.family("d", configuration={"hbase.hstore.blockingStoreFiles": "20", "b": "1"}))
+    )
+    model = declare(
+        family=hb.family("d", block_size=8192, configuration={"hbase.hstore.blockingStoreFiles": "30", "c": "2"})
+    )
     found = hb.diff(empty.store, model)
     assert [(d.option, d.declared, d.live) for d in found] == [
         ("block_size", 8192, 65_536),
@@ -236,23 +254,34 @@ def test_the_life_of_index_entries_changes_with_that_of_rows(empty: Bed, before:
 
     hb.create_tables(empty.store, of(before))
     found = hb.diff(empty.store, of(after))
-    assert {(d.table, d.what) for d in found} == {(TABLE, "family d ttl"), (TABLE, "family t ttl"), (f"{TABLE}.by_tag", "family d ttl")}
+    assert {(d.table, d.what) for d in found} == {
+        (TABLE, "family d ttl"),
+        (TABLE, "family t ttl"),
+        (f"{TABLE}.by_tag", "family d ttl"),
+    }
     empty.store.calls.clear()
     hb.alter(empty.store, of(after), lossy=True)
     assert not hb.diff(empty.store, of(after))
     order = [call.table for call in empty.store.calls if call.name == "modify_family"]
     longer = after is None or (before is not None and after > before)
-    assert order == ([f"{TABLE}.by_tag", TABLE, TABLE] if longer else [TABLE, TABLE, f"{TABLE}.by_tag"]), "entries outlive rows"
+    assert order == ([f"{TABLE}.by_tag", TABLE, TABLE] if longer else [TABLE, TABLE, f"{TABLE}.by_tag"]), (
+        "entries outlive rows"
+    )
 
 
 def test_a_external_table_keeps_a_life_that_the_model_does_not_name() -> None:
     with hb.connect("memory:") as store:
         store.create_table(TABLE, [hb.store.Family(b"d", ttl=60), hb.store.Family(b"t")])
         external = declare(external=True)
-        assert told(hb.diff(store, external)) == [("hbmodel", "registry table", "safe"), (TABLE, "registry entry of family d", "safe")]
+        assert told(hb.diff(store, external)) == [
+            ("hbmodel", "registry table", "safe"),
+            (TABLE, "registry entry of family d", "safe"),
+        ]
         hb.create_tables(store, external)
         assert not hb.diff(store, external)
-        assert told(hb.diff(store, declare(external=True, family=hb.family("d", ttl=HOUR)))) == [(TABLE, "family d ttl", "safe")]
+        assert told(hb.diff(store, declare(external=True, family=hb.family("d", ttl=HOUR)))) == [
+            (TABLE, "family d ttl", "safe")
+        ]
         assert told(hb.diff(store, declare())) == [(TABLE, "family d ttl", "safe")]
 
 
@@ -260,9 +289,13 @@ def test_a_external_table_keeps_a_life_that_the_model_does_not_name() -> None:
 def test_the_first_gateway_gives_the_lines_for_the_shell(empty: Bed) -> None:
     hb.create_tables(empty.store, declare(indexes=BY_TAG))
     family = hb.family("d", ttl=HOUR, compression="GZ", block_size=8192, configuration={"x": "y"})
-    model = declare(indexes=BY_TAG, extra=True, more="u", family=family, families=[hb.family(name, ttl=HOUR) for name in "tu"])
+    model = declare(
+        indexes=BY_TAG, extra=True, more="u", family=family, families=[hb.family(name, ttl=HOUR) for name in "tu"]
+    )
     found = hb.diff(empty.store, model)
-    assert not any(d.option == "block_size" or (d.option or "").startswith("configuration") for d in found), "it does not show them"
+    assert not any(d.option == "block_size" or (d.option or "").startswith("configuration") for d in found), (
+        "it does not show them"
+    )
     empty.store.calls.clear()
     with pytest.raises(hb.CapabilityError, match="hbase shell") as caught:
         hb.alter(empty.store, model, lossy=True)
@@ -295,10 +328,15 @@ def test_a_store_that_cannot_alter_tables_gives_all_lines_at_once() -> None:
     with Unalterable(hb.connect("memory:")) as store:
         hb.create_tables(store, declare())
         model = declare(extra=True, more="u", family=hb.family("d", ttl=HOUR))
-        with pytest.raises(hb.CapabilityError, match="This store cannot alter tables: run the lines in `hbase shell`, then") as caught:
+        with pytest.raises(
+            hb.CapabilityError, match="This store cannot alter tables: run the lines in `hbase shell`, then"
+        ) as caught:
             hb.alter(store, model, lossy=True)
         assert caught.value.tables == [TABLE]
-        assert caught.value.shell.splitlines() == [f"alter '{TABLE}', {{NAME => 'd', TTL => 3600}}", f"alter '{TABLE}', {{NAME => 'u'}}"]
+        assert caught.value.shell.splitlines() == [
+            f"alter '{TABLE}', {{NAME => 'd', TTL => 3600}}",
+            f"alter '{TABLE}', {{NAME => 'u'}}",
+        ]
         store.inner.modify_family(TABLE, Family(b"d", ttl=3600))
         store.inner.add_family(TABLE, Family(b"u"))
         hb.alter(store, model)
@@ -408,7 +446,9 @@ def calls_of_altering(before: Any, *after: Any) -> int:
 
 
 @pytest.mark.parametrize(("start", "end"), [(HOUR, 2 * HOUR), (2 * HOUR, HOUR), (None, HOUR), (HOUR, None)])
-def test_an_alteration_that_a_crash_interrupts_is_finished_by_another_and_no_entry_ends_before_its_row(start: Any, end: Any) -> None:
+def test_an_alteration_that_a_crash_interrupts_is_finished_by_another_and_no_entry_ends_before_its_row(
+    start: Any, end: Any
+) -> None:
     def of(life: Any, families: str, **more: Any) -> Any:
         others = [hb.family(name, ttl=life) for name in families]
         return declare(indexes=BY_TAG, family=hb.family("d", ttl=life), families=others, **more)
@@ -441,7 +481,9 @@ some_families = st.builds(
 
 @settings(max_examples=examples(60), deadline=None)
 @given(some_families, some_families)
-def test_after_altering_nothing_differs_and_what_was_not_declared_stays(before: hb.store.Family, after: hb.store.Family) -> None:
+def test_after_altering_nothing_differs_and_what_was_not_declared_stays(
+    before: hb.store.Family, after: hb.store.Family
+) -> None:
     with RecordingStore(hb.connect("memory:")) as store:
         hb.create_tables(store, declare(family=before))
         kept = store.families(TABLE)[0]
@@ -486,7 +528,9 @@ def test_creating_says_what_was_there_and_how_it_differs(empty: Bed, caplog: pyt
     assert [name for name in made.created if name != "hbmodel"] == [f"{TABLE}.by_tag", TABLE]
     assert f"+ {TABLE}: created" in str(made).splitlines()
     assert made.differences == []
-    model = declare(indexes=BY_TAG, family=hb.family("d", max_versions=2, ttl=HOUR), families=[hb.family("t", ttl=HOUR)])
+    model = declare(
+        indexes=BY_TAG, family=hb.family("d", max_versions=2, ttl=HOUR), families=[hb.family("t", ttl=HOUR)]
+    )
     with caplog.at_level(logging.WARNING, "hbmodel"):
         again = hb.create_tables(empty.store, model, splits=hb.tables.AtKeys([b"k"]))
     assert again.created == []
@@ -517,7 +561,12 @@ def test_no_value_of_a_row_is_told(caplog: pytest.LogCaptureFixture) -> None:
         hb.create_tables(store, declare())
         store.put(TABLE, [Put(b"secret", {b"d:g": b"secret"})])
         model = declare(family=hb.family("d", ttl=HOUR, max_versions=9))
-        shown = [str(hb.diff(store, model)), str(hb.create_tables(store, model)), str(hb.alter(store, model, lossy=True)), caplog.text]
+        shown = [
+            str(hb.diff(store, model)),
+            str(hb.create_tables(store, model)),
+            str(hb.alter(store, model, lossy=True)),
+            caplog.text,
+        ]
         assert "max_versions" in shown[0]
         assert not any("secret" in text for text in shown)
 
@@ -546,7 +595,9 @@ def test_an_index_that_is_not_live_has_no_table_to_compare() -> None:
         assert not hb.diff(store, declare()), "what is absent is missed by nobody"
         store.create_table(f"{TABLE}.by_tag", [hb.store.Family(b"x", ttl=5)])
         assert told(hb.diff(store, declare(indexes=BY_TAG))) == [(TABLE, "index by_tag", "left")]
-        assert told(hb.tables.Diff(hb.create_tables(store, declare(indexes=BY_TAG)).differences)) == [(TABLE, "index by_tag", "left")]
+        assert told(hb.tables.Diff(hb.create_tables(store, declare(indexes=BY_TAG)).differences)) == [
+            (TABLE, "index by_tag", "left")
+        ]
 
 
 def test_a_registry_entry_outlives_its_table_and_still_counts() -> None:

@@ -1,4 +1,6 @@
-"""Indexes that a model no longer declares: dropped by `alter`, while programs with the older declaration read and write."""
+"""Indexes that a model no longer declares: dropped by `alter`, while programs with the older declaration read and
+write.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_alter_drops_what_is_not_declared_only_when_asked(bed: Bed) -> None:
     altered = hb.alter(bed.store, two.before, drop=True, times=TIMES)
     assert sorted(altered.dropped) == [f"{table}.by_note", f"{table}.by_topic"]
     assert (len(altered.applied), len(altered.left)) == (2, 0)
-    assert time.monotonic() - began >= (TIMES.lease if bed.store.capabilities.gated_writes else TIMES.lease + TIMES.longest_call)
+    assert time.monotonic() - began >= (
+        TIMES.lease if bed.store.capabilities.gated_writes else TIMES.lease + TIMES.longest_call
+    )
     session.commit()
     assert not hb.diff(bed.store, two.before)
     assert hb.alter(bed.store, two.before, drop=True, times=TIMES).dropped == ()
@@ -71,7 +75,9 @@ def test_alter_drops_what_is_not_declared_only_when_asked(bed: Bed) -> None:
 
 @pytest.mark.lengthy
 def test_writes_wait_for_the_lease_of_readers_and_not_for_the_tables() -> None:
-    """However many indexes there are: the tables go when the longest call is over, which the model's writes need not wait for."""
+    """However many indexes there are: the tables go when the longest call is over, which the model's writes need not
+    wait for.
+    """
     two = declare()
     times = hb.indexes.IndexTimes(lease=0.3, longest_call=1.5, clock_bound=0.2, grace=4)
     refused: list[float] = []
@@ -109,7 +115,9 @@ def test_writes_wait_for_the_lease_of_readers_and_not_for_the_tables() -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize(("bed", "make"), paired((MOST_STORES, declare), (("memory", HBASE[1]), versioned)), indirect=["bed"])
+@pytest.mark.parametrize(
+    ("bed", "make"), paired((MOST_STORES, declare), (("memory", HBASE[1]), versioned)), indirect=["bed"]
+)
 def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable[[], Two]) -> None:
     two = make()
     hb.create_tables(bed.store, two.after)
@@ -182,7 +190,9 @@ def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable
         for thread in threads:
             thread.join()
     assert not errors
-    whole = {name: topic for mine in expected for name, topic in mine.items()} | {f"still{n}": "still" for n in range(5)}
+    whole = {name: topic for mine in expected for name, topic in mine.items()} | {
+        f"still{n}": "still" for n in range(5)
+    }
     items = open_session(bed.store).query(two.before).allow_full_scan()
     assert {item.name: item.topic for item in items} == whole
     assert hb.indexes.build_index(bed.store, two.after, "by_topic", times=TIMES).missing == 0

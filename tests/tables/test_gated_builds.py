@@ -1,4 +1,6 @@
-"""Builds and drops of indexes where every write looks at the registry inside its transaction: nobody waits for writers."""
+"""Builds and drops of indexes where every write looks at the registry inside its transaction: nobody waits for
+writers.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,18 @@ from tests.support.faulty import Call, RecordingStore
 
 def declare(*indexes: str, in_qualifier: bool = False, version: bool = False, unique: bool = False) -> Any:
     """A model with some of two indexes."""
-    types: dict[str, Any] = {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int], "note": hb.Column[str | None]}
+    types: dict[str, Any] = {
+        "group": hb.Key[str],
+        "name": hb.Key[str],
+        "rank": hb.Column[int],
+        "note": hb.Column[str | None],
+    }
     body: dict[str, Any] = {
-        "group": hb.key(), "name": hb.key(in_qualifier=in_qualifier), "rank": hb.column("r", hb.codecs.UInt8),
+        "group": hb.key(),
+        "name": hb.key(in_qualifier=in_qualifier),
+        "rank": hb.column("r", hb.codecs.UInt8),
         "note": hb.column("n", default=None),
-    }  # fmt: skip
+    }
     if version:
         body["version"], types["version"] = hb.version(), hb.Column[int]
     if "by_rank" in indexes:
@@ -70,7 +79,8 @@ def test_an_index_beside_others_is_built_at_once(store: hb.Store, kind: str) -> 
     for number, session in enumerate(sessions):
         session.add(old(group="g", name=f"{number}", rank=number))
         session.commit()
-        assert session.get(new, group="g", name=f"{number}") is not None  # so that it knows the new model, without the index
+        # so that it knows the new model, without the index
+        assert session.get(new, group="g", name=f"{number}") is not None
     hb.create_tables(store, new)
     seen: list[hb.indexes.IndexProgress] = []
     assert hb.indexes.build_index(store, new, "by_rank", progress=seen.append).readable
@@ -126,7 +136,9 @@ def test_an_index_is_dropped_once_no_reader_is_left(store: hb.Store) -> None:
     session.add(new(group="g", name="a", rank=1))
     session.commit()
     seen: list[hb.indexes.IndexProgress] = []
-    assert hb.indexes.drop_index(store, new, "by_rank", times=hb.indexes.IndexTimes(lease=0.2), progress=seen.append) == ["gated.by_rank"]
+    assert hb.indexes.drop_index(
+        store, new, "by_rank", times=hb.indexes.IndexTimes(lease=0.2), progress=seen.append
+    ) == ["gated.by_rank"]
     assert {(progress.phase, progress.waits_for) for progress in seen} == {("waiting", "readers")}
     assert max(progress.seconds_left or 0 for progress in seen) <= 0.201
     session.add(new(group="g", name="b", rank=2))
@@ -136,7 +148,9 @@ def test_an_index_is_dropped_once_no_reader_is_left(store: hb.Store) -> None:
 
 
 class Late(RecordingStore):
-    """The index is built when the first conditional change of a row is on its way, after its last look at the registry."""
+    """The index is built when the first conditional change of a row is on its way, after its last look at the
+    registry.
+    """
 
     built = False
 
@@ -144,7 +158,9 @@ class Late(RecordingStore):
         if call.name.startswith("check_and_mutate") and call.table == "gated" and not self.built:
             self.built = True
             with gated(None):  # another program does it
-                assert hb.indexes.build_index(self.inner, declare("by_note", "by_rank", **KINDS["wide, versioned"]), "by_rank").readable
+                assert hb.indexes.build_index(
+                    self.inner, declare("by_note", "by_rank", **KINDS["wide, versioned"]), "by_rank"
+                ).readable
         return super()._do(call, apply)
 
 
@@ -173,7 +189,9 @@ def test_writers_of_other_stores_are_waited_for() -> None:
         ).readable
         assert {progress.waits_for for progress in seen if progress.phase == "waiting"} == {"writers"}
         seen.clear()
-        hb.indexes.drop_index(store, new, "by_rank", times=hb.indexes.IndexTimes(lease=0.1, longest_call=0.2), progress=seen.append)
+        hb.indexes.drop_index(
+            store, new, "by_rank", times=hb.indexes.IndexTimes(lease=0.1, longest_call=0.2), progress=seen.append
+        )
         assert list(dict.fromkeys(progress.waits_for for progress in seen)) == ["readers", "writers"]
 
 

@@ -1,4 +1,6 @@
-"""The table of guarantees in docs/indexes.md, cell by cell: each kind of model on stores with and without atomic changes of rows."""
+"""The table of guarantees in docs/indexes.md, cell by cell: each kind of model on stores with and without atomic
+changes of rows.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,24 @@ class Dying(RecordingStore):
 
 def declare(kind: str) -> type[Any]:
     version: dict[str, Any] = {"version": hb.version()} if kind == "versioned" else {}
-    body = {"name": hb.key(), "topic": hb.column("t"), "note": hb.column("n"), "by_topic": hb.index("topic", covers=("note",)), **version}
-    hints = {"name": hb.Key[str], "topic": hb.Column[str], "note": hb.Column[int]} | dict.fromkeys(version, hb.Column[int])
+    body = {
+        "name": hb.key(),
+        "topic": hb.column("t"),
+        "note": hb.column("n"),
+        "by_topic": hb.index("topic", covers=("note",)),
+        **version,
+    }
+    hints = {"name": hb.Key[str], "topic": hb.Column[str], "note": hb.Column[int]} | dict.fromkeys(
+        version, hb.Column[int]
+    )
     made = type("Item", (), {**body, "__annotations__": hints, "__module__": __name__})
     return hb.model(table=f"given-{uuid4().hex[:8]}", family="d", **KINDS[kind])(made)
 
 
 def open_session(store: hb.Store) -> hb.Session:
-    return hb.Session(store, lease=TIMES.lease, longest_call=TIMES.longest_call, clock_bound=TIMES.clock_bound, grace=TIMES.grace)
+    return hb.Session(
+        store, lease=TIMES.lease, longest_call=TIMES.longest_call, clock_bound=TIMES.clock_bound, grace=TIMES.grace
+    )
 
 
 @pytest.mark.lengthy

@@ -33,8 +33,14 @@ TAKES: dict[str, tuple[Callable[..., Any], set[str]]] = {
         lambda store, model, _, **options: hb.indexes.purge_rows(store, model, **options),
         {"rows_per_second", "batch_size", "times", "dry_run"},
     ),
-    "alter": (lambda store, model, _, **options: hb.alter(store, model, **options), {"drop", "lossy", "progress", "times"}),
-    "status": (lambda store, model, _, **options: hb.indexes.index_status(store, model, **options), {"sample", "times"}),
+    "alter": (
+        lambda store, model, _, **options: hb.alter(store, model, **options),
+        {"drop", "lossy", "progress", "times"},
+    ),
+    "status": (
+        lambda store, model, _, **options: hb.indexes.index_status(store, model, **options),
+        {"sample", "times"},
+    ),
 }
 
 

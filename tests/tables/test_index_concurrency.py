@@ -44,7 +44,9 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
 
 
 def open_session(store: hb.Store) -> hb.Session:
-    return hb.Session(store, lease=TIMES.lease, longest_call=TIMES.longest_call, clock_bound=TIMES.clock_bound, grace=TIMES.grace)
+    return hb.Session(
+        store, lease=TIMES.lease, longest_call=TIMES.longest_call, clock_bound=TIMES.clock_bound, grace=TIMES.grace
+    )
 
 
 @contextmanager
@@ -175,7 +177,9 @@ def test_several_repairs_and_purges_at_once_leave_what_writers_need(bed: Bed, de
     def orphan(number: int) -> Put:
         """An old entry of a writer that was killed before it put the row."""
         name, topic = f"o{number}", f"t{number % 4}"
-        (entry,) = KeyMapper(schema).entries(schema.indexes["by_topic"], {"name": name, "topic": topic}, hb.row_key(model, name=name))
+        (entry,) = KeyMapper(schema).entries(
+            schema.indexes["by_topic"], {"name": name, "topic": topic}, hb.row_key(model, name=name)
+        )
         return Put(entry, {b"d:_v": b"\x01" + bytes(8), b"d:n": b""}, Registry(bed.store).server_time() - 60_000)
 
     def mend() -> None:

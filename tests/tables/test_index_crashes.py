@@ -31,14 +31,18 @@ def store() -> Iterator[hb.Store]:
 def two(store: hb.Store) -> Two:
     """A table with rows whose model has an index by now."""
     made = declare()
-    hb.create_tables(store, made.before, splits=hb.tables.AtKeys([hb.row_key(made.before, name=f"{n:02}") for n in (5, 10, 15)]))
+    hb.create_tables(
+        store, made.before, splits=hb.tables.AtKeys([hb.row_key(made.before, name=f"{n:02}") for n in (5, 10, 15)])
+    )
     open_session(store).bulk_add([made.before(name=f"{n:02}", topic=f"t{n % 3}") for n in range(20)])
     hb.create_tables(store, made.after)
     return made
 
 
 def all_found(store: hb.Store, two: Two) -> bool:
-    return all(found_through(store, two, f"t{topic}") == [f"{n:02}" for n in range(20) if n % 3 == topic] for topic in range(3))
+    return all(
+        found_through(store, two, f"t{topic}") == [f"{n:02}" for n in range(20) if n % 3 == topic] for topic in range(3)
+    )
 
 
 def work_left(store: hb.Store, two: Two) -> list[bytes]:
@@ -134,7 +138,9 @@ def test_a_model_that_declares_the_index_otherwise_touches_nothing(store: hb.Sto
 # --- builds that are killed -------------------------------------------------------------------------------------------
 
 
-def killed_before_markers_are_written(monkeypatch: pytest.MonkeyPatch, store: hb.Store, model: type[Any], index: str) -> None:
+def killed_before_markers_are_written(
+    monkeypatch: pytest.MonkeyPatch, store: hb.Store, model: type[Any], index: str
+) -> None:
     """A first build that has come to the state in which every put says that its row is live."""
 
     def written(*_: Any) -> bool:
@@ -162,7 +168,9 @@ def test_tables_dropped_and_created_during_a_build_are_indexed_from_the_start(
 
 
 @pytest.mark.lengthy
-def test_an_index_dropped_behind_a_killed_build_is_built_whole(monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two) -> None:
+def test_an_index_dropped_behind_a_killed_build_is_built_whole(
+    monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two
+) -> None:
     killed_before_the_work_is_forgotten(monkeypatch, store, two)
     hb.indexes.drop_index(store, two.after, "by_topic", times=TIMES)
     assert work_left(store, two) == []
@@ -190,7 +198,9 @@ def test_what_a_killed_build_has_left_is_forgotten(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.lengthy
-def test_a_table_that_a_killed_build_has_created_is_dropped(monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two) -> None:
+def test_a_table_that_a_killed_build_has_created_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two
+) -> None:
     def create(*arguments: Any) -> bool:
         create_declared(*arguments)
         raise Killed
@@ -283,7 +293,8 @@ def test_a_builder_adopts_nothing_once_another_has_adopted_the_rows(store: hb.St
             session.commit()
             time.sleep(TIMES.grace + 0.1)
             assert hb.indexes.purge_rows(store, two.after, times=TIMES) == 1
-            late = Put(b"03", {b"d:t": b"late"}, time.time_ns() // 1_000_000)  # of an update that has overtaken the delete
+            # of an update that has overtaken the delete
+            late = Put(b"03", {b"d:t": b"late"}, time.time_ns() // 1_000_000)
             store.put(two.schema.table, [late])
         finally:
             done.set()
@@ -300,7 +311,9 @@ def test_an_index_that_is_dropped_during_its_build_ends_the_build(store: hb.Stor
         if progress.phase == "building" and not dropped:
             dropped.extend(hb.indexes.drop_index(store, two.after, "by_topic", times=TIMES))
 
-    with pytest.raises(hb.errors.IndexUnavailable, match="Another program dropped the index in the meantime: build it with") as caught:
+    with pytest.raises(
+        hb.errors.IndexUnavailable, match="Another program dropped the index in the meantime: build it with"
+    ) as caught:
         build(store, two.after, progress=drop)
     assert caught.value.index == "by_topic"
     assert len(dropped) == 1
@@ -331,7 +344,9 @@ def test_an_entry_that_no_row_can_have_is_stale(store: hb.Store, two: Two) -> No
     assert (report.sound, report.entries) == (True, 20)
 
 
-def test_an_insert_that_outlasts_its_lease_is_made_as_the_table_is_then(monkeypatch: pytest.MonkeyPatch, store: hb.Store) -> None:
+def test_an_insert_that_outlasts_its_lease_is_made_as_the_table_is_then(
+    monkeypatch: pytest.MonkeyPatch, store: hb.Store
+) -> None:
     def declared(indexed: bool) -> type[Any]:
         @hb.model(table="inserted-late", family="d")
         class Page:

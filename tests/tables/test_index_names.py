@@ -45,7 +45,9 @@ def states(store: hb.Store, table: str = "named") -> Mapping[str, IndexState]:
 
 def check(store: hb.Store, declared: Any, index: str, times: hb.indexes.IndexTimes = TIMES) -> None:
     """Every row is found through an index, and writes keep it."""
-    with hb.Session(store, lease=times.lease, longest_call=times.longest_call, clock_bound=times.clock_bound) as session:
+    with hb.Session(
+        store, lease=times.lease, longest_call=times.longest_call, clock_bound=times.clock_bound
+    ) as session:
         number = session.query(declared).allow_full_scan().count()
         session.add(declared(n=number, x="v", y="v"))
     session = hb.Session(store, lease=times.lease)
@@ -124,7 +126,9 @@ class Step:
 
     @property
     def declared(self) -> Any:
-        return model(**{name: hb.index(*ENTRIES[entries], renamed_from=was) for name, (entries, was) in self.indexes.items()})
+        return model(
+            **{name: hb.index(*ENTRIES[entries], renamed_from=was) for name, (entries, was) in self.indexes.items()}
+        )
 
 
 @st.composite
@@ -136,7 +140,11 @@ def steps(draw: st.DrawFn) -> Step:
         was = draw(st.sampled_from([None, None, *left]))
         left = [other for other in left if other != was]
         indexes[name] = (draw(st.sampled_from(sorted(ENTRIES))), was)
-    what = draw(st.sampled_from(["create", "alter", "build", "build", "drop", "drop", "killed build", "killed drop", "half a drop"]))
+    what = draw(
+        st.sampled_from(
+            ["create", "alter", "build", "build", "drop", "drop", "killed build", "killed drop", "half a drop"]
+        )
+    )
     return Step(what, indexes, draw(st.sampled_from(NAMES)))
 
 

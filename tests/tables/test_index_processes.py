@@ -17,7 +17,9 @@ from tests.support.spawned_builder import TIMES, Grouped, Plain, begin_together,
 def test_processes_of_a_pool_share_a_build(tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'store.db'}"
     with hb.connect(url) as store:
-        hb.create_tables(store, Plain, splits=hb.tables.AtKeys([hb.row_key(Plain, number=n) for n in range(50, 400, 50)]))
+        hb.create_tables(
+            store, Plain, splits=hb.tables.AtKeys([hb.row_key(Plain, number=n) for n in range(50, 400, 50)])
+        )
         with hb.Session(store) as session:
             session.bulk_add([Plain(number=n, group=n % 7) for n in range(400)])
         hb.create_tables(store, Grouped)

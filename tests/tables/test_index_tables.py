@@ -51,7 +51,12 @@ def empty_of_other_programs(store: hb.Store, table: str) -> None:
     store.create_table(table, [Family(b"d"), Family(b"e")])
 
 
-TAKEN: Sequence[Callable[[hb.Store, str], None]] = (registered, another_registry, of_other_programs, empty_of_other_programs)
+TAKEN: Sequence[Callable[[hb.Store, str], None]] = (
+    registered,
+    another_registry,
+    of_other_programs,
+    empty_of_other_programs,
+)
 
 
 @pytest.fixture
@@ -67,7 +72,9 @@ def name(bed: Bed) -> Any:
 @pytest.mark.every_store
 @pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
 @pytest.mark.parametrize("prepare", TAKEN)
-def test_another_table_is_not_taken_for_an_index_table(bed: Bed, name: str, prepare: Callable[[hb.Store, str], None]) -> None:
+def test_another_table_is_not_taken_for_an_index_table(
+    bed: Bed, name: str, prepare: Callable[[hb.Store, str], None]
+) -> None:
     model = declare(name, by_text=hb.index("text"))
     prepare(bed.store, f"{name}.by_text")
     before, held = bed.store.tables(), rows(bed.store, f"{name}.by_text")
@@ -99,7 +106,11 @@ def test_the_name_may_have_a_namespace_or_a_dot(table: str) -> None:
 
 def test_no_index_has_the_table_of_a_dictionary() -> None:
     places = hb.ids.dictionary("places", hb.UInt32)
-    names = {"__annotations__": {"name": hb.Key[str], "text": hb.Column[str]}, "name": hb.key(places), "text": hb.column("t")}
+    names = {
+        "__annotations__": {"name": hb.Key[str], "text": hb.Column[str]},
+        "name": hb.key(places),
+        "text": hb.column("t"),
+    }
     together = hb.model(table="places", family="d")(type("RegistryKey", (), {**names, "ids": hb.index("text")}))
     with hb.connect("memory:") as store:
         for call in (hb.create_tables, hb.diff):
@@ -206,7 +217,9 @@ def test_a_table_that_was_begun_and_became_something_else_is_not_deleted() -> No
     for finish in (
         lambda store: hb.indexes.drop_index(store, after, "by_text", times=TIMES),
         lambda store: hb.drop_tables(store, after),
-        lambda store: hb.indexes.build_index(store, declare("t", by_text=hb.index("text", "name")), "by_text", times=TIMES),
+        lambda store: hb.indexes.build_index(
+            store, declare("t", by_text=hb.index("text", "name")), "by_text", times=TIMES
+        ),
         lambda store: hb.indexes.build_index(store, after, "by_text", times=TIMES),
     ):
         with hb.connect("memory:") as store:

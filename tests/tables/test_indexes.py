@@ -165,7 +165,12 @@ def test_a_row_that_expires_is_adopted_until_then(bed: Bed, two: Two) -> None:
 @pytest.mark.lengthy
 @pytest.mark.parametrize(
     "options",
-    [{"salt": hb.HashSalt(3)}, {"salt": hb.RandomSalt(2), "immutable": True}, {"exists": hb.flag("e")}, {"immutable": True}],
+    [
+        {"salt": hb.HashSalt(3)},
+        {"salt": hb.RandomSalt(2), "immutable": True},
+        {"exists": hb.flag("e")},
+        {"immutable": True},
+    ],
     ids=["salted", "salted at random", "with a flag", "immutable"],
 )
 def test_an_index_is_added_to_tables_of_every_kind(options: dict[str, Any]) -> None:
@@ -265,7 +270,9 @@ def test_an_index_is_built_while_programs_write(bed: Bed, two: Two) -> None:
     items = open_session(bed.store).query(two.after).allow_full_scan()
     assert {item.name: (item.topic, item.note) for item in items} == whole
     for topic in range(5):
-        assert found_through(bed.store, two, f"t{topic}") == sorted(n for n, (t, _) in whole.items() if t == f"t{topic}")
+        assert found_through(bed.store, two, f"t{topic}") == sorted(
+            n for n, (t, _) in whole.items() if t == f"t{topic}"
+        )
 
 
 class Killed(BaseException):
@@ -310,7 +317,11 @@ def _puts(bed: Bed) -> list[tuple[str, Any]]:
 def test_several_builders_share_the_work() -> None:
     two = declare()
     with fresh() as store:
-        hb.create_tables(store, two.before, splits=hb.tables.AtKeys([hb.row_key(two.before, name=f"{n:03}") for n in range(10, 300, 10)]))
+        hb.create_tables(
+            store,
+            two.before,
+            splits=hb.tables.AtKeys([hb.row_key(two.before, name=f"{n:03}") for n in range(10, 300, 10)]),
+        )
         open_session(store).bulk_add([two.before(name=f"{n:03}", topic=f"t{n % 9}") for n in range(300)])
         hb.create_tables(store, two.after)
         with ThreadPoolExecutor(4) as pool:
@@ -444,7 +455,9 @@ def orphan(bed: Bed, two: Two, name: str, topic: str, age: float) -> bytes:
     schema = two.schema
     entry = entry_of(two, name, topic)
     now = Registry(bed.store).server_time()
-    bed.store.put(f"{schema.table}.by_topic", [Put(entry, {b"d:_v": b"\x01" + bytes(8), b"d:n": b""}, now - round(age * 1000))])
+    bed.store.put(
+        f"{schema.table}.by_topic", [Put(entry, {b"d:_v": b"\x01" + bytes(8), b"d:n": b""}, now - round(age * 1000))]
+    )
     return entry
 
 
@@ -465,7 +478,14 @@ def test_what_crashes_left_is_found_and_repaired(bed: Bed, two: Two) -> None:
     time.sleep(0.01)
     report = hb.indexes.verify_index(bed.store, two.after, "by_topic", times=TIMES)
     assert not report.sound
-    assert (report.rows, report.entries, report.missing, report.stale, report.pending, report.expiring) == (5, 7, 1, 1, 1, 1)
+    assert (report.rows, report.entries, report.missing, report.stale, report.pending, report.expiring) == (
+        5,
+        7,
+        1,
+        1,
+        1,
+        1,
+    )
     assert ("missing", b"c".hex()) in [tuple(sample) for sample in report.samples]
     assert ("stale", old.hex()) in [tuple(sample) for sample in report.samples]
     dry = hb.indexes.repair_index(bed.store, two.after, "by_topic", dry_run=True, times=TIMES)
@@ -562,7 +582,9 @@ def test_what_one_session_writes_the_other_sees(at: int, data: st.DataObject) ->
             match data.draw(st.sampled_from(kinds)):
                 case "add" | "expiring" as kind:
                     made = two.before(
-                        name=name, topic=data.draw(st.sampled_from(["w", "x", "y"])), note=data.draw(st.sampled_from([None, "n"]))
+                        name=name,
+                        topic=data.draw(st.sampled_from(["w", "x", "y"])),
+                        note=data.draw(st.sampled_from([None, "n"])),
                     )
                     session.add(made, ttl=timedelta(hours=1) if kind == "expiring" else None)
                     expected[name] = made
@@ -738,7 +760,12 @@ def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
         thread.start()
     try:
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda _: hb.indexes.build_index(bed.store, two.after, "by_note", batch_size=10, times=times), range(2)))
+            list(
+                pool.map(
+                    lambda _: hb.indexes.build_index(bed.store, two.after, "by_note", batch_size=10, times=times),
+                    range(2),
+                )
+            )
     finally:
         ended.set()
         for thread in threads:
@@ -755,7 +782,12 @@ def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
         session.commit()
         assert len(found) < 20
     assert hb.indexes.verify_index(bed.store, two.after, "by_note", times=times).sound
-    items = hb.Session(bed.store, lease=0.15, longest_call=0.1, clock_bound=2, grace=10).query(two.after).allow_full_scan().all()
+    items = (
+        hb.Session(bed.store, lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
+        .query(two.after)
+        .allow_full_scan()
+        .all()
+    )
     held = [item.note for item in items if item.note is not None]
     assert len(held) == len(set(held))
     session = hb.Session(bed.store, lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
@@ -778,7 +810,10 @@ def test_claims_are_checked_and_repaired(bed: Bed) -> None:
     session.commit()
     claims = [row for row, cells in cells_of(bed.store, table).items() if b"d:_u" in cells]
     assert len(claims) == 4
-    lost, stray = next(row for row in claims if b"na" in row), next(row for row in claims if b"nb" in row).replace(b"nb", b"no")
+    lost, stray = (
+        next(row for row in claims if b"na" in row),
+        next(row for row in claims if b"nb" in row).replace(b"nb", b"no"),
+    )
     bed.store.delete(table, [Delete(lost)])
     now = Registry(bed.store).server_time()
     bed.store.put(table, [Put(stray, {b"d:_u": CLAIMED + b"crashed!" + b"a"}, now - 5_000)])

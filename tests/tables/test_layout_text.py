@@ -11,7 +11,12 @@ from hbmodel.tables.layout_text import differing, shown
 
 
 def declare(
-    key: Any = hb.Int64, desc: bool = False, text: Any = str, salt: Any = None, index: tuple[Any, ...] = ("state",), covers: Any = ()
+    key: Any = hb.Int64,
+    desc: bool = False,
+    text: Any = str,
+    salt: Any = None,
+    index: tuple[Any, ...] = ("state",),
+    covers: Any = (),
 ) -> Any:
     @hb.model(table="told", salt=salt)
     class Told:
@@ -74,9 +79,13 @@ def test_differences_are_told_by_what_differs(name: str) -> None:
             hb.Session(store).get(model, number=1, queue="q")
     with_key = any(what == "key" for what, _, _ in expected)  # then the indexes differ only because of it
     assert caught.value.differences == [
-        f"{what}: declared {declared}, live {live}" for what, live, declared in expected if not (with_key and what.startswith("index"))
+        f"{what}: declared {declared}, live {live}"
+        for what, live, declared in expected
+        if not (with_key and what.startswith("index"))
     ]
-    assert "restore the declaration that `live` shows, give a changed column another qualifier, or" in caught.value.message
+    assert (
+        "restore the declaration that `live` shows, give a changed column another qualifier, or" in caught.value.message
+    )
     assert "with hb.migration.migrate()" in caught.value.message
     for what, live, declared in expected:
         assert any(line.startswith(f"! told: {what}: {live} -> {declared} (") for line in found)
@@ -86,7 +95,10 @@ def test_descriptions_of_any_shape_are_shown() -> None:
     assert shown(None) == "nothing"
     assert shown({"codec": "bool"}) == "bool"
     assert shown({"salt": "text", "prefixes": ["61", "62"], "by": []}) == "text(prefixes (61, 62))"
-    assert shown([{"name": "a", "codec": {"codec": "date"}, "nullable": True, "desc": True}]) == "(a date or None descending)"
+    assert (
+        shown([{"name": "a", "codec": {"codec": "date"}, "nullable": True, "desc": True}])
+        == "(a date or None descending)"
+    )
     assert differing({"a": 1}, {"b": 1}) == ("a 1", "b 1")
     assert differing(1, 2) == ("1", "2")
     assert differing(("x",), ["y"]) == ("(x)", "(y)")

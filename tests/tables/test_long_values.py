@@ -1,4 +1,6 @@
-"""Rows from before an index whose values are too long for a key of it: builds list them, and they can be corrected and deleted."""
+"""Rows from before an index whose values are too long for a key of it: builds list them, and they can be corrected
+and deleted.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ CORRECTIONS: Mapping[str, Callable[[hb.Session, Any], object]] = {
     "add": lambda session, model: session.add(model(room="r", seat=2, text="short", texts=["short"])),
     "delete": lambda session, model: session.delete_key(model, room="r", seat=2),
     "delete of a query": lambda session, model: session.query(model).where(model.room == "r", model.seat == 2).delete(),
-    "two objects": lambda session, model: session.add_all(model(room="r", seat=n, text=f"s{n}", texts=[f"s{n}"]) for n in (2, 3)),
+    "two objects": lambda session, model: session.add_all(
+        model(room="r", seat=n, text=f"s{n}", texts=[f"s{n}"]) for n in (2, 3)
+    ),
 }
 
 
@@ -85,7 +89,9 @@ def run(store: hb.Store, kind: str, wide: bool, correction: str) -> None:
     hb.drop_tables(store, model)
     hb.create_tables(store, before)
     with hb.Session(store, lease=TIMES.lease) as session:
-        session.add_all(before(room="r", seat=n, text=text, texts=[text]) for n, text in ((1, "a"), (2, LONG), (3, "b")))
+        session.add_all(
+            before(room="r", seat=n, text=text, texts=[text]) for n, text in ((1, "a"), (2, LONG), (3, "b"))
+        )
     hb.create_tables(store, model)
     assert hb.indexes.build_index(store, model, "ix", times=TIMES, dry_run=True).refused == 1
     built = hb.indexes.build_index(store, model, "ix", times=TIMES)

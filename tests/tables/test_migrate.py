@@ -1,4 +1,6 @@
-"""Changing the key of a table: its phases on every store, queries over two tables, killed movers and programs that write meanwhile."""
+"""Changing the key of a table: its phases on every store, queries over two tables, killed movers and programs that
+write meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -233,7 +235,11 @@ def test_queries_over_both_tables_are_those_over_one(
         query = query.offset(skip) if limit is None else query.limit(limit).offset(skip)
         wanted = expected[skip : None if limit is None else skip + limit]
         assert query.all() == wanted
-        assert (query.count(), whole.exists(), whole.first()) == (len(wanted), bool(expected), next(iter(expected), None))
+        assert (query.count(), whole.exists(), whole.first()) == (
+            len(wanted),
+            bool(expected),
+            next(iter(expected), None),
+        )
         assert whole.reversed().all() == expected[::-1]
         if selected:
             assert query.select(Moved.page, Moved.number).all() == [(one.page, one.number) for one in wanted]
@@ -249,7 +255,9 @@ def test_queries_over_both_tables_are_those_over_one(
 
 @given(PLACES, st.sampled_from(["p0", "p2"]), st.none() | st.integers(0, 3), st.booleans())
 @settings(max_examples=examples(30))
-def test_queries_through_an_index_of_both_tables(places: dict[int, str], page: str, limit: int | None, backwards: bool) -> None:
+def test_queries_through_an_index_of_both_tables(
+    places: dict[int, str], page: str, limit: int | None, backwards: bool
+) -> None:
     with EmbeddedStore(None) as store:
         hb.create_tables(store, Visit, Moved)
         for phase, other in ((BEFORE, "new"), (MOVING, "old")):
@@ -318,7 +326,9 @@ def test_deletes_and_inserts_wait_until_one_table_is_in_use(store: hb.Store) -> 
             with pytest.raises(hb.CapabilityError, match="insert"):
                 session.insert(visit(2))
             with pytest.raises(hb.CapabilityError, match=r"rekey\(\) are possible once"):
-                session.rekey(visit(1), **{name: getattr(visit(2), name) for name in hb.schema.schema_of(Visit).layout.names})
+                session.rekey(
+                    visit(1), **{name: getattr(visit(2), name) for name in hb.schema.schema_of(Visit).layout.names}
+                )
         if phase.changes:
             session.delete_key(Moved, number=2, user=2)
             session.commit()
@@ -341,7 +351,9 @@ def test_a_delete_that_waits_for_its_commit_until_objects_move_is_refused_then(s
     assert session.get(Moved, number=1, user=1) == visit(1)
 
 
-def test_a_write_that_outlives_its_phase_is_written_where_others_look(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_outlives_its_phase_is_written_where_others_look(
+    store: hb.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A program stands still between its call and the acknowledgement, while all others go on to the next phases."""
     hb.create_tables(store, Moved)
     set_phase(store, PREPARED)
@@ -373,7 +385,9 @@ def test_queries_of_two_tables_have_no_partitions(store: hb.Store) -> None:
 def test_the_first_of_each_key_is_read_once_the_migration_is_over(store: hb.Store) -> None:
     hb.create_tables(store, Moved)
     set_phase(store, MOVING)
-    with pytest.raises(hb.CapabilityError, match="not possible while both tables are read: wait until the migration is over"):
+    with pytest.raises(
+        hb.CapabilityError, match="not possible while both tables are read: wait until the migration is over"
+    ):
         hb.Session(store).query(Moved).first_of_each(Moved.number, [2, 9])
     set_phase(store, DONE)
     session = hb.Session(store)
@@ -392,7 +406,9 @@ def test_a_model_of_a_table_that_the_objects_do_not_move_to_is_refused(store: hb
         by_page = hb.index("page", "number")
 
     set_phase(store, MOVING)
-    with pytest.raises(hb.SchemaMismatch, match="to another table than the one that the model names: use the model of that") as caught:
+    with pytest.raises(
+        hb.SchemaMismatch, match="to another table than the one that the model names: use the model of that"
+    ) as caught:
         hb.Session(store).get(Elsewhere, number=1, user=1)
     assert (caught.value.table, caught.value.to) == (OLD.table, NEW.table)
 
@@ -400,7 +416,9 @@ def test_a_model_of_a_table_that_the_objects_do_not_move_to_is_refused(store: hb
 def test_a_phase_of_a_later_version_stops_programs(store: hb.Store) -> None:
     store.put("hbmodel", [Put(registry_row(OLD), {MOVE: b'{"phase":"resting","to":"visits_by_number"}'})])
     for call in (lambda: hb.Session(store).get(Moved, number=1, user=1), lambda: migration(store, Moved).status()):
-        with pytest.raises(hb.StoreError, match="in a phase that this version of hbmodel does not know: update hbmodel") as caught:
+        with pytest.raises(
+            hb.StoreError, match="in a phase that this version of hbmodel does not know: update hbmodel"
+        ) as caught:
             call()
         assert caught.value.table == OLD.table
 
@@ -443,7 +461,9 @@ def test_steps_come_in_their_order(store: hb.Store) -> None:
     with pytest.raises(hb.errors.MigrationError, match="No objects are being moved, so there is nothing to compare"):
         moving.verify()
     moving.start()
-    with pytest.raises(hb.errors.MigrationError, match="The migration was begun while programs run: leave out offline=True"):
+    with pytest.raises(
+        hb.errors.MigrationError, match="The migration was begun while programs run: leave out offline=True"
+    ):
         migration(store, Moved, offline=True).start()
     set_phase(store, RETURNED)
     with pytest.raises(hb.errors.MigrationError, match="The migration is being rolled back"):
@@ -551,7 +571,9 @@ def test_objects_that_change_move_in_a_maintenance_window(anywhere: hb.Store) ->
     with pytest.raises(hb.SchemaMismatch, match="The objects are not in the table of this model yet, and no"):
         early.get(Numbered, number=4, region="r1")
     with pytest.raises(
-        hb.SchemaMismatch, match=r"still in the table that the model replaces: move them first, see hb\.migration\.migrate\(\)"
+        hb.SchemaMismatch,
+        match=r"still in the table that the model replaces: move them first, see "
+        r"hb\.migration\.migrate\(\)",
     ):
         early.increment(Numbered(region="r1", number=4, owner=""), Numbered.visits)
     moving = hb.migration.migrate(anywhere, Numbered, times=times, offline=True)
@@ -586,7 +608,9 @@ def test_layouts_that_cannot_be_moved_are_refused_where_they_are_declared() -> N
         page: hb.Column[str] = hb.column("p")
         version: hb.Column[int] = hb.version()
 
-    def declare(replaces: type[Any], table: str = "elsewhere", *, salt: Any = None, immutable: bool = True, more: bool = False) -> None:
+    def declare(
+        replaces: type[Any], table: str = "elsewhere", *, salt: Any = None, immutable: bool = True, more: bool = False
+    ) -> None:
         if more:
 
             @hb.model(table=table, family="d", immutable=immutable, salt=salt, replaces=replaces)

@@ -1,4 +1,6 @@
-"""Changing the key of a table of versioned objects while programs read and write it: seal and move, on every store that has versions."""
+"""Changing the key of a table of versioned objects while programs read and write it: seal and move, on every store
+that has versions.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,9 @@ def test_objects_move_while_programs_write_and_back_and_for_good(anywhere: hb.St
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("kind", ["file", pytest.param("thrift2", marks=pytest.mark.hbase)])
-def test_movers_and_writers_are_killed_and_nothing_is_lost_or_doubled(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_movers_and_writers_are_killed_and_nothing_is_lost_or_doubled(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     if kind == "file":
         url = f"embedded:{tmp_path / 'store.db'}"
     else:
@@ -175,7 +179,9 @@ def test_movers_and_writers_are_killed_and_nothing_is_lost_or_doubled(kind: str,
         assert all(counts[number] >= counted[number] for number in range(100)), "an acknowledged update is lost"
         assert unsaid <= 4, "each writer has died in one update at most"
         added, deleted = ({int(number) for what, number in done if what == kind_} for kind_ in ("added", "deleted"))
-        assert counts.keys() >= added - deleted - {max(added, default=0)} - {number for number in added if number + 1 not in added}
+        assert counts.keys() >= added - deleted - {max(added, default=0)} - {
+            number for number in added if number + 1 not in added
+        }
         assert not counts.keys() & deleted, "a deleted object is back"
         assert len(counts) <= 100 + len(added - deleted) + 4
         for state in range(5):
@@ -211,7 +217,11 @@ def test_a_start_ends_when_another_program_rolls_the_migration_back(store: hb.St
         if progress.phase == "copying" and not rolled_back:
             rolled_back.append(migration(store, Sent).roll_back().phase)
 
-    with pytest.raises(hb.errors.MigrationError, match=r"moved the migration to another phase in the meantime: call status\(\)") as caught:
+    with pytest.raises(
+        hb.errors.MigrationError,
+        match=r"moved the migration to another phase in the meantime: call "
+        r"status\(\)",
+    ) as caught:
         migration(store, Sent, progress=roll_back).start()
     assert rolled_back == [caught.value.phase] == [BEFORE]
     assert sorted(all_of(session)) == [0, 1, 2]
@@ -266,7 +276,9 @@ def test_every_kind_of_write_in_every_phase(store: hb.Store, there: bool) -> Non
                 assert [one.number for one in every.get_many(Sent, keys) if one is not None] == sorted(expected)
                 for state in (0, 1):
                     query = every.query(Sent).where(Sent.state == f"s{state}")
-                    assert sorted(numbers(query.all())) == sorted(number for number, count in expected.items() if count == state)
+                    assert sorted(numbers(query.all())) == sorted(
+                        number for number, count in expected.items() if count == state
+                    )
                     assert query.limit(2).all() == query.all()[:2]
             gone = read.keys() - expected.keys()
             read = {one.number: one for one in now.query(Sent).allow_full_scan()}
@@ -296,7 +308,9 @@ def _complete(store: hb.Store, *, back: bool) -> None:
 def test_what_cannot_move_is_refused(store: hb.Store) -> None:
     with pytest.raises(hb.CapabilityError, match="leave out offline"):
         migration(store, Sent, offline=True)
-    with pytest.raises(hb.CapabilityError, match="Versioned objects can be moved only in a store with check-and-mutate: embedded, or"):
+    with pytest.raises(
+        hb.CapabilityError, match="Versioned objects can be moved only in a store with check-and-mutate: embedded, or"
+    ):
         migration(RecordingStore(store, limited=True), Sent)
     hb.create_tables(store, Sent)
     set_phase(store, MOVING)
@@ -387,10 +401,13 @@ def test_a_unique_index_is_dropped_before_the_objects_move_and_built_after_it(sh
         programs = session_of(made)
         programs.add_all(unique(city=n % 3, number=n, name=f"n{n}") for n in range(10))
         programs.commit()
-        with pytest.raises(hb.DeclarationError, match=r"unique index.*hb\.indexes\.drop_index\(\).*hb\.indexes\.build_index\(\)"):
+        with pytest.raises(
+            hb.DeclarationError, match=r"unique index.*hb\.indexes\.drop_index\(\).*hb\.indexes\.build_index\(\)"
+        ):
             badges("badges_by_number", False, unique)
         assert hb.indexes.drop_index(made, unique, "by_name", times=QUICK)
-        programs.insert(unique(city=1, number=10, name="n10"))  # programs that still declare the index continue to write
+        # programs that still declare the index continue to write
+        programs.insert(unique(city=1, number=10, name="n10"))
         moving = hb.migration.migrate(made, moved, times=QUICK)
         assert moving.start().copied
         late = session_of(made)
@@ -420,7 +437,9 @@ def test_an_object_between_two_keys_does_not_move_and_stops_the_cut(store: hb.St
     moving = migration(store, Sent)
     report = moving.start()
     assert (report.rows, report.refused, report.copied) == (3, 1, False)
-    assert "A program that crashed was moving the object to another key: finish the move with rekey() first." in str(report)
+    assert "A program that crashed was moving the object to another key: finish the move with rekey() first." in str(
+        report
+    )
     with pytest.raises(hb.errors.MigrationError, match="Not every row"):
         moving.cut_over()
     assert all_of(session) == [2, 1, 0]
@@ -505,14 +524,22 @@ def test_a_session_that_has_read_the_earlier_model_writes_the_later_one(store: h
     else:
         session.delete(read)
     session.commit()
-    with pytest.raises(hb.SchemaMismatch, match=r"to another one: use the model of that table, with @hb\.model\(replaces=\.\.\.\)"):
+    with pytest.raises(
+        hb.SchemaMismatch,
+        match=r"to another one: use the model of that table, with "
+        r"@hb\.model\(replaces=\.\.\.\)",
+    ):
         session.query(Parcel).allow_full_scan().all()
     expected = {"add": {1: 0, 2: 0}, "insert": {1: 0, 2: 0}, "update": {1: 5}, "delete": {}}[call]
-    assert {one.number: one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()} == expected
+    assert {
+        one.number: one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()
+    } == expected
 
 
 @pytest.mark.lengthy
-def test_a_write_whose_row_moved_and_returned_since_it_was_read_is_carried_out(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_whose_row_moved_and_returned_since_it_was_read_is_carried_out(
+    store: hb.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = session_of(store)
     session.add(parcel(1))
     session.commit()
@@ -535,7 +562,9 @@ def test_a_write_whose_row_moved_and_returned_since_it_was_read_is_carried_out(s
     assert [one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()] == [5]
 
 
-def test_a_write_does_not_wait_for_a_row_that_the_next_phase_seals(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_does_not_wait_for_a_row_that_the_next_phase_seals(
+    store: hb.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever sealed it has died; programs of the next phase move it themselves."""
     session = hb.Session(store, lease=0, longest_call=0.05, grace=20, clock_bound=2)
     session.add(parcel(1))
@@ -570,7 +599,10 @@ def test_a_program_that_knows_nothing_of_the_move_does_not_write_a_sealed_row(st
     read = late.get(Parcel, city=1, number=1)
     assert migration(store, Sent).start().copied
     late.update(read, count=5)
-    with pytest.raises(hb.SchemaMismatch, match="The row is sealed, because its object is being moved to another table: use the model of"):
+    with pytest.raises(
+        hb.SchemaMismatch,
+        match="The row is sealed, because its object is being moved to another table: use the model of",
+    ):
         late.commit()
     late.discard()
     assert [one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()] == [0]
@@ -616,12 +648,16 @@ def test_an_insert_whose_answer_is_lost_while_objects_move_is_in_doubt(store: hb
             super().check_and_mutate_many(table, changes)
             raise hb.UnknownOutcome("The answer is lost.", table=table)
 
-    with pytest.raises(hb.UnknownOutcome, match="The object may or may not have been put: read its key to find out") as caught:
+    with pytest.raises(
+        hb.UnknownOutcome, match="The object may or may not have been put: read its key to find out"
+    ) as caught:
         hb.Session(Losing(store)).insert(parcel(1))
     assert caught.value.pending is None
 
 
-def test_an_index_that_is_taken_from_a_query_of_two_tables_ends_it(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_is_taken_from_a_query_of_two_tables_ends_it(
+    store: hb.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hb.create_tables(store, Sent)
     set_phase(store, MOVING)
     session = hb.Session(store, lease=0, longest_call=0.05, grace=20, clock_bound=2)

@@ -119,13 +119,18 @@ def test_an_immutable_object_is_not_put_where_nobody_looks(phase: str) -> None:
         new, made, _ = begun(store, "immutable")
         hb.create_tables(store, new)
         set_phase(store, new, PREPARED if phase == MOVING else MOVING)
-        before, after = ("visits_by_user", "visits_by_number") if phase == MOVING else ("visits_by_number", "visits_by_user")
+        before, after = (
+            ("visits_by_user", "visits_by_number") if phase == MOVING else ("visits_by_number", "visits_by_user")
+        )
         interrupted = Interrupted(store, before, lambda: set_phase(store, new, phase))
         interrupted.left = 1
         session = hb.Session(interrupted)
         session.add(made(50))
         session.commit()
-        rows = {table: len([row for batch in store.scan(table, [hb.store.Scan()])[0] for row in batch]) for table in (before, after)}
+        rows = {
+            table: len([row for batch in store.scan(table, [hb.store.Scan()])[0] for row in batch])
+            for table in (before, after)
+        }
         assert rows == ({before: 6, after: 1} if phase == MOVING else {before: 0, after: 7})
 
 

@@ -170,7 +170,8 @@ def test_a_dictionary_stays_when_a_model_is_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "codec"), [("", hb.UInt32), (7, hb.UInt32), ("x", hb.Text), ("x", hb.Float64), ("x", int), ("x", hb.Text(4))]
+    ("name", "codec"),
+    [("", hb.UInt32), (7, hb.UInt32), ("x", hb.Text), ("x", hb.Float64), ("x", int), ("x", hb.Text(4))],
 )
 def test_wrong_declarations(name: Any, codec: Any) -> None:
     with pytest.raises(hb.DeclarationError):

@@ -118,7 +118,11 @@ def test_split_keys_and_families_are_those_of_any_table() -> None:
         by_value = hb.index("value")
 
     with hb.connect("memory:") as store:
-        hb.create_tables(store, Split, splits={Split: hb.tables.AtKeys([b"k"]), "area:split.by_value": hb.tables.AtKeys([b"c", b"m"])})
+        hb.create_tables(
+            store,
+            Split,
+            splits={Split: hb.tables.AtKeys([b"k"]), "area:split.by_value": hb.tables.AtKeys([b"c", b"m"])},
+        )
         assert [len(store.regions(table)) for table in ("area:split", "area:split.by_value")] == [2, 3]
         assert store.families("area:split")[0].max_versions == 2
 

@@ -1,4 +1,6 @@
-"""For whom the phases of a migration wait: readers for their leases, writers only if one may still act by the phase before."""
+"""For whom the phases of a migration wait: readers for their leases, writers only if one may still act by the phase
+before.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,19 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.migration import BEFORE, CLOSED, CUT, DONE, HALTING, MOVING, PHASES, PREPARED, RETURNED, RETURNING, TURNED
+from hbmodel.protocol.migration import (
+    BEFORE,
+    CLOSED,
+    CUT,
+    DONE,
+    HALTING,
+    MOVING,
+    PHASES,
+    PREPARED,
+    RETURNED,
+    RETURNING,
+    TURNED,
+)
 from hbmodel.protocol.migration import VERSIONED_PHASES as VERSIONED
 from hbmodel.tables.phase_waits import READ_OTHERWISE
 from tests.support.beds import HBASE, drop_left, fresh
@@ -23,7 +37,11 @@ LONG = hb.indexes.IndexTimes(lease=0.3)
 """The longest call is the default, 20 minutes: no test waits for so long."""
 
 WAYS = {
-    "immutable": [(PHASES, [BEFORE, PREPARED, MOVING, CUT, DONE]), (PHASES, [MOVING, RETURNING, RETURNED]), (PHASES, [PREPARED, RETURNED])],
+    "immutable": [
+        (PHASES, [BEFORE, PREPARED, MOVING, CUT, DONE]),
+        (PHASES, [MOVING, RETURNING, RETURNED]),
+        (PHASES, [PREPARED, RETURNED]),
+    ],
     "versioned": [
         (VERSIONED, [BEFORE, PREPARED, MOVING, CUT, DONE]),
         (VERSIONED, [MOVING, HALTING, TURNED, RETURNING, RETURNED]),
@@ -95,7 +113,9 @@ def test_nobody_waits_for_writers_where_each_write_looks_at_the_registry(local: 
 
 @pytest.mark.hbase
 def test_phases_follow_each_other_once_writers_have_noticed(gateway: hb.Store) -> None:
-    """Far below the longest call: the writers' roll says who is left, and a program that moves objects is on it only while it does."""
+    """Far below the longest call: the writers' roll says who is left, and a program that moves objects is on it only
+    while it does.
+    """
     old, new, made = MODELS["versioned" if gateway.capabilities.check_and_mutate else "immutable"]
     hb.create_tables(gateway, old)
     seen: list[hb.migration.MigrationProgress] = []

@@ -80,11 +80,17 @@ LEADING: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("name", LEADING)
-@pytest.mark.parametrize("salt", [None, hb.HashSalt(3), hb.salts.TextSalt(("a-", "b-"))], ids=["unsalted", "hashed", "textual"])
+@pytest.mark.parametrize(
+    "salt", [None, hb.HashSalt(3), hb.salts.TextSalt(("a-", "b-"))], ids=["unsalted", "hashed", "textual"]
+)
 @pytest.mark.parametrize("desc", [False, True])
 def test_every_region_of_a_planned_table_can_be_reached(name: str, salt: Any, desc: bool) -> None:
     hint, codec, bounds = LEADING[name]
-    body = {"lead": hb.key(codec, desc=desc), "value": hb.column("v"), "__annotations__": {"lead": hb.Key[hint], "value": hb.Column[int]}}
+    body = {
+        "lead": hb.key(codec, desc=desc),
+        "value": hb.column("v"),
+        "__annotations__": {"lead": hb.Key[hint], "value": hb.Column[int]},
+    }
     made = hb.model(table="planned", salt=salt)(type("Planned", (), body))
     buckets = hb.schema.schema_of(made).salt.buckets
     for regions in (2, 3, 7, 16):
@@ -124,8 +130,13 @@ def test_a_region_that_holds_a_row_is_reachable(kind: str, desc: bool, data: st.
     made = texts(kind, desc)
     rows = data.draw(TEXT_ROWS[kind])
     objects = [made(lead=lead, value=1, **({} if kind == "alone" else {"next": number})) for lead, number in rows]
-    keys = {hb.row_key(made, **{name: getattr(obj, name) for name in hb.schema.schema_of(made).layout.names}) for obj in objects}
-    cuts = {key + data.draw(st.sampled_from([b"", b"\0"])) for key in keys} | {key[: data.draw(st.integers(1, len(key)))] for key in keys}
+    keys = {
+        hb.row_key(made, **{name: getattr(obj, name) for name in hb.schema.schema_of(made).layout.names})
+        for obj in objects
+    }
+    cuts = {key + data.draw(st.sampled_from([b"", b"\0"])) for key in keys} | {
+        key[: data.draw(st.integers(1, len(key)))] for key in keys
+    }
     with hb.connect("memory:") as store:
         store.create_table("texts", [hb.store.Family(b"d")], sorted(cuts))
         for use in check_regions(store, made, sample=objects, alphabet=HEX if kind == "hex" else None):
@@ -166,14 +177,18 @@ def test_first_key_is_the_smallest_not_below_the_start(start: bytes, width: int,
     for _ in range(width):
         strings = [string + bytes((byte,)) for string in strings for byte in allowed]
     # Behind the fixed width anything may stand, so a string is good if it, or some continuation of it, is not below.
-    candidates = sorted(max(b"p" + string, start) if start.startswith(b"p" + string) else b"p" + string for string in strings)
+    candidates = sorted(
+        max(b"p" + string, start) if start.startswith(b"p" + string) else b"p" + string for string in strings
+    )
     assert found == next((candidate for candidate in candidates if candidate >= start), None)
 
 
 def test_a_region_in_use_is_a_line_for_people() -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Bucketed, splits=hb.tables.AtKeys([b"\x02", b"\x07"]))
-        shown = [str(use) for use in check_regions(store, Bucketed, sample=[Bucketed(number=n, value=n) for n in range(10)])]
+        shown = [
+            str(use) for use in check_regions(store, Bucketed, sample=[Bucketed(number=n, value=n) for n in range(10)])
+        ]
     assert shown[2] == "b'\\x07' to the end: no key of the model can be here"
     assert shown[0].startswith("b'' to b'\\x02': ")
     assert shown[0].endswith(" rows of the sample")

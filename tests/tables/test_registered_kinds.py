@@ -1,4 +1,6 @@
-"""What the registry keeps of the kinds of indexes: another condition, another element, another version is another layout."""
+"""What the registry keeps of the kinds of indexes: another condition, another element, another version is another
+layout.
+"""
 
 from __future__ import annotations
 
@@ -92,6 +94,7 @@ def test_what_is_kept() -> None:
     assert b'"kinds":{"tags[]":{"each":"tags"}}' in kept["each"]
     assert b'"where":[["contains","tags","0161","0162"]]' in kept["each, where"]
     assert (
-        b'"kinds":{"half":{"codec":{"bits":64,"codec":"int","signed":true},"computed":{"of":["x"],"version":2}}}' in kept["second version"]
+        b'"kinds":{"half":{"codec":{"bits":64,"codec":"int","signed":true},"computed":{"of":["x"],"version":2}}}'
+        in kept["second version"]
     )
     assert b'"computed":{"of":["x"],"version":1}' in kept["where computed"]

@@ -74,7 +74,9 @@ def test_models_share_a_family_by_their_kinds_alone() -> None:
 
 def declare(**changed: Any) -> Any:
     """A model with every kind of declaration, one of them possibly another than usual."""
-    options: dict[str, Any] = {"salt": hb.HashSalt(4, by=("a",))} | {k: v for k, v in changed.items() if k in {"salt", "exists"}}
+    options: dict[str, Any] = {"salt": hb.HashSalt(4, by=("a",))} | {
+        k: v for k, v in changed.items() if k in {"salt", "exists"}
+    }
     key_order = changed.get("order", ("a", "b"))
     b_type = changed.get("b_type", str)
     y_type = changed.get("y_type", str)
@@ -141,7 +143,9 @@ def test_every_change_of_layout_is_named_and_nothing_is_read_or_written(name: st
             session.add(usual(a=1, b="b", x=1))
         registered, rows = cells_of(store, "hbmodel"), cells_of(store, "layouts")
         session = hb.Session(store)
-        obj = other(**{key: value for key, value in {"a": 1, "b": "b", "x": 1}.items() if key in schema_of(other).by_name})
+        obj = other(
+            **{key: value for key, value in {"a": 1, "b": "b", "x": 1}.items() if key in schema_of(other).by_name}
+        )
         key = {field: getattr(obj, field) for field in schema_of(other).layout.names}
         session.add(obj)
         calls: list[Callable[[], Any]] = [
@@ -160,7 +164,9 @@ def test_every_change_of_layout_is_named_and_nothing_is_read_or_written(name: st
             with pytest.raises(hb.SchemaMismatch) as caught:
                 call()
             assert caught.value.table == "layouts"
-            assert any(difference.startswith(named) for difference in caught.value.differences), caught.value.differences
+            assert any(difference.startswith(named) for difference in caught.value.differences), (
+                caught.value.differences
+            )
         assert (cells_of(store, "hbmodel"), cells_of(store, "layouts")) == (registered, rows)
 
 
@@ -218,7 +224,10 @@ UNREADABLE = [b"{", b"[]", b"5", b"\xff"]
     ("column", "garbage"),
     [
         *((LAYOUT, garbage) for garbage in UNREADABLE),
-        *((INDEX_PREFIX + b"by_state", garbage) for garbage in [*UNREADABLE, b'{"state":5,"table":"t"}', b'{"spec":{}}']),
+        *(
+            (INDEX_PREFIX + b"by_state", garbage)
+            for garbage in [*UNREADABLE, b'{"state":5,"table":"t"}', b'{"spec":{}}']
+        ),
         *((ROWS, garbage) for garbage in [*UNREADABLE, b'{"state":"elsewhere"}', b'{"state":["indexed"]}']),
     ],
 )
@@ -226,7 +235,10 @@ def test_a_registry_entry_that_cannot_be_read_is_told(column: bytes, garbage: by
     with fresh(Order) as store:
         store.put("hbmodel", [Put(registry_row(schema_of(Order)), {column: garbage})])
         session = hb.Session(store)
-        for call in (lambda: session.get(Order, customer=1, at=day(1), number=1), lambda: hb.create_tables(store, Order)):
+        for call in (
+            lambda: session.get(Order, customer=1, at=day(1), number=1),
+            lambda: hb.create_tables(store, Order),
+        ):
             with pytest.raises(hb.StoreError) as caught:
                 call()
             assert (caught.value.table, caught.value.registry) == ("orders", "hbmodel")
@@ -262,7 +274,9 @@ def test_a_registry_whose_cells_expire_at_once_has_no_clock() -> None:
     clock = count(1_000_000, 2_000)
     with EmbeddedStore(None, lambda: next(clock)) as store:
         store.create_table("hbmodel", [Family(b"m", ttl=1)])
-        with pytest.raises(hb.StoreError, match="clock cell of the registry was written but cannot be read: check the TTL") as caught:
+        with pytest.raises(
+            hb.StoreError, match="clock cell of the registry was written but cannot be read: check the TTL"
+        ) as caught:
             Registry(store).server_time()
         assert caught.value.table == "hbmodel"
 

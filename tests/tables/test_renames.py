@@ -29,7 +29,9 @@ def open_session(store: hb.Store) -> hb.Session:
 
 
 def declare(table: str, fields: Mapping[str, tuple[Any, Any]], **options: Any) -> type[Any]:
-    """A model of a table: fields with their annotations and declarations; a declaration without an annotation is an index."""
+    """A model of a table: fields with their annotations and declarations; a declaration without an annotation is an
+    index.
+    """
     body = {name: declaration for name, (_, declaration) in fields.items()}
     hints = {name: hint for name, (hint, _) in fields.items() if hint is not None}
     return hb.model(table=table, family="d", **options)(type("Declared", (), {**body, "__annotations__": hints}))
@@ -66,8 +68,14 @@ def renamed(*, said: bool = True, versioned: bool = False, table: str = "") -> R
         "subject": (hb.Column[str], hb.column("t", **was("topic"))),
         "remark": (hb.Column[str | None], hb.column("n", default=None, **was("note"))),
         **version,
-        "by_subject": (None, hb.index("subject", "moment", covers=("remark",), salt=hb.HashSalt(3, by=("subject",)), **was("by_topic"))),
-        "by_remark": (None, hb.index("remark", skip_none=True, where=lambda model: model.subject != "hidden", **was("by_note"))),
+        "by_subject": (
+            None,
+            hb.index("subject", "moment", covers=("remark",), salt=hb.HashSalt(3, by=("subject",)), **was("by_topic")),
+        ),
+        "by_remark": (
+            None,
+            hb.index("remark", skip_none=True, where=lambda model: model.subject != "hidden", **was("by_note")),
+        ),
     }
     salt = hb.HashSalt(4, by=("user",)), hb.HashSalt(4, by=("user_id",))
     return Renamed(declare(table, before, salt=salt[0]), declare(table, after, salt=salt[1]))
@@ -85,7 +93,13 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
         yield Bed(request.param, store)
 
 
-def write(session: hb.Session, both: Renamed, random: Random, expected: dict[tuple[str, int], tuple[str, str | None]], old: bool) -> None:
+def write(
+    session: hb.Session,
+    both: Renamed,
+    random: Random,
+    expected: dict[tuple[str, int], tuple[str, str | None]],
+    old: bool,
+) -> None:
     """One write by the program from before or after."""
     key = random.choice("ab"), random.randrange(3)
     topic, note = random.choice(["x", "y", "hidden"]), random.choice([None, "n", "m"])
@@ -151,7 +165,11 @@ def test_programs_from_before_and_after_write_in_turns(bed: Bed, said: bool, ver
             hb.create_tables(bed.store, both.before)  # a program from before starts
         write(*((old, both, random, expected, True) if random.random() < 0.5 else (new, both, random, expected, False)))
     check(bed.store, both, expected)
-    assert sorted(name for name in bed.store.tables() if name.startswith(table)) == [table, f"{table}.by_note", f"{table}.by_topic"]
+    assert sorted(name for name in bed.store.tables() if name.startswith(table)) == [
+        table,
+        f"{table}.by_note",
+        f"{table}.by_topic",
+    ]
     assert not hb.diff(bed.store, both.after)
     assert not hb.diff(bed.store, both.before)
     hb.drop_tables(bed.store, both.after)
@@ -186,7 +204,10 @@ def test_what_is_renamed_is_shown_and_altered() -> None:
                 "moment": (hb.Key[int], hb.key(hb.UInt32, desc=True)),
                 "subject": (hb.Column[str], hb.column("t")),
                 "remark": (hb.Column[str | None], hb.column("n", default=None)),
-                "by_title": (None, hb.index("subject", "moment", covers=("remark",), salt=hb.HashSalt(3, by=("subject",)))),
+                "by_title": (
+                    None,
+                    hb.index("subject", "moment", covers=("remark",), salt=hb.HashSalt(3, by=("subject",))),
+                ),
                 "by_remark": (None, hb.index("remark", skip_none=True, where=lambda model: model.subject != "hidden")),
             },
             salt=hb.HashSalt(4, by=("owner",)),
@@ -209,7 +230,9 @@ def key_model(names: str, **was: str) -> type[Any]:
 @settings(max_examples=examples(60))
 @given(st.permutations("abcd"), st.sets(st.sampled_from("abcd")))
 def test_fields_that_are_alike_are_renamed_only_as_is_said(after: list[str], said: set[str]) -> None:
-    """Three key fields of the same bytes: whatever names they get, each program reads what the other wrote, or is refused."""
+    """Three key fields of the same bytes: whatever names they get, each program reads what the other wrote, or is
+    refused.
+    """
     names = "".join(after[:3])
     was = {new: old for new, old in zip(names, "abc", strict=True) if new != old and new in said}
     changed = [new for new, old in zip(names, "abc", strict=True) if new != old]
@@ -218,7 +241,11 @@ def test_fields_that_are_alike_are_renamed_only_as_is_said(after: list[str], sai
         with hb.Session(store) as session:
             session.add(before(a=1, b=2, c=3, x=4))
         unsaid = [name for name in changed if name not in was]
-        plain = len(unsaid) == 1 and unsaid[0] == "d" and not any(old in names for new, old in zip(names, "abc", strict=True) if new == "d")
+        plain = (
+            len(unsaid) == 1
+            and unsaid[0] == "d"
+            and not any(old in names for new, old in zip(names, "abc", strict=True) if new == "d")
+        )
         if unsaid and not plain:
             for call in (hb.create_tables, hb.alter):
                 with pytest.raises(hb.SchemaMismatch, match="renamed_from="):
@@ -234,7 +261,9 @@ def test_fields_that_are_alike_are_renamed_only_as_is_said(after: list[str], sai
 
 def test_columns_that_change_places_must_say_so() -> None:
     def model(**columns: Any) -> type[Any]:
-        return declare("swapped", {"a": (hb.Key[int], hb.key()), **{n: (hb.Column[str], c) for n, c in columns.items()}})
+        return declare(
+            "swapped", {"a": (hb.Key[int], hb.key()), **{n: (hb.Column[str], c) for n, c in columns.items()}}
+        )
 
     before = model(x=hb.column("1"), y=hb.column("2"))
     with fresh(before) as store:
@@ -250,7 +279,11 @@ def test_columns_that_change_places_must_say_so() -> None:
 
 def test_an_index_of_which_two_could_be_meant_must_say_so() -> None:
     def model(**indexes: Any) -> type[Any]:
-        fields = {"a": (hb.Key[int], hb.key()), "x": (hb.Column[str], hb.column("x")), "y": (hb.Column[str], hb.column("y"))}
+        fields = {
+            "a": (hb.Key[int], hb.key()),
+            "x": (hb.Column[str], hb.column("x")),
+            "y": (hb.Column[str], hb.column("y")),
+        }
         return declare("meant", {**fields, **{name: (None, index) for name, index in indexes.items()}})
 
     before = model(one=hb.index("x"), two=hb.index("x"))
@@ -266,13 +299,18 @@ def test_an_index_of_which_two_could_be_meant_must_say_so() -> None:
         clear = model(three=hb.index("x", renamed_from="one"), two=hb.index("x"))
         hb.create_tables(store, clear)
         again = model(one=hb.index("y"), three=hb.index("x"), two=hb.index("x"))
-        with pytest.raises(hb.SchemaMismatch, match="choose another"):  # `one` is still what older programs call `three`
+        # `one` is still what older programs call `three`
+        with pytest.raises(hb.SchemaMismatch, match="choose another"):
             hb.create_tables(store, again)
 
 
 def test_indexes_that_exchange_their_names() -> None:
     def model(**indexes: Any) -> type[Any]:
-        fields = {"a": (hb.Key[int], hb.key()), "x": (hb.Column[str], hb.column("x")), "y": (hb.Column[str], hb.column("y"))}
+        fields = {
+            "a": (hb.Key[int], hb.key()),
+            "x": (hb.Column[str], hb.column("x")),
+            "y": (hb.Column[str], hb.column("y")),
+        }
         return declare("exchanged", {**fields, **{name: (None, index) for name, index in indexes.items()}})
 
     before = model(one=hb.index("x"), two=hb.index("y"))
@@ -310,12 +348,16 @@ def test_an_index_that_was_renamed_is_dropped_and_built_by_either_name() -> None
 
 @pytest.mark.parametrize("was", ["a", "", 3])
 def test_a_former_name_that_cannot_be(was: Any) -> None:
-    with pytest.raises(hb.DeclarationError, match="renamed_from takes the former name of the field or index, each name"):
+    with pytest.raises(
+        hb.DeclarationError, match="renamed_from takes the former name of the field or index, each name"
+    ):
         declare("never", {"a": (hb.Key[int], hb.key(renamed_from=was)), "x": (hb.Column[int], hb.column("x"))})
 
 
 def test_two_fields_cannot_have_had_one_name() -> None:
-    with pytest.raises(hb.DeclarationError, match="renamed_from takes the former name of the field or index, each name"):
+    with pytest.raises(
+        hb.DeclarationError, match="renamed_from takes the former name of the field or index, each name"
+    ):
         declare(
             "never",
             {

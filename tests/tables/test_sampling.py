@@ -47,7 +47,15 @@ def test_a_sample_of_keys_with_a_long_common_beginning_is_of_the_whole_table(sto
 
 @pytest.mark.parametrize("count", [1, 2, 10, 100])
 def test_clusters_of_keys_do_not_say_how_many_rows_there_are(store: Store, count: int) -> None:
-    fill(store, [bytes([bucket]) + user.to_bytes(4) + at.to_bytes(8) for bucket in range(4) for user in range(5) for at in range(100)])
+    fill(
+        store,
+        [
+            bytes([bucket]) + user.to_bytes(4) + at.to_bytes(8)
+            for bucket in range(4)
+            for user in range(5)
+            for at in range(100)
+        ],
+    )
     rows, share = sampled(store, count)
     assert rows
     assert share is None

@@ -30,4 +30,7 @@ def test_a_range_is_free_again_once_its_program_has_not_come_on_for_long_enough(
         assert left.range == second.range
         assert other.take() is None
         now += LIFE
-        assert {claim.range.start: claim.counts.rows for claim in (other.take(), other.take()) if claim} == {b"x": 3, second.range.start: 0}
+        assert {claim.range.start: claim.counts.rows for claim in (other.take(), other.take()) if claim} == {
+            b"x": 3,
+            second.range.start: 0,
+        }

@@ -180,7 +180,11 @@ def test_keys_by_hand_are_sorted_and_checked() -> None:
         split_keys(Hashed, AtKeys([b""]))
     with pytest.raises(hb.errors.UnknownIndex):
         split_keys(Hashed, AtKeys([b"m"]), index="by_nothing")
-    with pytest.raises(hb.EncodingError, match=r"Split keys must be row keys as bytes, for example from hb\.row_key\(\.\.\.\)"):
+    with pytest.raises(
+        hb.EncodingError,
+        match=r"Split keys must be row keys as bytes, for example from "
+        r"hb\.row_key\(\.\.\.\)",
+    ):
         split_keys(Hashed, AtKeys(["m"]))  # type: ignore[list-item]
 
 

@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.errors import CapabilityError, DecodingError, IncompleteKey, QueryError, RowKeyError, SchemaMismatch, TableNotFound
+from hbmodel.errors import (
+    CapabilityError,
+    DecodingError,
+    IncompleteKey,
+    QueryError,
+    RowKeyError,
+    SchemaMismatch,
+    TableNotFound,
+)
 from hbmodel.mapping.mapper import KeyMapper, key_of
 from hbmodel.store import Scan
 from hbmodel.tables.layout_text import same_spec
@@ -125,9 +133,22 @@ class OwnColumn:
 
 
 MODELS: tuple[Any, ...] = (
-    models.Order, models.Sample, models.Flagged, models.Hit, models.Logged, models.Fact, models.Person, models.Legacy, models.Visit,
-    Pet, Visit, Series, Word, Account, OwnColumn,
-)  # fmt: skip
+    models.Order,
+    models.Sample,
+    models.Flagged,
+    models.Hit,
+    models.Logged,
+    models.Fact,
+    models.Person,
+    models.Legacy,
+    models.Visit,
+    Pet,
+    Visit,
+    Series,
+    Word,
+    Account,
+    OwnColumn,
+)
 
 
 @pytest.fixture(scope="module")
@@ -175,16 +196,22 @@ def test_tables_that_the_registry_does_not_hold(store: hb.Store) -> None:
 
 
 def test_salts_of_programs(store: hb.Store) -> None:
-    with pytest.raises(SchemaMismatch, match="The salt is defined by a program, which the registry does not contain: use") as caught:
+    with pytest.raises(
+        SchemaMismatch, match="The salt is defined by a program, which the registry does not contain: use"
+    ) as caught:
         registered(store, OwnSalt)
     assert (caught.value.table, caught.value.salt) == ("own_salt_r", "half")
     found = registered(store, OwnBucket)
     assert found.decode(hb.row_key(OwnBucket, number=200)).fields == {"number": 200}
-    with pytest.raises(RowKeyError, match="The bucket is chosen by a function of a program, which the registry does not contain: use"):
+    with pytest.raises(
+        RowKeyError, match="The bucket is chosen by a function of a program, which the registry does not contain: use"
+    ):
         found.encode({"number": 200})
 
 
-KEYS = st.fixed_dictionaries({"customer": st.integers(0, 65_535), "at": st.integers(-9, 9).map(day), "number": st.integers(0, 2**32 - 1)})
+KEYS = st.fixed_dictionaries(
+    {"customer": st.integers(0, 65_535), "at": st.integers(-9, 9).map(day), "number": st.integers(0, 2**32 - 1)}
+)
 
 
 @given(KEYS)
@@ -199,7 +226,9 @@ def test_a_key_is_taken_apart_and_made_again(store: hb.Store, key: dict[str, Any
         found.decode(other)
     for end in range(len(row) + 1):  # any part of it may be the bound of a region
         bound = found.decode_bound(row[:end])
-        assert list(bound.fields.items()) == [(name, key[name]) for name in found.schema.layout.names][: len(bound.fields)]
+        assert (
+            list(bound.fields.items()) == [(name, key[name]) for name in found.schema.layout.names][: len(bound.fields)]
+        )
         assert row[:end].endswith(bound.rest)
 
 

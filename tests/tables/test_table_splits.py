@@ -45,7 +45,9 @@ class Event:
 
 MODELS = (Digest, Event)
 DIGESTS = [Digest(digest=hashlib.md5(b"%d" % number).hexdigest(), value=number) for number in range(400)]
-EVENTS = [Event(user=number, at=START + timedelta(hours=number), name=f"{number * 37 % 100:02}") for number in range(100)]
+EVENTS = [
+    Event(user=number, at=START + timedelta(hours=number), name=f"{number * 37 % 100:02}") for number in range(100)
+]
 
 
 @pytest.fixture
@@ -105,12 +107,19 @@ def test_one_strategy_is_for_every_primary_table(empty: Bed) -> None:
     strategy = hb.tables.AtKeys([b"k"])
     hb.create_tables(empty.store, Digest, Event, splits=strategy)
     found = {table: starts(empty.store, table) for table in empty.store.tables() if table.startswith("split_")}
-    assert found == {"split_digests": [b"k"], "split_events": [b"k"], "split_events.by_name": [], "split_events.by_time": []}
+    assert found == {
+        "split_digests": [b"k"],
+        "split_events": [b"k"],
+        "split_events.by_name": [],
+        "split_events.by_time": [],
+    }
 
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
 def test_strategies_by_model_and_by_table(empty: Bed) -> None:
-    hb.create_tables(empty.store, *MODELS, splits={Event: hb.ByBucket(), "split_events.by_name": hb.tables.AtKeys([b"m"])})
+    hb.create_tables(
+        empty.store, *MODELS, splits={Event: hb.ByBucket(), "split_events.by_name": hb.tables.AtKeys([b"m"])}
+    )
     assert starts(empty.store, "split_events") == [b"\x01", b"\x02"]
     assert starts(empty.store, "split_events.by_name") == [b"m"]
     assert starts(empty.store, "split_digests") == []
@@ -174,9 +183,14 @@ def test_a_gateway_without_split_keys_creates_nothing_and_gives_the_line_for_the
 def test_an_indexed_model_is_sent_to_the_other_gateway(empty: Bed) -> None:
     before = empty.store.tables()
     with pytest.raises(hb.CapabilityError, match="This store cannot create the tables as") as caught:
-        hb.create_tables(empty.store, Digest, Event, splits={Event: hb.ByBucket(), "split_events.by_name": hb.tables.AtKeys([b"m"])})
+        hb.create_tables(
+            empty.store, Digest, Event, splits={Event: hb.ByBucket(), "split_events.by_name": hb.tables.AtKeys([b"m"])}
+        )
     assert empty.store.tables() == before
-    assert [line.split("', {")[0].split("_split_")[1] for line in caught.value.shell.splitlines()] == ["events.by_name", "events"]
+    assert [line.split("', {")[0].split("_split_")[1] for line in caught.value.shell.splitlines()] == [
+        "events.by_name",
+        "events",
+    ]
     # For an index table alone the line is enough: the primary table is still to be made.
     with pytest.raises(hb.CapabilityError, match="run the lines in `hbase shell`"):
         hb.create_tables(empty.store, Event, splits={"split_events.by_name": hb.tables.AtKeys([b"m"])})
@@ -192,8 +206,8 @@ def test_split_keys_of_a_table_that_is_there_ask_for_nothing(empty: Bed) -> None
 
 # --- regions that rows reach, and regions that none can ---------------------------------------------------------------
 
-# What HBase itself makes of 00000000 to ffffffff: the regions of a table that its `RegionSplitter` 2.6.1 created, run with
-# `-c 10 -f d --firstrow 00000000 --lastrow ffffffff TABLE UniformSplit`, which splits with `Bytes.split`.
+# What HBase itself makes of 00000000 to ffffffff: the regions of a table that its `RegionSplitter` 2.6.1 created, run
+# with `-c 10 -f d --firstrow 00000000 --lastrow ffffffff TABLE UniformSplit`, which splits with `Bytes.split`.
 _KEYS_BY_HBASE = """
 359c0268cf359c02 3b07d4a16e3b07d4 4073a6da0d4073a6 45df7912ac45df78 4b4b4b4b4b4b4b4a
 50b71d83ea50b71c 5622efbc895622ee 5b8ec1f5285b8ec0 60fa942dc760fa92
@@ -274,11 +288,30 @@ def test_those_keys_are_what_a_tool_of_hbase_makes(hbmodel_hbase: Any) -> None:
     if not isinstance(hbmodel_hbase, LocalHBase):
         pytest.skip("needs HBase's configuration, which a named gateway does not give")
     table = f"split_by_tool_{uuid4().hex[:8]}"
-    command = [str(find_java().path), "-Xmx256m", *JVM_FLAGS, f"-Dhbmodel.log={hbmodel_hbase.directory}/logs/splitter.log"]
-    tool = ["org.apache.hadoop.hbase.util.RegionSplitter", "-c", "10", "-f", "d", "--firstrow", "00000000", "--lastrow", "ffffffff"]
+    command = [
+        str(find_java().path),
+        "-Xmx256m",
+        *JVM_FLAGS,
+        f"-Dhbmodel.log={hbmodel_hbase.directory}/logs/splitter.log",
+    ]
+    tool = [
+        "org.apache.hadoop.hbase.util.RegionSplitter",
+        "-c",
+        "10",
+        "-f",
+        "d",
+        "--firstrow",
+        "00000000",
+        "--lastrow",
+        "ffffffff",
+    ]
     classes = f"{hbmodel_hbase.directory}/conf/gateways:{class_path(progress=False)}"
     done = subprocess.run(
-        [*command, *tool, table, "UniformSplit"], env={**os.environ, "CLASSPATH": classes}, capture_output=True, text=True, check=False
+        [*command, *tool, table, "UniformSplit"],
+        env={**os.environ, "CLASSPATH": classes},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     with hb.connect(hbmodel_hbase.thrift2_url) as store:
         assert table in store.tables(), done.stderr[-1000:]

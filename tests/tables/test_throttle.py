@@ -1,4 +1,6 @@
-"""Builds, checks and migrations read no faster than asked, each measured by itself, without what it waits for sessions."""
+"""Builds, checks and migrations read no faster than asked, each measured by itself, without what it waits for
+sessions.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Watch:
 def size_of(store: hb.Store, table: str) -> int:
     """Bytes of the keys and cells of a table."""
     rows = cells_of(store, table)
-    return sum(len(row) + sum(len(column) + len(value) for column, value in cells.items()) for row, cells in rows.items())
+    return sum(
+        len(row) + sum(len(column) + len(value) for column, value in cells.items()) for row, cells in rows.items()
+    )
 
 
 SPEEDS: dict[str, Callable[[int], dict[str, float]]] = {

@@ -1,4 +1,6 @@
-"""What `diff` finds of columns that live rows hold and no model has, and of members of enumerations that one side does not know."""
+"""What `diff` finds of columns that live rows hold and no model has, and of members of enumerations that one side
+does not know.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def test_columns_that_no_field_has_are_found_in_a_sample(bed: Bed) -> None:
     assert not hb.diff(bed.store, BOTH)
     found = hb.diff(bed.store, ONE)
     assert told(found) == {
-        "column d:b": "= held: column d:b: in 3 of 6 sampled rows (no field maps it: reads ignore it, and deleting the object deletes it "
+        "column d:b": "= held: column d:b: in 3 of 6 sampled rows (no field maps it: reads ignore it, and deleting "
+        "the object deletes it "
         "too; the registry has it as b)"
     }
     (difference,) = found
@@ -143,14 +146,22 @@ def test_of_a_neighbour_that_only_its_own_program_reads_nothing_is_said() -> Non
 
 
 @given(
-    st.sets(st.sampled_from("abcd")), st.sets(st.sampled_from("abcd")), st.lists(st.sets(st.sampled_from("abcd"), min_size=1), max_size=5)
+    st.sets(st.sampled_from("abcd")),
+    st.sets(st.sampled_from("abcd")),
+    st.lists(st.sets(st.sampled_from("abcd"), min_size=1), max_size=5),
 )
 def test_found_is_what_is_held_and_not_declared(old: set[str], new: set[str], rows: list[set[str]]) -> None:
     before, after = with_columns(*sorted(old | {"e"})), with_columns(*sorted(new | {"e"}))
     with fresh(before) as store:
-        store.put("held", [Put(b"k%d" % at, {f"d:{name}".encode(): b"x" for name in row}) for at, row in enumerate(rows)])
+        store.put(
+            "held", [Put(b"k%d" % at, {f"d:{name}".encode(): b"x" for name in row}) for at, row in enumerate(rows)]
+        )
         held = {name: sum(name in row for row in rows) for name in "abcd"}
-        expected = {f"column d:{name}": f"in {count} of {len(rows)}" for name, count in held.items() if count and name not in new}
+        expected = {
+            f"column d:{name}": f"in {count} of {len(rows)}"
+            for name, count in held.items()
+            if count and name not in new
+        }
         live = {each.what: each.live for each in hb.diff(store, after) if each.declared is None}
         assert {what: said.removesuffix(" sampled rows") for what, said in live.items()} == expected
 
@@ -162,7 +173,11 @@ def requiring(*names: str, **options: Any) -> Any:
     """A model that requires these columns, the numbers among them with a codec whose values are never empty."""
     hints = {name: hb.Column[int] if name in "bd" else hb.Column[str] for name in names}
     body: dict[str, Any] = {name: hb.column(name, hb.codecs.UInt8 if name in "bd" else hb.Text) for name in names}
-    body |= {"key": hb.key(), **options.pop("body", {}), "__annotations__": {"key": hb.Key[str], **hints, **options.pop("hints", {})}}
+    body |= {
+        "key": hb.key(),
+        **options.pop("body", {}),
+        "__annotations__": {"key": hb.Key[str], **hints, **options.pop("hints", {})},
+    }
     return hb.model(table="required", **options)(type("Requiring", (), body))
 
 
@@ -177,7 +192,8 @@ def test_rows_that_lack_a_required_column_are_found_in_a_sample(bed: Bed) -> Non
     session.add_all(old(key=f"k{n}", e="x") for n in range(3))
     session.commit()
     missing = (
-        "= required: column d:b: missing in 3 of 3 sampled rows (the column is required, and reading a row that lacks it raises "
+        "= required: column d:b: missing in 3 of 3 sampled rows (the column is required, and reading a row that "
+        "lacks it raises "
         "IncompleteRow: give the column a default, and fill the rows before you make it required)"
     )
     assert str(hb.diff(bed.store, new)).splitlines() == [missing, "+ required: column d:b: missing"]
@@ -200,7 +216,9 @@ def test_rows_that_lack_a_required_column_are_found_in_a_sample(bed: Bed) -> Non
     st.sets(st.sampled_from("abcd")),
     st.lists(st.dictionaries(st.sampled_from("abcde"), st.booleans()), max_size=4),
 )
-def test_what_is_found_to_be_missing_is_what_reads_miss(options: Any, new: set[str], rows: list[dict[str, bool]]) -> None:
+def test_what_is_found_to_be_missing_is_what_reads_miss(
+    options: Any, new: set[str], rows: list[dict[str, bool]]
+) -> None:
     old, model = requiring("e", **options), requiring(*sorted(new), "e", **options)
     with fresh(old) as store:
         with hb.Session(store) as session:
@@ -218,7 +236,9 @@ def test_what_is_found_to_be_missing_is_what_reads_miss(options: Any, new: set[s
                 objects += 1
                 for name in lacking:
                     lacking[name] += name not in row or (name in "bd" and not row[name])
-        assert found == {name: f"missing in {count} of {objects} sampled rows" for name, count in lacking.items() if count}
+        assert found == {
+            name: f"missing in {count} of {objects} sampled rows" for name, count in lacking.items() if count
+        }
 
 
 def test_a_sample_is_a_number() -> None:
@@ -235,7 +255,10 @@ MEMBERS = {"NEW": "new", "SENT": "sent", "BACK": "back", "LOST": "lost"}
 
 def with_members(*names: str, in_key: bool = False) -> Any:
     state = enum.Enum("State", {name: MEMBERS[name] for name in names})  # type: ignore[misc]
-    body: dict[str, Any] = {"key": hb.key(hb.EnumOf(state)) if in_key else hb.key(), "state": hb.column("s", hb.EnumOf(state))}
+    body: dict[str, Any] = {
+        "key": hb.key(hb.EnumOf(state)) if in_key else hb.key(),
+        "state": hb.column("s", hb.EnumOf(state)),
+    }
     body["__annotations__"] = {"key": hb.Key[Any] if in_key else hb.Key[str], "state": hb.Column[Any]}
     return hb.model(table="enumerated")(type("Thing", (), body))
 
@@ -247,13 +270,16 @@ def test_a_new_member_says_which_programs_it_breaks_until_it_is_registered(bed: 
     hb.alter(bed.store, older, drop=True)  # what earlier tests have registered
     found = hb.diff(bed.store, newer)
     (line,) = told(found).values()
-    assert line.startswith("+ enumerated: column d:s member BACK: missing (programs whose enumeration lacks it cannot read rows")
+    assert line.startswith(
+        "+ enumerated: column d:s member BACK: missing (programs whose enumeration lacks it cannot read rows"
+    )
     assert found.differences[0].safe
     assert hb.alter(bed.store, newer).applied == found
     assert not hb.diff(bed.store, newer)
     (line,) = told(hb.diff(bed.store, older)).values()
     assert line.startswith(
-        "= enumerated: column d:s member BACK: not declared (this model cannot read rows that hold it (DecodingError): keep"
+        "= enumerated: column d:s member BACK: not declared (this model cannot read rows that hold it "
+        "(DecodingError): keep"
     )
     hb.create_tables(bed.store, older)
     assert hb.diff(bed.store, older), "a program with the older enumeration forgets nothing"
@@ -264,11 +290,18 @@ def test_a_new_member_says_which_programs_it_breaks_until_it_is_registered(bed: 
 
 def test_members_of_keys_and_maps_are_known_too() -> None:
     with fresh(with_members("NEW", in_key=True)) as store:
-        assert sorted(told(hb.diff(store, with_members("NEW", "LOST", in_key=True)))) == ["column d:s member LOST", "key 0 member LOST"]
+        assert sorted(told(hb.diff(store, with_members("NEW", "LOST", in_key=True)))) == [
+            "column d:s member LOST",
+            "key 0 member LOST",
+        ]
 
     def mapped(*names: str) -> Any:
         state = enum.Enum("State", {name: MEMBERS[name] for name in names})  # type: ignore[misc]
-        body: dict[str, Any] = {"key": hb.key(), "a": hb.column("a"), "states": hb.map_column("m", hb.Int32, hb.EnumOf(state))}
+        body: dict[str, Any] = {
+            "key": hb.key(),
+            "a": hb.column("a"),
+            "states": hb.map_column("m", hb.Int32, hb.EnumOf(state)),
+        }
         body["__annotations__"] = {"key": hb.Key[str], "a": hb.Column[str], "states": hb.Map[int, Any]}
         return hb.model(table="member_maps")(type("Thing", (), body))
 

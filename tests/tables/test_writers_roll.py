@@ -157,7 +157,9 @@ def test_a_build_waits_for_nobody_where_nobody_writes() -> None:
             session.bulk_add(PLAIN(name=f"{n}", rank=n) for n in range(100))
         hb.create_tables(store, ONE)
         seen: list[hb.indexes.IndexProgress] = []
-        assert hb.indexes.build_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0.01), progress=seen.append).readable
+        assert hb.indexes.build_index(
+            store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0.01), progress=seen.append
+        ).readable
         assert [progress.writers for progress in seen if progress.writers] == []
         assert max((progress.seconds_left or 0 for progress in seen if progress.phase == "waiting"), default=0) < 1
 
@@ -238,7 +240,9 @@ def test_a_table_that_older_programs_may_write_is_waited_for_once() -> None:
         assert found is not None
         assert found.listed is not None
         assert found.listed > 0
-        assert hb.indexes.build_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0.01, longest_call=0.01)).readable
+        assert hb.indexes.build_index(
+            store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0.01, longest_call=0.01)
+        ).readable
 
 
 def test_a_line_that_cannot_be_read_is_waited_for() -> None:
@@ -306,7 +310,9 @@ def test_nothing_is_written_where_the_line_cannot_be_put() -> None:
     with fresh(PLAIN, gated=False) as store:
         with hb.Session(Failing(store, *["lost"] * 5)) as session:
             session.add(PLAIN(name="a", rank=1))
-            with pytest.raises(hb.StoreUnavailable, match="line on the writers' roll could not be put, so nothing was written"):
+            with pytest.raises(
+                hb.StoreUnavailable, match="line on the writers' roll could not be put, so nothing was written"
+            ):
                 session.commit()
             assert store.told().count("put rolled") == 0
             session.commit()
@@ -326,9 +332,13 @@ def test_a_lease_that_was_slept_through_is_taken_again() -> None:
         session = hb.Session(store, cache=cache)
         add(session, "a")
         hb.create_tables(store, ONE)
-        assert hb.indexes.build_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0, longest_call=0)).readable
+        assert hb.indexes.build_index(
+            store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0, longest_call=0)
+        ).readable
         now[0] += 61_000
-        with pytest.raises(hb.errors.IndexUnavailable, match="The table has a live index that the model does not declare"):
+        with pytest.raises(
+            hb.errors.IndexUnavailable, match="The table has a live index that the model does not declare"
+        ):
             add(session, "b")
 
 
@@ -358,7 +368,9 @@ def test_a_writer_learns_of_a_change_from_what_it_reads() -> None:
             now[0] += 30_000
             add(session, "a")
             hb.create_tables(store, ONE)
-            assert hb.indexes.build_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0, longest_call=0)).readable
+            assert hb.indexes.build_index(
+                store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0, longest_call=0)
+            ).readable
             now[0] += 59_000
             session._cache._bindings.clear()  # as if a reader's lease had ended before that of the line
             session.get(PLAIN, name="a")
@@ -422,7 +434,9 @@ if way == "kill":
 
 
 def run(url: str, way: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", PROGRAM, url, way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, url, way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
 
 
 def test_programs_that_end_are_off_the_roll_and_killed_ones_are_named(url: str) -> None:
@@ -448,7 +462,19 @@ def test_programs_that_end_are_off_the_roll_and_killed_ones_are_named(url: str) 
         assert (left.line.writer.pid, left.line.writer.program, left.line.kind) == (killed.pid, "-c", "on")
         (writer,) = waited_for(store, times=hb.indexes.IndexTimes(lease=0.001))
         assert f"process {killed.pid} on " in writer
-        command = [sys.executable, "-m", "hbmodel", "index", "build", "rolled", "by_rank", "--store", url, "--model", f"{__name__}:ONE"]
+        command = [
+            sys.executable,
+            "-m",
+            "hbmodel",
+            "index",
+            "build",
+            "rolled",
+            "by_rank",
+            "--store",
+            url,
+            "--model",
+            f"{__name__}:ONE",
+        ]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as shell:
             assert shell.stderr is not None
             told = next(line for line in shell.stderr if line.startswith("waiting for "))
@@ -494,7 +520,9 @@ SHORT = {"lease": 0.5, "longest_call": 4.0, "clock_bound": 0.2, "grace": 20.0}
 @pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(2))
 def test_no_entry_is_missing_of_a_writer_that_stands_still_beyond_its_lease(url: str, seed: int) -> None:
-    """It is stopped and continued all the time while an index is built, dropped and built again. No stop is as long as a call may last."""
+    """It is stopped and continued all the time while an index is built, dropped and built again. No stop is as long
+    as a call may last.
+    """
     draw = random.Random(seed)
     times = hb.indexes.IndexTimes(**SHORT)
     with hb.connect(url) as store:
@@ -502,7 +530,9 @@ def test_no_entry_is_missing_of_a_writer_that_stands_still_beyond_its_lease(url:
         with hb.Session(store) as session:
             session.bulk_add(PLAIN(name=f"r{n}", rank=n) for n in range(50))
         hb.create_tables(store, ONE)
-        writer = subprocess.Popen([sys.executable, "-c", PAUSED, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        writer = subprocess.Popen(
+            [sys.executable, "-c", PAUSED, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
         built = threading.Event()

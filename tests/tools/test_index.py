@@ -101,7 +101,11 @@ def test_an_index_is_built_watched_repaired_and_dropped(url: str, tmp_path: Path
     assert repaired.exit_code == 0
     assert json.loads(repaired.stdout)["put"] == 1
     assert run(url, tmp_path, "verify").exit_code == 0
-    assert json.loads(run(url, tmp_path, "purge", "--json").stdout) == {"table": "visits-cli", "purged": 0, "dry_run": False}
+    assert json.loads(run(url, tmp_path, "purge", "--json").stdout) == {
+        "table": "visits-cli",
+        "purged": 0,
+        "dry_run": False,
+    }
     dropped = run(url, tmp_path, "drop", model=None)
     assert dropped.exit_code == 0, dropped.output
     assert dropped.output == "dropped visits-cli.by_page\n"
@@ -123,7 +127,8 @@ def test_a_status_exits_by_the_share_of_stale_entries(url: str, tmp_path: Path) 
     assert found["drift"] == 1 / 61
     for threshold, status in (("1", 0), ("0.05", 0), (f"{1 / 61}", 0), ("0.016", 1), ("0", 1)):
         assert run(url, tmp_path, "status", "--threshold", threshold).exit_code == status, threshold
-    assert run(url, tmp_path, "status", "--threshold", "0", model=None).exit_code == 0  # without a model nothing is checked
+    # without a model nothing is checked
+    assert run(url, tmp_path, "status", "--threshold", "0", model=None).exit_code == 0
     for threshold in ("-0.1", "1.1", "x"):
         assert run(url, tmp_path, "status", "--threshold", threshold).exit_code == 2
     assert json.loads(run(url, tmp_path, "repair", "--json").stdout)["deleted"] == 1
@@ -168,7 +173,9 @@ def test_a_drop_can_be_planned(url: str, tmp_path: Path) -> None:
         assert found == {"index": "by_page", "dry_run": True, "state": "readable", "would_drop": ["visits-cli.by_page"]}
     with hb.connect(url) as store:
         short = hb.indexes.IndexTimes(lease=0.1, longest_call=0.1, clock_bound=0.05, grace=1)
-        assert hb.indexes.drop_index(store, models(tmp_path).Visit, "by_page", dry_run=True, times=short) == ["visits-cli.by_page"]
+        assert hb.indexes.drop_index(store, models(tmp_path).Visit, "by_page", dry_run=True, times=short) == [
+            "visits-cli.by_page"
+        ]
     assert everything() == before
     assert run(url, tmp_path, "drop").output == "dropped visits-cli.by_page\n"
     assert run(url, tmp_path, "drop", "--dry-run").output == "visits-cli.by_page: absent\n"
@@ -227,7 +234,9 @@ def test_a_wrong_model_is_one_line(url: str, tmp_path: Path, model: str, message
 
 
 def test_a_model_of_another_table_is_refused(url: str, tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["index", "verify", "other", "by_page", "--store", url, "--model", f"models_{tmp_path.name}:Visit"])
+    result = CliRunner().invoke(
+        main, ["index", "verify", "other", "by_page", "--store", url, "--model", f"models_{tmp_path.name}:Visit"]
+    )
     assert result.exit_code == 1
     assert "The model belongs to another table: name the model of this table" in result.output
     result = CliRunner().invoke(main, ["index", "drop", "other", "by_page", "--store", url])
@@ -259,11 +268,15 @@ def test_a_table_that_the_registry_does_not_know_is_an_error(url: str, command: 
 
 
 @pytest.mark.lengthy
-def test_a_sample_of_clustered_rows_says_no_time_for_the_whole_table(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_of_clustered_rows_says_no_time_for_the_whole_table(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(random, "randint", lambda low, high: (low + high) // 2)  # between the clusters
     model = models(tmp_path).Visit
     with hb.connect(url) as store, hb.Session(store) as session:
-        session.add_all(model(name=f"{group}{n:03}", page="p") for group in ("a", "much further away/") for n in range(100))
+        session.add_all(
+            model(name=f"{group}{n:03}", page="p") for group in ("a", "much further away/") for n in range(100)
+        )
     assert run(url, tmp_path, "build").exit_code == 0
     whole = json.loads(run(url, tmp_path, "verify", "--sample", "20", "--json").stdout)
     assert (whole["sampled"], whole["whole"]) == (True, None)
@@ -290,6 +303,8 @@ def test_a_command_is_repeated(url: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("named", ["", ":", "json", "json:", ":Visit", ".models:Visit", "json:nothing", "json:loads"])
 def test_a_name_that_is_no_model_is_refused_in_one_line(url: str, named: str) -> None:
-    result = CliRunner().invoke(main, ["index", "verify", "visits-cli", "by_page", "--store", url, "--model", named, *TIMES])
+    result = CliRunner().invoke(
+        main, ["index", "verify", "visits-cli", "by_page", "--store", url, "--model", named, *TIMES]
+    )
     assert result.exit_code == 1
     assert "There is no such model" in result.output

@@ -23,7 +23,9 @@ pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
 
 # Without an installed distribution pytest does not find the plugin by itself.
-PLUGIN = [] if any(entry.value == "pytest_hbmodel" for entry in entry_points(group="pytest11")) else ["-p", "pytest_hbmodel"]
+PLUGIN = (
+    [] if any(entry.value == "pytest_hbmodel" for entry in entry_points(group="pytest11")) else ["-p", "pytest_hbmodel"]
+)
 
 CONFTEST = """
 import tempfile
@@ -86,7 +88,9 @@ def pytest_unconfigure():
 
 def modules_of_a_run(pytester: pytest.Pytester, *plugins: str) -> set[str]:
     """What a test run has imported when it ends, with no other plugins than these."""
-    pytester.runpytest_subprocess("-p", "no:cacheprovider", *(f"-p{plugin}" for plugin in plugins)).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", *(f"-p{plugin}" for plugin in plugins)).assert_outcomes(
+        passed=1
+    )
     return set(json.loads((pytester.path / "modules.json").read_text()))
 
 
@@ -99,7 +103,9 @@ def options(*more: str) -> list[str]:
 
 
 @pytest.mark.lengthy
-def test_a_run_without_its_fixtures_imports_the_plugin_alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_its_fixtures_imports_the_plugin_alone(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makeconftest(MODULES)
@@ -116,8 +122,12 @@ def test_pytest_loads_what_is_outside_of_the_package() -> None:
     assert "pytest_hbmodel.py" in declared["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
 
 
-def test_all_that_it_adds_has_the_name_of_the_library(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    fixtures = [name for name, value in vars(pytest_hbmodel).items() if type(value).__name__ == "FixtureFunctionDefinition"]
+def test_all_that_it_adds_has_the_name_of_the_library(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fixtures = [
+        name for name, value in vars(pytest_hbmodel).items() if type(value).__name__ == "FixtureFunctionDefinition"
+    ]
     assert sorted(fixtures) == ["hbmodel_hbase", "hbmodel_memory_store", "hbmodel_store", "hbmodel_url"]
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     shown = pytester.runpytest_subprocess("--markers", *options()).stdout.str()
@@ -144,7 +154,9 @@ def test_workers_share_one_hbase(project: pytest.Pytester, tmp_path: Path) -> No
 
 
 @pytest.mark.lengthy
-def test_a_session_that_is_killed_leaves_no_hbase(project: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_is_killed_leaves_no_hbase(
+    project: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLEEP", "600")
     command = [sys.executable, "-m", "pytest", *options("-n", "2", "--dist", "each")]
     session = project.popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
@@ -160,7 +172,9 @@ def test_a_session_that_is_killed_leaves_no_hbase(project: pytest.Pytester, tmp_
 
 
 @pytest.mark.lengthy
-def test_without_hbase_tests_are_skipped_or_fail_as_asked(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hbase_tests_are_skipped_or_fail_as_asked(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAKE_SERVER", "die")
     skipped = project.runpytest_subprocess(*options("-rs"))
     skipped.assert_outcomes(skipped=2)
@@ -192,7 +206,9 @@ def test_a_running_cluster_is_used_where_it_is_named(project: pytest.Pytester, m
     result.stdout.fnmatch_lines(["*`kill_server` needs an HBase that the tests started themselves*"])
 
 
-@pytest.mark.parametrize("named", ["", "a:1", "a:1,b", "a:1,b:x", "a:1,:2", ",", "a:1,b:2,c:3", "a:0,b:2", "a:1,b:65536"])
+@pytest.mark.parametrize(
+    "named", ["", "a:1", "a:1,b", "a:1,b:x", "a:1,:2", ",", "a:1,b:2,c:3", "a:0,b:2", "a:1,b:65536"]
+)
 def test_a_cluster_that_is_misspelt_is_one_sentence(named: str) -> None:
     with pytest.raises(LocalHBaseError, match="must be HOST:PORT,HOST:PORT"):
         external_hbase(named)

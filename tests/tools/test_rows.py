@@ -65,7 +65,9 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     with hb.connect(found) as store:
         hb.create_tables(store, Action, Pet, Hit, Point)
         with hb.Session(store) as session:
-            actions = [Action(user=n % 2, at=DAY + timedelta(hours=n), name="login" if n < 4 else "buy") for n in range(6)]
+            actions = [
+                Action(user=n % 2, at=DAY + timedelta(hours=n), name="login" if n < 4 else "buy") for n in range(6)
+            ]
             session.add_all(actions)
             session.add_all(Pet(owner=owner, name="rex", species="dog", food={"meat": 2}) for owner in ("ann", "bob"))
             session.add(Pet(owner="ann", name="tom", species="cat"))
@@ -102,7 +104,9 @@ def test_a_pasted_key_is_read_and_written(url: str) -> None:
     for pasted in (written["hex"], written["hex"].upper(), written["shell"], f'"{written["shell"]}"'):
         (read,) = lines(url, "key", "decode", "cli_actions", pasted)
         assert read["fields"] == fields
-        assert lines(url, "row", "get", "cli_actions", pasted) == [{**fields, "name": "login", "note": None, "views": 5}]
+        assert lines(url, "row", "get", "cli_actions", pasted) == [
+            {**fields, "name": "login", "note": None, "views": 5}
+        ]
     assert written["hex"] == hb.row_key(Action, user=1, at=DAY + timedelta(hours=3)).hex()
     shown = run(url, "key", "decode", "cli_actions", written["shell"]).output
     assert [line.split() for line in shown.splitlines()][1:] == [["user", "1"], ["at", "2026-03-01T03:00:00Z"]]
@@ -129,7 +133,9 @@ def test_rows_of_wide_and_randomly_salted_tables(url: str) -> None:
     ]
     assert len(lines(url, "row", "get", "cli_pets", "ann", "--limit", "1")) == 1
     assert [row["name"] for row in lines(url, "row", "get", "cli_pets", "owner=ann", "name=tom")] == ["tom"]
-    assert lines(url, "row", "get", "cli_hits", "at=2026-03-01T00:00:00Z") == [{"at": "2026-03-01T00:00:00Z", "page": "home"}]
+    assert lines(url, "row", "get", "cli_hits", "at=2026-03-01T00:00:00Z") == [
+        {"at": "2026-03-01T00:00:00Z", "page": "home"}
+    ]
     assert len(lines(url, "key", "encode", "cli_hits", "at=2026-03-01T00:00:00Z")) == 3
     (entry,) = lines(url, "scan", "cli_hits.by_page", "--where", "page=home")
     assert entry["at"] == "2026-03-01T00:00:00Z"
@@ -223,7 +229,9 @@ def test_an_output_that_cannot_be_written_is_one_line(url: str, monkeypatch: pyt
         main(["scan", "cli_actions", "--limit", "1", "--json", "--store", url], standalone_mode=False)
 
 
-def test_a_reader_that_has_seen_enough_ends_the_program_without_a_word(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_has_seen_enough_ends_the_program_without_a_word(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone(*_: Any, **__: Any) -> None:
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
@@ -234,7 +242,9 @@ def test_a_reader_that_has_seen_enough_ends_the_program_without_a_word(url: str,
 
 def test_bytes_of_a_table(url: str) -> None:
     (found,) = lines(url, "describe", "cli_actions")
-    assert found["total"] == sum(found[part] for part in ("row_key", "family", "qualifier", "timestamp", "value", "frame"))
+    assert found["total"] == sum(
+        found[part] for part in ("row_key", "family", "qualifier", "timestamp", "value", "frame")
+    )
     assert {name["name"] for name in found["names"]} == {"content:", "content:name", "content:note", "content:views"}
     shown = run(url, "describe", "cli_actions", "--sample", "2").output
     assert "objects in" in shown
@@ -244,7 +254,14 @@ def test_bytes_of_a_table(url: str) -> None:
 
 def test_regions_are_shown_by_fields(url: str) -> None:
     assert lines(url, "regions", "cli_pets") == [{"start": "(start)", "stop": "(end)", "start key": "", "stop key": ""}]
-    assert run(url, "regions", "cli_pets").output.splitlines()[0].split() == ["start", "stop", "start", "key", "stop", "key"]
+    assert run(url, "regions", "cli_pets").output.splitlines()[0].split() == [
+        "start",
+        "stop",
+        "start",
+        "key",
+        "stop",
+        "key",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["file", pytest.param("thrift2", marks=pytest.mark.hbase)])
@@ -259,12 +276,16 @@ def test_bounds_of_split_tables(kind: str, request: pytest.FixtureRequest, tmp_p
     if kind == "thrift2":
         url = f"{request.getfixturevalue('hbmodel_hbase').thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
     with hb.connect(url) as store:
-        hb.create_tables(store, Split, splits=hb.tables.AtKeys((hb.UInt32.encode(500), hb.row_key(Split, user=900, name="m"))))
+        hb.create_tables(
+            store, Split, splits=hb.tables.AtKeys((hb.UInt32.encode(500), hb.row_key(Split, user=900, name="m")))
+        )
         shown = lines(url, "regions", "cli_split")
         if kind == "thrift2":
             for table in store.tables():
                 store.delete_table(table)
     assert [(each["start"], each["stop"]) for each in shown] == [
-        ("(start)", "user=500"), ("user=500", "user=900, name=m"), ("user=900, name=m", "(end)"),
-    ]  # fmt: skip
+        ("(start)", "user=500"),
+        ("user=500", "user=900, name=m"),
+        ("user=900, name=m", "(end)"),
+    ]
     assert shown[0]["stop key"] == r"\x00\x00\x01\xF4"

@@ -17,7 +17,9 @@ pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
 
 # Without an installed distribution pytest does not find the plugin by itself.
-PLUGIN = [] if any(entry.value == "pytest_hbmodel" for entry in entry_points(group="pytest11")) else ["-p", "pytest_hbmodel"]
+PLUGIN = (
+    [] if any(entry.value == "pytest_hbmodel" for entry in entry_points(group="pytest11")) else ["-p", "pytest_hbmodel"]
+)
 PAGE = ROOT / "docs" / "testing.md"
 
 MODEL = """
@@ -80,7 +82,9 @@ def run(project: pytest.Pytester, *more: str) -> pytest.RunResult:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("url", ["", "memory:", "embedded:"])
-def test_every_test_has_a_store_of_its_own(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path) -> None:
+def test_every_test_has_a_store_of_its_own(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HBMODEL_TEST_URL", url)
     run(project).assert_outcomes(passed=5)
     tables = "['fixture_things', 'fixture_things.by_size', 'hbmodel']"
@@ -92,7 +96,8 @@ def test_every_test_has_a_store_of_its_own(project: pytest.Pytester, monkeypatch
 def test_on_hbase_tables_are_a_test_s_own_and_are_dropped(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, hbmodel_hbase: Any, side: str
 ) -> None:
-    """Creating and dropping six tables on HBase takes about 20 seconds on each side, and both sides run the same code of the plugin.
+    """Creating and dropping six tables on HBase takes about 20 seconds on each side, and both sides run the same code
+    of the plugin.
 
     So the Thrift1 side is slow: the default suite runs the Thrift2 side only.
     """
@@ -103,7 +108,9 @@ def test_on_hbase_tables_are_a_test_s_own_and_are_dropped(
 
 
 @pytest.mark.lengthy
-def test_the_local_hbase_is_asked_for_where_it_is_named(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_hbase_is_asked_for_where_it_is_named(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HBMODEL_TEST_URL", "local:")
     monkeypatch.setenv("HBMODEL_TEST_HBASE", "a.example:9090,")
     result = run(project, "-rs", "-k", "test_fresh and 1")
@@ -129,7 +136,9 @@ def test_a_path_for_the_file_of_each_test_is_refused(project: pytest.Pytester, m
         ("hbase+thrift2://a", "team:x&y", "hbase+thrift2://a?table_prefix=team%3Ax%26y_p"),
     ],
 )
-def test_a_prefix_is_put_behind_the_one_that_is_there(monkeypatch: pytest.MonkeyPatch, url: str, environment: str, expected: str) -> None:
+def test_a_prefix_is_put_behind_the_one_that_is_there(
+    monkeypatch: pytest.MonkeyPatch, url: str, environment: str, expected: str
+) -> None:
     monkeypatch.setenv("HBMODEL_TABLE_PREFIX", environment)
     assert own_tables(url, "p") == expected
 
@@ -139,7 +148,12 @@ def test_a_prefix_is_put_behind_the_one_that_is_there(monkeypatch: pytest.Monkey
 
 def write_page(project: pytest.Pytester) -> None:
     """The examples of the page, each in the file that its first line names."""
-    for name, code in re.findall(r"^```python[^\n]*\n# (\w+)\.py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+    for name, code in re.findall(
+        r"^```python[^\n]*\n# "
+        r"(\w+)\.py\n(.*?)^```$",
+        PAGE.read_text(),
+        re.MULTILINE | re.DOTALL,
+    ):
         (project.path / f"{name}.py").write_text(code)
 
 
@@ -152,7 +166,9 @@ def test_the_examples_of_the_page_pass(project: pytest.Pytester) -> None:
 
 @pytest.mark.hbase
 @pytest.mark.slow
-def test_the_examples_of_the_page_pass_on_hbase(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, hbmodel_hbase: Any) -> None:
+def test_the_examples_of_the_page_pass_on_hbase(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, hbmodel_hbase: Any
+) -> None:
     gateways = (url.partition("://")[2] for url in (hbmodel_hbase.url, hbmodel_hbase.thrift2_url))
     monkeypatch.setenv("HBMODEL_TEST_HBASE", ",".join(gateways))
     write_page(project)

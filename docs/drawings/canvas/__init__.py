@@ -19,19 +19,24 @@ SIZE = 13
 """Of the letters, in pixels."""
 
 LETTER = 0.62 * SIZE
-"""The width of a letter: all fonts that are asked for have one width for all letters, of 0.6 of their size or a little more."""
+"""The width of a letter: all fonts that are asked for have one width for all letters, of 0.6 of their size or a
+little more.
+"""
 
 LINE, PAD = 22, 8
 
 STYLE = """
 text { font: 13px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1f2328; }
 .faint { fill: #59636e; } .strong { font-weight: bold; }
-.box { fill: #ffffff; stroke: #8c959f; } .row { fill: #ddf4ff; stroke: #0969da; } .kind { fill: #fff1e5; stroke: #bc4c00; }
-.key { fill: #dafbe1; stroke: #1a7f37; } .alias { fill: #fbefff; stroke: #8250df; } .around { fill: none; stroke: #8c959f; }
+.box { fill: #ffffff; stroke: #8c959f; } .row { fill: #ddf4ff; stroke: #0969da; }
+.kind { fill: #fff1e5; stroke: #bc4c00; }
+.key { fill: #dafbe1; stroke: #1a7f37; } .alias { fill: #fbefff; stroke: #8250df; }
+.around { fill: none; stroke: #8c959f; }
 .line { stroke: #59636e; stroke-width: 1.5; }
 @media (prefers-color-scheme: dark) {
   text { fill: #f0f6fc; } .faint { fill: #9198a1; }
-  .box { fill: #151b23; stroke: #656c76; } .row { fill: #0c2d6b; stroke: #4493f8; } .kind { fill: #4d210c; stroke: #f0883e; }
+  .box { fill: #151b23; stroke: #656c76; } .row { fill: #0c2d6b; stroke: #4493f8; }
+  .kind { fill: #4d210c; stroke: #f0883e; }
   .key { fill: #04401f; stroke: #3fb950; } .alias { fill: #3c1e70; stroke: #ab7df8; } .around { stroke: #656c76; }
   .line { stroke: #9198a1; }
 }
@@ -68,7 +73,9 @@ def entry_segments(index: Index, entry: bytes) -> Iterator[Segment]:
     """The parts of the key of an index entry: the fields of the index, and those that lead to the row."""
     width = index.salt.width
     assert not width, "entries are drawn without a salt"
-    yield from key_fields({}, lambda name: "key" if name in index.fields else "row", index.layout, index.layout.unpack(entry), entry)
+    yield from key_fields(
+        {}, lambda name: "key" if name in index.fields else "row", index.layout, index.layout.unpack(entry), entry
+    )
 
 
 def splits(schema: TableSchema) -> Mapping[str, timedelta]:
@@ -112,7 +119,9 @@ def text_of(data: bytes) -> str:
 def rows_of(store: Store, table: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
     """The rows of a table, each with its cells, in the order of their keys."""
     (batches,) = store.scan(table, [Scan()])
-    return [(row.row, {column: cell.value for column, cell in row.columns.items()}) for batch in batches for row in batch]
+    return [
+        (row.row, {column: cell.value for column, cell in row.columns.items()}) for batch in batches for row in batch
+    ]
 
 
 @frozen
@@ -156,7 +165,13 @@ class Drawing:
         width, height = (f"{size + 12:.0f}" for size in self._size)
         root = ElementTree.Element(
             "svg",
-            {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {height}", "width": width, "height": height, "role": "img"},
+            {
+                "xmlns": "http://www.w3.org/2000/svg",
+                "viewBox": f"0 0 {width} {height}",
+                "width": width,
+                "height": height,
+                "role": "img",
+            },
         )
         ElementTree.SubElement(root, "title").text = self.title
         ElementTree.SubElement(root, "style").text = STYLE
@@ -187,8 +202,12 @@ def line_of_boxes(drawing: Drawing, x: float, y: float, boxes: Sequence[tuple[st
     return x - 4
 
 
-def stack(drawing: Drawing, x: float, y: float, boxes: Sequence[tuple[str, str]], width: float | None = None) -> tuple[float, float]:
-    """Draws boxes of one width below each other, each with its style and text; returns where they end, to the right and below."""
+def stack(
+    drawing: Drawing, x: float, y: float, boxes: Sequence[tuple[str, str]], width: float | None = None
+) -> tuple[float, float]:
+    """Draws boxes of one width below each other, each with its style and text; returns where they end, to the right
+    and below.
+    """
     width = width or max(len(text) for _, text in boxes) * LETTER + 2 * PAD
     for style, text in boxes:
         drawing.box(x, y, width, LINE + 4, style)
@@ -199,7 +218,9 @@ def stack(drawing: Drawing, x: float, y: float, boxes: Sequence[tuple[str, str]]
 
 
 def keys_of_rows(drawing: Drawing, x: float, y: float, rows: Sequence[tuple[str, str, str]]) -> float:
-    """Draws the keys of rows below each other, each with its style, its bytes and what they say next to them; returns where they end."""
+    """Draws the keys of rows below each other, each with its style, its bytes and what they say next to them;
+    returns where they end.
+    """
     right, bottom = stack(drawing, x, y, [(style, key) for style, key, _ in rows])
     for number, (_, _, text) in enumerate(rows):
         drawing.text(right + PAD, y + number * (LINE + 8) + 18, text)

@@ -1,4 +1,6 @@
-"""Codecs: exact, reversible mappings between Python values and bytes, order-preserving wherever the name does not say otherwise."""
+"""Codecs: exact, reversible mappings between Python values and bytes, order-preserving wherever the name does not
+say otherwise.
+"""
 
 from __future__ import annotations
 

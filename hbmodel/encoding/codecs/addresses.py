@@ -30,7 +30,9 @@ def _pack_address(value: IPv4Address | IPv6Address) -> bytes:
 
 @frozen
 class IPAddressCodec(Codec[IPv4Address | IPv6Address]):
-    """An IP address of either version: 04 and 4 bytes, or 06 and 16 bytes; IPv4 sorts first. Raw and part form are the same."""
+    """An IP address of either version: 04 and 4 bytes, or 06 and 16 bytes; IPv4 sorts first. Raw and part form are
+    the same.
+    """
 
     python_type = (IPv4Address, IPv6Address)
 

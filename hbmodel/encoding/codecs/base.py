@@ -27,8 +27,8 @@ Order: TypeAlias = Literal["ascending", "descending"] | None
 class Source:
     """Python expressions that do a codec's work inside code that is generated once per model, without a call per value.
 
-    They handle ordinary values. For any other value they raise some exception, and the codec's own methods are called instead.
-    They never give a different result from those methods.
+    They handle ordinary values. For any other value they raise some exception, and the codec's own methods are called
+    instead. They never give a different result from those methods.
 
     Attributes:
         accepts: the exact type of the values that `encode` takes.
@@ -36,7 +36,8 @@ class Source:
         encode: the raw form of `{v}`, a value; with `word` its number.
         part: the part form of `{v}` if it differs from the raw form; None leaves it to the codec.
         word: if the raw form is a big-endian number, its format in `struct`'s notation, else None.
-        scope: the objects that the names in braces, such as `{table}`, refer to. `{t}` is a variable for intermediate results.
+        scope: the objects that the names in braces, such as `{table}`, refer to. `{t}` is a variable for intermediate
+            results.
     """
 
     accepts: type
@@ -48,11 +49,12 @@ class Source:
 
 
 class Codec(ABC, Generic[T]):
-    """Encodes values of one type as bytes and decodes them; subclasses are frozen attrs classes, so codecs compare by value.
+    """Encodes values of one type as bytes and decodes them; subclasses are frozen attrs classes, so codecs compare by
+    value.
 
-    A value has two forms. The *raw* form is used where the value is the whole of something: a column value, or the last ascending
-    field of a row key. The *part* form marks its own end, so that another field can follow; no part is a prefix of another part
-    of the same codec. For a fixed width both forms are the same bytes.
+    A value has two forms. The *raw* form is used where the value is the whole of something: a column value, or the last
+    ascending field of a row key. The *part* form marks its own end, so that another field can follow; no part is a
+    prefix of another part of the same codec. For a fixed width both forms are the same bytes.
 
     Attributes:
         python_type: the type, or types, of the values.
@@ -76,7 +78,9 @@ class Codec(ABC, Generic[T]):
 
         def __call__(self, *arguments, **options):
             """A codec without arguments is no class: it is written as it stands."""
-            raise DeclarationError("This codec takes no arguments: write its name alone, without parentheses.", codec=type(self).__name__)
+            raise DeclarationError(
+                "This codec takes no arguments: write its name alone, without parentheses.", codec=type(self).__name__
+            )
 
     @abstractmethod
     def encode(self, value: T) -> bytes:
@@ -126,7 +130,8 @@ class Codec(ABC, Generic[T]):
             EncodingError: the prefix is not of the codec's type, or cannot be encoded.
         """
         raise QueryError(
-            "Values of this codec cannot be searched by prefix: only text and bytes without a fixed layout can.", codec=type(self).__name__
+            "Values of this codec cannot be searched by prefix: only text and bytes without a fixed layout can.",
+            codec=type(self).__name__,
         )
 
     def raw_prefix(self, prefix: T) -> bytes | None:
@@ -136,8 +141,8 @@ class Codec(ABC, Generic[T]):
     def floor(self, value: T) -> T | None:
         """The largest storable value that is not above `value`; None if all storable values are above it.
 
-        The bounds of a query need not be storable themselves: `at >= noon and half a second` is meaningful if whole seconds are
-        stored, and so is `number < 300` for a byte. Codecs of other types return the value unchanged.
+        The bounds of a query need not be storable themselves: `at >= noon and half a second` is meaningful if whole
+        seconds are stored, and so is `number < 300` for a byte. Codecs of other types return the value unchanged.
 
         Raises:
             EncodingError: the value is not of the codec's type.
@@ -165,7 +170,8 @@ class Codec(ABC, Generic[T]):
         return self.decode(self.encode(value))
 
     def order_key(self, value: T) -> Any:
-        """The key by which `<` and similar operators compare a value: bytes if they preserve order, else the value itself.
+        """The key by which `<` and similar operators compare a value: bytes if they preserve order, else the value
+        itself.
 
         Codecs that change the bytes of another codec compare like that codec.
         """
@@ -197,7 +203,9 @@ DefaultCodecs = Mapping[type, Codec[Any]]
 """`DEFAULTS` of a module of codecs: the codecs of plain Python types that a field may be annotated with."""
 
 SpecReaders = Mapping[str, Callable[[Mapping[str, Any], Callable[[Mapping[str, Any]], Codec[Any]]], Codec[Any]]]
-"""`SPECS` of a module of codecs: by the name in a spec, what makes the codec of one, given what makes the codec of an inner spec."""
+"""`SPECS` of a module of codecs: by the name in a spec, what makes the codec of one, given what makes the codec of
+an inner spec.
+"""
 
 
 class FixedWidth(Codec[T]):
@@ -225,7 +233,9 @@ class FixedWidth(Codec[T]):
 
 
 def source_of(codec: Codec[Any]) -> Source | None:
-    """The expressions of a codec if its own class defines them; those of a base class do not know what the subclass changes."""
+    """The expressions of a codec if its own class defines them; those of a base class do not know what the subclass
+    changes.
+    """
     source = codec.source if "source" in vars(type(codec)) else None
     if source is None or (source.word is not None and calcsize(">" + source.word) != codec.width):
         return None
@@ -256,7 +266,8 @@ _EXACT = frozenset({str, bytes, int, bool})
 def read_back(codec: Codec[T], value: T) -> T:
     """A value in its form after a read; unchanged if the codec cannot store it."""
     kind = type(value)
-    if not codec.key or (kind in _EXACT and kind is codec.python_type):  # without a form for keys: these store what reads back equal
+    # without a form for keys: these store what reads back equal
+    if not codec.key or (kind in _EXACT and kind is codec.python_type):
         return value
     try:
         return codec.constant(value)

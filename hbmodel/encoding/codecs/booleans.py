@@ -33,7 +33,9 @@ class BoolCodec(FixedWidth[bool]):
 
     @property
     def source(self) -> Source | None:
-        return Source(bool, "{values}[{v}]", "(b'\\x01' if {v} else b'\\x00')", scope={"values": {b"\x00": False, b"\x01": True}})
+        return Source(
+            bool, "{values}[{v}]", "(b'\\x01' if {v} else b'\\x00')", scope={"values": {b"\x00": False, b"\x01": True}}
+        )
 
     @property
     def spec(self) -> dict[str, JSON]:

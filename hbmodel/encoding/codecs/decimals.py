@@ -29,9 +29,10 @@ def _digits(data: bytes) -> str:
 class DecimalCodec(Codec[Decimal]):
     """A finite decimal number: sign byte (01 negative, 02 zero, 03 positive), exponent, digits, terminator.
 
-    The number is written as 0.d1d2... times ten to the exponent: the exponent as an order-preserving Int32, the digits in pairs
-    plus one (so that no pair is 00), 00. For negative numbers everything after the sign byte is complemented. Numerically equal
-    values have the same bytes and come back normalised: `Decimal("1.50")` as `Decimal("1.5")`. Raw and part form are the same.
+    The number is written as 0.d1d2... times ten to the exponent: the exponent as an order-preserving Int32, the digits
+    in pairs plus one (so that no pair is 00), 00. For negative numbers everything after the sign byte is complemented.
+    Numerically equal values have the same bytes and come back normalised: `Decimal("1.50")` as `Decimal("1.5")`. Raw
+    and part form are the same.
     """
 
     python_type = Decimal

@@ -61,7 +61,9 @@ def _name(name: Any) -> Any:
 
 def _ids(codec: Any) -> Any:
     if declared_codec(codec).width is None or codec.python_type is not int or not codec.key:
-        raise DeclarationError("The ids of a dictionary need an integer codec of fixed width, such as hb.UInt32.", codec=repr(codec))
+        raise DeclarationError(
+            "The ids of a dictionary need an integer codec of fixed width, such as hb.UInt32.", codec=repr(codec)
+        )
     return codec
 
 
@@ -92,7 +94,8 @@ class Dictionary(FixedWidth[str]):
         names = _NAMES.get()
         if names is None:
             raise EncodingError(
-                "Only the calls of a session look up the ids of names: elsewhere, use hb.ids.Names(store).", field=self.name
+                "Only the calls of a session look up the ids of names: elsewhere, use hb.ids.Names(store).",
+                field=self.name,
             )
         return self.ids.encode(names.claim(self, value) if _CLAIMS.get() else names.id_of(self, value))
 
@@ -100,7 +103,8 @@ class Dictionary(FixedWidth[str]):
         number, names = self.ids.decode(data), _NAMES.get()
         if names is None:
             raise DecodingError(
-                "Only the calls of a session look up the names of ids: elsewhere, use hb.ids.Names(store).", field=self.name
+                "Only the calls of a session look up the names of ids: elsewhere, use hb.ids.Names(store).",
+                field=self.name,
             )
         return names.name_of(self, number)
 
@@ -110,7 +114,9 @@ class Dictionary(FixedWidth[str]):
         try:
             length = len(value.encode())
         except UnicodeEncodeError:
-            raise EncodingError("Text with a lone surrogate cannot be encoded as UTF-8: remove the surrogate.") from None
+            raise EncodingError(
+                "Text with a lone surrogate cannot be encoded as UTF-8: remove the surrogate."
+            ) from None
         if not 0 < length <= MAX_ROW_LENGTH:
             raise EncodingError("A name must have 1 to 32,767 bytes in UTF-8.", length=length)
         return value

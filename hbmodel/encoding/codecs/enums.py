@@ -49,11 +49,21 @@ class EnumOf(Codec[E]):
     """
 
     python_type: type[E] = field(converter=_instance_of_enum, alias="enumeration")
-    codec: Codec[Any] = field(default=Factory(lambda self: _value_codec(self.python_type), takes_self=True), converter=declared_codec)
-    order: Order = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.order, takes_self=True))
-    raw_order: Order = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.raw_order, takes_self=True))
-    width: int | None = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.width, takes_self=True))
-    may_be_empty: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.may_be_empty, takes_self=True))
+    codec: Codec[Any] = field(
+        default=Factory(lambda self: _value_codec(self.python_type), takes_self=True), converter=declared_codec
+    )
+    order: Order = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.order, takes_self=True)
+    )
+    raw_order: Order = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.raw_order, takes_self=True)
+    )
+    width: int | None = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.width, takes_self=True)
+    )
+    may_be_empty: bool = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.may_be_empty, takes_self=True)
+    )
     key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.key, takes_self=True))
 
     def __attrs_post_init__(self) -> None:
@@ -65,7 +75,8 @@ class EnumOf(Codec[E]):
                     raise EncodingError("NaN equals no value, so it could not be found again.")
             except EncodingError as error:
                 raise DeclarationError(
-                    "A member of an enumeration has a value that its codec cannot store: name another codec, EnumOf(Type, codec).",
+                    "A member of an enumeration has a value that its codec cannot store: name another codec, "
+                    "EnumOf(Type, codec).",
                     member=member.name,
                     reason=error.message,
                 ) from error
@@ -80,9 +91,12 @@ class EnumOf(Codec[E]):
             member = self.python_type(value)
         except ValueError:
             member = None
-        # An enumeration may answer unknown values with a member of another value; that would not be written back as read.
+        # An enumeration may answer unknown values with a member of another value; that would not be written back as
+        # read.
         if member is None or member.value != value:
-            raise DecodingError("A stored value is not a member of its enumeration: add the member.", type=self.python_type.__name__)
+            raise DecodingError(
+                "A stored value is not a member of its enumeration: add the member.", type=self.python_type.__name__
+            )
         return member
 
     def encode(self, value: E) -> bytes:

@@ -49,8 +49,8 @@ class FloatCodec(FixedWidth[float]):
 
     NaN is refused: it has no place in an order. -0.0 is equal to 0.0 and written as it.
 
-    `Float64(nan=True)` stores NaN too, in columns alone. In queries `==` and `in_` with NaN find the rows that hold it, whichever NaN it
-    is; `<` and its like are false for it, as in Python. All other bytes are those of `Float64`.
+    `Float64(nan=True)` stores NaN too, in columns alone. In queries `==` and `in_` with NaN find the rows that hold it,
+    whichever NaN it is; `<` and its like are false for it, as in Python. All other bytes are those of `Float64`.
     """
 
     nan: bool = field(default=False, converter=_declared)
@@ -70,7 +70,8 @@ class FloatCodec(FixedWidth[float]):
             if self.nan:
                 return NAN
             raise EncodingError(
-                "NaN cannot be stored here, because it has no order: store None in a field that allows it, or declare a column that "
+                "NaN cannot be stored here, because it has no order: store None in a field that allows it, or "
+                "declare a column that "
                 "accepts NaN: hb.column(codec=hb.Float64(nan=True))."
             )
         # Adding 0.0 turns -0.0 into 0.0 and leaves every other number alone.
@@ -87,7 +88,9 @@ class FloatCodec(FixedWidth[float]):
         if isnan(number) or data == NEGATIVE_ZERO:
             if self.nan and data == NAN:
                 return nan
-            raise DecodingError("Stored bytes are a NaN or a negative zero, which this codec never writes; see hb.Float64(nan=True).")
+            raise DecodingError(
+                "Stored bytes are a NaN or a negative zero, which this codec never writes; see hb.Float64(nan=True)."
+            )
         return number
 
     @property

@@ -17,7 +17,8 @@ Spec = Mapping[str, Any]
 
 @frozen
 class UnknownCodec(Codec[bytes]):
-    """A custom codec of some program, of which only the description is known: its values are the stored bytes. Not for keys.
+    """A custom codec of some program, of which only the description is known: its values are the stored bytes. Not for
+    keys.
 
     Args:
         described: the program's description of it.
@@ -43,7 +44,8 @@ class UnknownCodec(Codec[bytes]):
 
 
 def codec_of(spec: Spec) -> Codec[Any]:
-    """The codec that writes the bytes of a description: for an enumeration the codec of its values, for a structured one any type.
+    """The codec that writes the bytes of a description: for an enumeration the codec of its values, for a structured
+    one any type.
 
     A description of a codec that is not in this library gives an `UnknownCodec`.
     """

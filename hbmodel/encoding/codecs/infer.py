@@ -33,8 +33,9 @@ def _members(declared: Any) -> set[Any]:
 def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
     """The codec of an annotated type, and whether None is a valid value.
 
-    Supports int, float, str, bytes, bool, Decimal, UUID, date, datetime, timedelta, IPv4Address, IPv6Address and their union,
-    Enum subclasses, `X | None`, and `Annotated`, which may name the codec: `Annotated[int, UInt32]`. Names must be resolved.
+    Supports int, float, str, bytes, bool, Decimal, UUID, date, datetime, timedelta, IPv4Address, IPv6Address and their
+    union, Enum subclasses, `X | None`, and `Annotated`, which may name the codec: `Annotated[int, UInt32]`. Names must
+    be resolved.
 
     Raises:
         DeclarationError: there is no obvious codec; the message says what to do.
@@ -57,7 +58,8 @@ def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
         if isinstance(only, type) and only in SCALARS:
             return SCALARS[only], nullable
     raise DeclarationError(
-        "This type has no default codec. Name one: codec=hb.Json(...) or hb.codecs.MsgPack(...) for lists, dicts and classes, or a Codec "
+        "This type has no default codec. Name one: codec=hb.Json(...) or hb.codecs.MsgPack(...) for lists, dicts "
+        "and classes, or a Codec "
         "of your own. Annotate a field that may be None as X | None.",
         type=repr(declared),
     )

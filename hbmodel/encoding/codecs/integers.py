@@ -42,18 +42,25 @@ def floor_integer(value: Any, low: int, high: int) -> int | None:
 class IntCodec(FixedWidth[int]):
     """An integer of 8, 16, 32 or 64 bits, big-endian.
 
-    Signed: the sign bit is flipped (the lowest number is all 00). Unsigned: plain, which for non-negative numbers equals
-    Java's `Bytes.toBytes`.
+    Signed: the sign bit is flipped (the lowest number is all 00). Unsigned: plain, which for non-negative numbers
+    equals Java's `Bytes.toBytes`.
     """
 
     bits: int
     signed: bool
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
     low: int = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: -(1 << (self.bits - 1)) if self.signed else 0, takes_self=True)
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: -(1 << (self.bits - 1)) if self.signed else 0, takes_self=True),
     )
-    high: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.low + (1 << self.bits) - 1, takes_self=True))
-    _struct: Struct = field(init=False, eq=False, repr=False, default=Factory(lambda self: UNSIGNED[self.bits], takes_self=True))
+    high: int = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.low + (1 << self.bits) - 1, takes_self=True)
+    )
+    _struct: Struct = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: UNSIGNED[self.bits], takes_self=True)
+    )
 
     python_type = int
 

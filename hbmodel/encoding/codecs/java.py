@@ -10,7 +10,15 @@ from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Source, SpecReaders, wrong_type, wrong_width
 from hbmodel.encoding.codecs.integers import floor_integer, integer, out_of_range
-from hbmodel.encoding.codecs.times import MICROSECONDS, Unit, declared_round, declared_unit, from_epoch, since_epoch, whole_units
+from hbmodel.encoding.codecs.times import (
+    MICROSECONDS,
+    Unit,
+    declared_round,
+    declared_unit,
+    from_epoch,
+    since_epoch,
+    whole_units,
+)
 from hbmodel.errors import DecodingError, EncodingError
 
 LONG = Struct(">q")
@@ -22,13 +30,15 @@ LONG_MAX = (1 << 63) - 1
 class JavaIntCodec(FixedWidth[int]):
     """Java's `Bytes.toBytes(int)` or `(long)`: two's complement, big-endian. HBase's counters have the same bytes.
 
-    Negative numbers sort after positive ones, so order is not preserved. For numbers that are never negative, `UInt32` and
-    `UInt64` write the same bytes and preserve order.
+    Negative numbers sort after positive ones, so order is not preserved. For numbers that are never negative, `UInt32`
+    and `UInt64` write the same bytes and preserve order.
     """
 
     bits: int
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
-    _struct: Struct = field(init=False, eq=False, repr=False, default=Factory(lambda self: SIGNED[self.bits], takes_self=True))
+    _struct: Struct = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: SIGNED[self.bits], takes_self=True)
+    )
 
     python_type = int
     order = None
@@ -100,13 +110,16 @@ JavaLong = JavaIntCodec(64)
 class ReverseStampCodec(FixedWidth[datetime]):
     """`Long.MAX_VALUE - t` as a Java long, where t is an aware datetime since 1970: the newest sorts first.
 
-    Call it with a unit other than milliseconds: `ReverseStamp("s")`. Times before 1970 are refused, and times finer than the unit too,
-    unless they are rounded: `ReverseStamp(round=True)`, see `Datetime`. `ReverseStampInt` has the same bytes for plain numbers.
+    Call it with a unit other than milliseconds: `ReverseStamp("s")`. Times before 1970 are refused, and times finer
+    than the unit too, unless they are rounded: `ReverseStamp(round=True)`, see `Datetime`. `ReverseStampInt` has the
+    same bytes for plain numbers.
     """
 
     unit: Unit = field(default="ms", converter=declared_unit)
     round: bool = field(default=False, converter=declared_round)
-    _scale: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: MICROSECONDS[self.unit], takes_self=True))
+    _scale: int = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: MICROSECONDS[self.unit], takes_self=True)
+    )
 
     python_type = datetime
     order = "descending"
@@ -121,7 +134,9 @@ class ReverseStampCodec(FixedWidth[datetime]):
         instant = since_epoch(value, self.round)
         if instant < 0:
             raise EncodingError("A reverse timestamp cannot hold a time before 1970.")
-        return ReverseStampInt.encode(instant // self._scale if self.round else whole_units(instant, self._scale, "ReverseStamp"))
+        return ReverseStampInt.encode(
+            instant // self._scale if self.round else whole_units(instant, self._scale, "ReverseStamp")
+        )
 
     encode_part = encode
 
@@ -145,7 +160,8 @@ ReverseStamp = ReverseStampCodec()
 
 
 def _to_modified_utf8(value: str) -> bytes:
-    # Java writes UTF-16 code units one by one: characters beyond U+FFFF as two surrogates of three bytes each, NUL as C0 80.
+    # Java writes UTF-16 code units one by one: characters beyond U+FFFF as two surrogates of three bytes each, NUL as
+    # C0 80.
     if value.isascii():
         data = value.encode()
     else:
@@ -153,7 +169,9 @@ def _to_modified_utf8(value: str) -> bytes:
             units = value.encode("utf-16-be")
         except UnicodeEncodeError:
             raise EncodingError("Text with a lone surrogate cannot be stored: remove the surrogate.") from None
-        data = "".join([chr(high << 8 | low) for high, low in zip(units[::2], units[1::2], strict=True)]).encode("utf-8", "surrogatepass")
+        data = "".join([chr(high << 8 | low) for high, low in zip(units[::2], units[1::2], strict=True)]).encode(
+            "utf-8", "surrogatepass"
+        )
     return data.replace(b"\x00", b"\xc0\x80")
 
 
@@ -171,7 +189,8 @@ def _from_modified_utf8(data: bytes) -> str:
 
 @frozen
 class JavaUTFCodec(Codec[str]):
-    """Java's `DataOutput.writeUTF`: the length in bytes (2, big-endian) and modified UTF-8. Raw and part form are the same.
+    """Java's `DataOutput.writeUTF`: the length in bytes (2, big-endian) and modified UTF-8. Raw and part form are the
+    same.
 
     The length comes first, so order is not preserved and prefix searches are not possible. At most 65,535 bytes.
     """
@@ -185,7 +204,9 @@ class JavaUTFCodec(Codec[str]):
             raise wrong_type(str, value)
         data = _to_modified_utf8(value)
         if len(data) > 0xFFFF:
-            raise EncodingError("Text is longer than the 65,535 bytes that writeUTF allows: shorten it.", found=len(data))
+            raise EncodingError(
+                "Text is longer than the 65,535 bytes that writeUTF allows: shorten it.", found=len(data)
+            )
         return len(data).to_bytes(2, "big") + data
 
     encode_part = encode

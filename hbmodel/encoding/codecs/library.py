@@ -1,4 +1,5 @@
-"""The codecs of this library, from what their modules register: the default codec of each plain Python type, and the reader of each spec.
+"""The codecs of this library, from what their modules register: the default codec of each plain Python type, and the
+reader of each spec.
 
 A new codec is a module with a class and the tables `DEFAULTS` or `SPECS`, and its name here.
 """
@@ -27,8 +28,20 @@ from hbmodel.encoding.codecs import (
 from hbmodel.encoding.codecs.base import Codec, SpecReaders
 
 MODULES = (
-    addresses, booleans, decimals, dictionary, floats, integers, java, number_text, structured, text, times, unordered, uuids,
-)  # fmt: skip
+    addresses,
+    booleans,
+    decimals,
+    dictionary,
+    floats,
+    integers,
+    java,
+    number_text,
+    structured,
+    text,
+    times,
+    unordered,
+    uuids,
+)
 
 SCALARS: Mapping[type, Codec[Any]] = MappingProxyType(
     {python_type: codec for module in MODULES for python_type, codec in getattr(module, "DEFAULTS", {}).items()}

@@ -111,10 +111,11 @@ def _delimiter(delimiter: Any) -> bytes:
 
 @frozen
 class Delimited(Codec[str]):
-    """Text (UTF-8) that ends at a delimiter if another field follows: `a|b` for two fields. The raw form has no delimiter.
+    """Text (UTF-8) that ends at a delimiter if another field follows: `a|b` for two fields. The raw form has no
+    delimiter.
 
-    Values that contain the delimiter are refused. `a!` sorts before `a` if `|` follows both, so parts do not preserve order,
-    except with the delimiter 00. A last field preserves order.
+    Values that contain the delimiter are refused. `a!` sorts before `a` if `|` follows both, so parts do not preserve
+    order, except with the delimiter 00. A last field preserves order.
 
     Args:
         delimiter: one or more bytes, or ASCII text.
@@ -135,7 +136,9 @@ class Delimited(Codec[str]):
         data = to_utf8(value)
         # Searched together, so that a value that ends in half a delimiter is seen as well.
         if (data + self.delimiter).find(self.delimiter) != len(data):
-            raise EncodingError("Text that ends with a delimiter must not contain the delimiter.", delimiter=self.delimiter)
+            raise EncodingError(
+                "Text that ends with a delimiter must not contain the delimiter.", delimiter=self.delimiter
+            )
         return data
 
     def decode(self, data: bytes) -> str:
@@ -163,7 +166,8 @@ class Delimited(Codec[str]):
         if data is not None and any(data.endswith(self.delimiter[:length]) for length in range(1, len(self.delimiter))):
             # The delimiter of a shorter value may begin with these bytes.
             raise QueryError(
-                "Delimited text cannot be searched by a prefix that ends like the beginning of the delimiter: use a shorter prefix."
+                "Delimited text cannot be searched by a prefix that ends like the beginning of the delimiter: use "
+                "a shorter prefix."
             )
         return data
 

@@ -25,9 +25,13 @@ PATH = re.compile(r" - at `(?P<path>\$[^`]*)`$")
 
 
 def _misfit(error: Exception) -> dict[str, str]:
-    """What msgspec says of types and names of declared fields, and where; its other messages may contain values, and are left out."""
+    """What msgspec says of types and names of declared fields, and where; its other messages may contain values, and
+    are left out.
+    """
     message = str(error)
-    said = [found for pattern in (EXPECTED, MISSING, UNSUPPORTED, PATH) if (found := pattern.search(message)) is not None]
+    said = [
+        found for pattern in (EXPECTED, MISSING, UNSUPPORTED, PATH) if (found := pattern.search(message)) is not None
+    ]
     named = {name: value for found in said for name, value in found.groupdict().items() if value is not None}
     return named if named.keys() - {"path"} else {"reason": type(error).__name__, **named}
 
@@ -77,7 +81,10 @@ class JsonCodec(_Structured[V]):
     python_type: Any = field(init=False, eq=False, repr=False, default=object)
     _encoder: Any = field(init=False, eq=False, repr=False, factory=lambda: msgspec.json.Encoder(order="deterministic"))
     _decoder: Any = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: _decoder(msgspec.json, self.declared), takes_self=True)
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: _decoder(msgspec.json, self.declared), takes_self=True),
     )
 
     @property
@@ -91,9 +98,14 @@ class MsgPackCodec(_Structured[V]):
 
     declared: Any
     python_type: Any = field(init=False, eq=False, repr=False, default=object)
-    _encoder: Any = field(init=False, eq=False, repr=False, factory=lambda: msgspec.msgpack.Encoder(order="deterministic"))
+    _encoder: Any = field(
+        init=False, eq=False, repr=False, factory=lambda: msgspec.msgpack.Encoder(order="deterministic")
+    )
     _decoder: Any = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: _decoder(msgspec.msgpack, self.declared), takes_self=True)
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: _decoder(msgspec.msgpack, self.declared), takes_self=True),
     )
 
     @property

@@ -1,4 +1,6 @@
-"""Text (UTF-8) and bytes: of any length, with an order-preserving terminator if another field follows, or of fixed width."""
+"""Text (UTF-8) and bytes: of any length, with an order-preserving terminator if another field follows, or of fixed
+width.
+"""
 
 from __future__ import annotations
 
@@ -78,13 +80,15 @@ def pad(data: bytes, width: int) -> bytes:
     """`data` padded with 00 to `width`."""
     if len(data) > width:
         raise EncodingError(
-            "A value is longer than the fixed width of its codec: shorten it, or declare a wider codec for a new table.",
+            "A value is longer than the fixed width of its codec: shorten it, or declare a wider codec for a new "
+            "table.",
             width=width,
             found=len(data),
         )
     if data.endswith(b"\x00"):
         raise EncodingError(
-            "A value that ends in a zero byte cannot be stored with padding, which it looks like: use hb.Text or hb.Bytes(n)."
+            "A value that ends in a zero byte cannot be stored with padding, which it looks like: use hb.Text or "
+            "hb.Bytes(n)."
         )
     return data.ljust(width, b"\x00")
 
@@ -100,7 +104,10 @@ def fixed_prefix(data: bytes, width: int) -> bytes | None:
     """`data` as a prefix of padded values, or None if it is longer than they are."""
     if data.endswith(b"\x00"):
         # The padding of shorter values begins with these bytes too.
-        raise QueryError("Padded values cannot be searched by a prefix that ends in a zero byte: search without the zero, or by a range.")
+        raise QueryError(
+            "Padded values cannot be searched by a prefix that ends in a zero byte: search without "
+            "the zero, or by a range."
+        )
     return data if len(data) <= width else None
 
 
@@ -148,7 +155,9 @@ class TextCodec(_Terminated[str]):
 
     @property
     def source(self) -> Source | None:
-        return Source(str, "{v}.decode()", "{v}.encode()", part="{escaped}({v}.encode())", scope={"escaped": terminated})
+        return Source(
+            str, "{v}.decode()", "{v}.encode()", part="{escaped}({v}.encode())", scope={"escaped": terminated}
+        )
 
     @property
     def spec(self) -> dict[str, JSON]:
@@ -157,7 +166,9 @@ class TextCodec(_Terminated[str]):
 
 @frozen
 class BytesCodec(_Terminated[bytes]):
-    """Bytes. Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. Call it for values of exactly one length: `Bytes(8)`."""
+    """Bytes. Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. Call it for values of exactly one length:
+    `Bytes(8)`.
+    """
 
     python_type = bytes
 
@@ -204,7 +215,9 @@ class FixedText(FixedWidth[str]):
 
 @frozen
 class FixedBytes(FixedWidth[bytes]):
-    """Exactly `width` bytes, unchanged: digests, packed numbers, the ids of other programs. Another length is refused."""
+    """Exactly `width` bytes, unchanged: digests, packed numbers, the ids of other programs. Another length is
+    refused.
+    """
 
     width: int = field(converter=declared_width)
 
@@ -214,7 +227,8 @@ class FixedBytes(FixedWidth[bytes]):
         data = to_bytes(value)
         if len(data) != self.width:
             raise EncodingError(
-                "A value does not have the length that its codec declares: give exactly that many bytes, or declare hb.Bytes, or "
+                "A value does not have the length that its codec declares: give exactly that many bytes, or "
+                "declare hb.Bytes, or "
                 "hb.codecs.PaddedBytes(n) for shorter values that are padded with zeros.",
                 width=self.width,
                 found=len(data),
@@ -246,8 +260,8 @@ class FixedBytes(FixedWidth[bytes]):
 class PaddedBytes(FixedWidth[bytes]):
     """Up to `width` bytes, padded with 00; longer values, and those that end in 00, are refused.
 
-    In the registry it is the same as `Bytes(width)`: both store `width` bytes, in the same order. Only the values differ, by the
-    zeros at their end.
+    In the registry it is the same as `Bytes(width)`: both store `width` bytes, in the same order. Only the values
+    differ, by the zeros at their end.
     """
 
     width: int = field(converter=declared_width)

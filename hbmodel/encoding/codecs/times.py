@@ -39,12 +39,21 @@ def _plain(value: Any, round: bool) -> datetime:
         raise wrong_type(datetime, value)
     if getattr(value, "nanosecond", 0) and not round:
         raise EncodingError(
-            "A time is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec round it down to its unit: "
+            "A time is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec "
+            "round it down to its unit: "
             'declare it with round=True, as in hb.Datetime("us", round=True).'
         )
     try:
         return datetime(
-            value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond, value.tzinfo, fold=value.fold
+            value.year,
+            value.month,
+            value.day,
+            value.hour,
+            value.minute,
+            value.second,
+            value.microsecond,
+            value.tzinfo,
+            fold=value.fold,
         )
     except ValueError:
         raise EncodingError("A time lies outside the years 1 to 9999: store it as a number instead.") from None
@@ -104,7 +113,8 @@ def whole_units(instant: int, scale: int, codec: str = "Datetime") -> int:
     if rest:
         unit = next(unit for unit, length in MICROSECONDS.items() if length == scale)
         raise EncodingError(
-            "A time is more precise than the unit of its codec: truncate it (.replace(microsecond=0)), let the codec round it down, "
+            "A time is more precise than the unit of its codec: truncate it (.replace(microsecond=0)), let the "
+            "codec round it down, "
             f'hb.{codec}("{unit}", round=True), or declare a finer unit for a new table.'
         )
     return units
@@ -123,13 +133,16 @@ class Datetime(FixedWidth[datetime]):
 
     Args:
         unit: `"us"`, `"ms"` or `"s"`. A value with a finer part is refused, unless it is rounded.
-        round: take the last whole unit that is not after the value. The bytes are those of the codec without it. What is written, looked
-            up by key, and compared with `==` and `in_` is rounded; `<`, `<=`, `>` and `>=` compare with the value as it is.
+        round: take the last whole unit that is not after the value. The bytes are those of the codec without it. What
+            is written, looked up by key, and compared with `==` and `in_` is rounded; `<`, `<=`, `>` and `>=` compare
+            with the value as it is.
     """
 
     unit: Unit = field(default="us", converter=declared_unit)
     round: bool = field(default=False, converter=declared_round)
-    _scale: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: MICROSECONDS[self.unit], takes_self=True))
+    _scale: int = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: MICROSECONDS[self.unit], takes_self=True)
+    )
 
     python_type = datetime
     width = 8
@@ -198,7 +211,9 @@ class DateCodec(FixedWidth[date]):
     @property
     def source(self) -> Source | None:
         shift = EPOCH_DAY + Int32.low
-        return Source(date, f"{{date}}({{v}} + {shift})", f"{{v}}.toordinal() - {shift}", "I", scope={"date": date.fromordinal})
+        return Source(
+            date, f"{{date}}({{v}} + {shift})", f"{{v}}.toordinal() - {shift}", "I", scope={"date": date.fromordinal}
+        )
 
     @property
     def spec(self) -> dict[str, JSON]:
@@ -240,7 +255,9 @@ class DurationCodec(FixedWidth[timedelta]):
     @property
     def source(self) -> Source | None:
         scope = {"timedelta": timedelta, "microseconds": microseconds}
-        return Source(timedelta, f"{{timedelta}}(0, 0, {{v}} - {OFFSET})", f"{{microseconds}}({{v}}) + {OFFSET}", "Q", scope=scope)
+        return Source(
+            timedelta, f"{{timedelta}}(0, 0, {{v}} - {OFFSET})", f"{{microseconds}}({{v}}) + {OFFSET}", "Q", scope=scope
+        )
 
     @property
     def spec(self) -> dict[str, JSON]:
@@ -252,7 +269,8 @@ def _duration(value: timedelta, round: bool) -> int:
         raise wrong_type(timedelta, value)
     if getattr(value, "nanoseconds", 0) and not round:
         raise EncodingError(
-            "A duration is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec round it down: "
+            "A duration is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the "
+            "codec round it down: "
             "hb.codecs.Duration(round=True)."
         )
     return microseconds(value)

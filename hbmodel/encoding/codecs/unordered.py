@@ -8,7 +8,15 @@ from typing import Any, TypeVar
 
 from attrs import Factory, evolve, field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, SpecReaders, declared_codec, declared_width, wrong_width
+from hbmodel.encoding.codecs.base import (
+    JSON,
+    Codec,
+    FixedWidth,
+    SpecReaders,
+    declared_codec,
+    declared_width,
+    wrong_width,
+)
 from hbmodel.encoding.codecs.number_text import digits_of, number_of
 from hbmodel.errors import DeclarationError, DecodingError
 
@@ -33,7 +41,9 @@ class Reversed(FixedWidth[V]):
     python_type: type | tuple[type, ...] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.python_type, takes_self=True)
     )
-    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.width, takes_self=True))
+    width: int = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.width, takes_self=True)
+    )
     key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.key, takes_self=True))
 
     order = None
@@ -96,7 +106,9 @@ def digest_function(algorithm: str) -> Callable[[bytes], Any]:
     except (ValueError, TypeError):
         size = 0
     if not size:
-        raise DeclarationError("There is no digest of fixed length with that name: use one of hashlib's, such as md5.", found=algorithm)
+        raise DeclarationError(
+            "There is no digest of fixed length with that name: use one of hashlib's, such as md5.", found=algorithm
+        )
 
     def digest(data: bytes) -> Any:
         return hashlib.new(algorithm, data, usedforsecurity=False)
@@ -126,7 +138,9 @@ class DigestPrefixed(Codec[V]):
         init=False,
         eq=False,
         repr=False,
-        default=Factory(lambda self: None if self.codec.width is None else self.length + self.codec.width, takes_self=True),
+        default=Factory(
+            lambda self: None if self.codec.width is None else self.length + self.codec.width, takes_self=True
+        ),
     )
     key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.key, takes_self=True))
     _new: Callable[[bytes], Any] = field(
@@ -185,11 +199,19 @@ class DigestPrefixed(Codec[V]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        return {"codec": "digest_prefixed", "algorithm": self.algorithm, "length": self.length, "hex": self.hex, "of": self.codec.spec}
+        return {
+            "codec": "digest_prefixed",
+            "algorithm": self.algorithm,
+            "length": self.length,
+            "hex": self.hex,
+            "of": self.codec.spec,
+        }
 
 
 SPECS: SpecReaders = {
     "reversed": lambda spec, codec_of: Reversed(codec_of(spec["of"])),
     "reversed_digits": lambda spec, codec_of: ReversedDigits(spec["width"]),
-    "digest_prefixed": lambda spec, codec_of: DigestPrefixed(codec_of(spec["of"]), spec["length"], spec["algorithm"], spec["hex"]),
+    "digest_prefixed": lambda spec, codec_of: DigestPrefixed(
+        codec_of(spec["of"]), spec["length"], spec["algorithm"], spec["hex"]
+    ),
 }

@@ -61,7 +61,9 @@ class EachPart(IndexPart):
         return [*conditions[:chosen], Condition(asked, on_entry), *conditions[chosen + 1 :]]
 
     def _elements(self, asked: Predicate) -> Sequence[Any]:
-        """Elements of which every row that satisfies a condition has at least one; only if each of them has an entry."""
+        """Elements of which every row that satisfies a condition has at least one; only if each of them has an
+        entry.
+        """
         if not isinstance(asked, Contains) or asked.field.name != self.of.name:
             return ()
         return () if self.leaves_none_out and None in asked.values else asked.values

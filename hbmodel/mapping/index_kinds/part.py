@@ -19,7 +19,8 @@ class Condition:
 
     Attributes:
         asked: the condition on rows, as in the query.
-        on_entry: the condition on the parts of an entry's key: a row that satisfies `asked` has an entry that satisfies this.
+        on_entry: the condition on the parts of an entry's key: a row that satisfies `asked` has an entry that satisfies
+            this.
     """
 
     asked: Predicate
@@ -32,7 +33,8 @@ class IndexPart(ABC):
     Attributes:
         operand: the operand at this place of the key, under its name there; predicates on it refer to entries.
         desc: whether it sorts descending.
-        required: the predicates that every row with entries satisfies; a query must imply them to be answered by the index.
+        required: the predicates that every row with entries satisfies; a query must imply them to be answered by the
+            index.
     """
 
     __slots__ = ()
@@ -65,7 +67,8 @@ class IndexPart(ABC):
         return True
 
     def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
-        """The conditions of a query with their meaning for this part; None if rows without entries may satisfy the query.
+        """The conditions of a query with their meaning for this part; None if rows without entries may satisfy the
+        query.
 
         Args:
             conditions: the conditions of the query.

@@ -39,7 +39,9 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
             raise DeclarationError("The condition of an index can use only fields of its own model.", field=of.name)
         if of.kind in {"counter", "version"}:
             raise DeclarationError(
-                f"The condition of an index cannot be about a {of.kind}, which changes without the index: use another field.", field=of.name
+                f"The condition of an index cannot be about a {of.kind}, which changes without the index: use "
+                "another field.",
+                field=of.name,
             )
     return conjuncts(given)
 

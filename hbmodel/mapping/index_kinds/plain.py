@@ -44,13 +44,21 @@ class FieldPart(IndexPart):
     @override
     def without_none(self) -> IndexPart:
         of = self.operand
-        return evolve(self, operand=evolve(of, nullable=False), required=(Not((In(of, (None,)),)),)) if of.nullable else self
+        return (
+            evolve(self, operand=evolve(of, nullable=False), required=(Not((In(of, (None,)),)),))
+            if of.nullable
+            else self
+        )
 
     @property
     @override
     def description(self) -> str | None:
         computed = "computed " if self.operand.kind == "computed" else ""
-        return f"{computed}{self.operand.name}{' without None' if self.required else ''}" if computed or self.required else None
+        return (
+            f"{computed}{self.operand.name}{' without None' if self.required else ''}"
+            if computed or self.required
+            else None
+        )
 
     @property
     @override
@@ -72,7 +80,8 @@ class IndexField(DeclaredPart):
             raise DeclarationError(f"A {of.kind} cannot be indexed: name another field.")
         if not of.codec.key:
             raise DeclarationError(
-                "This codec cannot be part of an index key: use a scalar one, without nan=True. The elements of a collection can be: "
+                "This codec cannot be part of an index key: use a scalar one, without nan=True. The elements of a "
+                "collection can be: "
                 'hb.index(hb.each("tags")).'
             )
         return FieldPart(of, of.desc if self.desc is None else self.desc)

@@ -8,7 +8,9 @@ from typing import Any, TypeGuard
 
 
 def whole_number(value: Any) -> int | None:
-    """A plain int from anything that is an integer (`__index__`), NumPy's scalars included; None for anything else, a bool too."""
+    """A plain int from anything that is an integer (`__index__`), NumPy's scalars included; None for anything else,
+    a bool too.
+    """
     if isinstance(value, bool):
         return None
     try:

@@ -1,4 +1,6 @@
-"""What a read must not ask of HBase as it stands: filters that it evaluates wrongly, columns beside their whole family."""
+"""What a read must not ask of HBase as it stands: filters that it evaluates wrongly, columns beside their whole
+family.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def _check_pieces(table: str, scan: Scan, cells: int) -> None:
     if scan.reversed:
         raise InvalidRequest("A reversed scan cannot read rows in pieces.", table=table)
     if scan.filter is not None and _judges_rows(scan.filter):
-        raise InvalidRequest("A scan with a value filter cannot read rows in pieces: the filter needs whole rows.", table=table)
+        raise InvalidRequest(
+            "A scan with a value filter cannot read rows in pieces: the filter needs whole rows.", table=table
+        )
 
 
 def _judges_rows(filter: Filter) -> bool:
@@ -75,8 +79,8 @@ def _judges_rows(filter: Filter) -> bool:
 def check_filter(filter: Filter, *, reversed: bool) -> None:
     """Raises InvalidRequest for a filter that HBase cannot evaluate.
 
-    In a reversed scan a column range or prefix inside an Or makes HBase 2.6 lose cells behind the first that it leaves out:
-    `FilterListWithOR` compares seek hints the wrong way round there.
+    In a reversed scan a column range or prefix inside an Or makes HBase 2.6 lose cells behind the first that it leaves
+    out: `FilterListWithOR` compares seek hints the wrong way round there.
     """
     match filter:
         case ValueFilter(column, operator):
@@ -86,7 +90,9 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
                 raise InvalidRequest("A value filter must compare with =, !=, <, <=, > or >=.", operator=operator)
         case Pagination(limit, offset):
             if limit < 0 or offset < 0:
-                raise InvalidRequest("A pagination filter takes no negative limit or offset.", limit=limit, offset=offset)
+                raise InvalidRequest(
+                    "A pagination filter takes no negative limit or offset.", limit=limit, offset=offset
+                )
         case And(filters) | Or(filters):
             if not filters:
                 raise InvalidRequest("And and Or take at least one filter.")
@@ -101,9 +107,9 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
 def reversible(filter: Filter) -> Filter:
     """A filter that means the same and that HBase also takes in a reversed scan of several families.
 
-    A value filter that drops rows without its column lets the server read other families on demand, which a reversed scan
-    refuses ("Reverse scan with loading CFs on demand is not supported"). A filter that passes everything, but wants to see
-    every family, turns that off.
+    A value filter that drops rows without its column lets the server read other families on demand, which a reversed
+    scan refuses ("Reverse scan with loading CFs on demand is not supported"). A filter that passes everything, but
+    wants to see every family, turns that off.
     """
     return And([filter, ColumnPrefix(b"")]) if _drops_rows(filter) else filter
 

@@ -1,4 +1,6 @@
-"""Checks that refuse, before any call, requests that a gateway would misinterpret or answer only with "internal error"."""
+"""Checks that refuse, before any call, requests that a gateway would misinterpret or answer only with "internal
+error".
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,10 @@ from hbmodel.errors import InvalidRequest
 from hbmodel.store.checks.numbers import is_plain
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, ConditionalChange, Delete, Get, Put
 
-NO_TABLE = "There is no such table: hb.create_tables() creates the tables of the models, sequences and dictionaries that it is given."
+NO_TABLE = (
+    "There is no such table: hb.create_tables() creates the tables of the models, sequences and dictionaries that "
+    "it is given."
+)
 """What `TableNotFound` says."""
 
 NO_FAMILY = "The table has no column family of that name: hb.alter() adds those of a model."
@@ -32,12 +37,17 @@ def check_cells(table: str, row: bytes, cells: Mapping[bytes, bytes]) -> None:
     for column, value in cells.items():
         if not isinstance(column, bytes) or not isinstance(value, bytes | bytearray | memoryview):
             raise InvalidRequest(
-                "Columns and values must be bytes.", table=table, key=row, found=sorted({type(column).__name__, type(value).__name__})
+                "Columns and values must be bytes.",
+                table=table,
+                key=row,
+                found=sorted({type(column).__name__, type(value).__name__}),
             )
         if b":" not in column:
             raise InvalidRequest("A column must be written family:qualifier.", table=table, key=row, column=column)
         if len(row) + len(column) + len(value) + CELL_OVERHEAD > MAX_CELL_SIZE:
-            raise InvalidRequest("A cell is larger than the 10 MiB that HBase accepts.", table=table, key=row, column=column)
+            raise InvalidRequest(
+                "A cell is larger than the 10 MiB that HBase accepts.", table=table, key=row, column=column
+            )
 
 
 LATEST = 2**63 - 1  # HConstants.LATEST_TIMESTAMP: means the server's time, so it is no time itself
@@ -60,7 +70,9 @@ def check_get(table: str, get: Get) -> None:
     check_read_columns(table, get.columns)
     check_timestamp(table, get.before)
     if not isinstance(get.prefix, bytes):
-        raise InvalidRequest("A prefix of qualifiers must be bytes.", table=table, key=get.row, found=type(get.prefix).__name__)
+        raise InvalidRequest(
+            "A prefix of qualifiers must be bytes.", table=table, key=get.row, found=type(get.prefix).__name__
+        )
 
 
 def check_versions(table: str, row: bytes, columns: Sequence[bytes], most: int) -> None:
@@ -114,7 +126,9 @@ def check_conditional_put(table: str, row: bytes, column: bytes, put: Put) -> No
     check_column(table, column)
     check_put(table, put)
     if put.row != row or len(put.cells) != 1 or put.timestamp is not None:
-        raise InvalidRequest("A check-and-put writes one cell of the checked row, without a timestamp.", table=table, key=row)
+        raise InvalidRequest(
+            "A check-and-put writes one cell of the checked row, without a timestamp.", table=table, key=row
+        )
 
 
 def check_increment(table: str, row: bytes, column: bytes, amount: int) -> None:
@@ -128,7 +142,9 @@ def check_increment(table: str, row: bytes, column: bytes, amount: int) -> None:
 def check_timestamp(table: str, timestamp: int | None) -> None:
     """Raises InvalidRequest for a timestamp that HBase does not accept; None means the server's time."""
     if timestamp is not None and not (is_plain(timestamp) and 0 <= timestamp < LATEST):
-        raise InvalidRequest("A timestamp must be whole milliseconds since 1970, below 2**63 - 1.", table=table, timestamp=timestamp)
+        raise InvalidRequest(
+            "A timestamp must be whole milliseconds since 1970, below 2**63 - 1.", table=table, timestamp=timestamp
+        )
 
 
 def check_column(table: str, column: bytes) -> None:

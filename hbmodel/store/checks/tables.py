@@ -38,7 +38,8 @@ def check_table_name(table: str) -> None:
     """Raises InvalidRequest for a name that no table can have."""
     if not is_table_name(table):
         raise InvalidRequest(
-            "A table name must consist of letters, digits, '_', '-' and '.', and must not begin with '-' or '.'; a namespace may precede "
+            "A table name must consist of letters, digits, '_', '-' and '.', and must not begin with '-' or '.'; a "
+            "namespace may precede "
             "it.",
             table=table,
         )
@@ -63,9 +64,15 @@ def check_family(table: str, family: Family) -> None:
     """Raises InvalidRequest for a family that HBase's client or master refuses."""
     name = family.name
     # `ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName`.
-    if not name or name.startswith(b".") or len(name) > _MAX_FAMILY_LENGTH or any(byte < 32 or byte in b":/\\\x7f" for byte in name):
+    if (
+        not name
+        or name.startswith(b".")
+        or len(name) > _MAX_FAMILY_LENGTH
+        or any(byte < 32 or byte in b":/\\\x7f" for byte in name)
+    ):
         raise InvalidRequest(
-            "A column family's name must be 1 to 127 bytes without control characters, ':', '/' and '\\', and must not begin with '.'.",
+            "A column family's name must be 1 to 127 bytes without control characters, ':', '/' and '\\', and must "
+            "not begin with '.'.",
             table=table,
             family=name,
         )

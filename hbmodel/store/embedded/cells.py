@@ -1,12 +1,13 @@
 """Stored cells and rows, their bytes, and the rules by which versions of a cell hide and outlive each other.
 
-The port reads only the newest visible version of a cell, and its deletes hide every version up to a time. So most versions can
-never be seen again and are not kept: one that a tombstone hides (also one that arrives behind the tombstone), and one below as
-many longer-lived ones, of different timestamps, as the family keeps versions. What is kept of a cell is a chain, newest first; in
-a family of one version it is longer than that only where puts with a life of their own (`Put.ttl`) lie above longer-lived ones.
+The port reads only the newest visible version of a cell, and its deletes hide every version up to a time. So most
+versions can never be seen again and are not kept: one that a tombstone hides (also one that arrives behind the
+tombstone), and one below as many longer-lived ones, of different timestamps, as the family keeps versions. What is kept
+of a cell is a chain, newest first; in a family of one version it is longer than that only where puts with a life of
+their own (`Put.ttl`) lie above longer-lived ones.
 
-The cells of a row are stored as one MessagePack map, column to `[value, timestamp, ttl, older]`, sorted by column; a row that
-outgrows the size of a segment is cut into several of them.
+The cells of a row are stored as one MessagePack map, column to `[value, timestamp, ttl, older]`, sorted by column; a
+row that outgrows the size of a segment is cut into several of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from hbmodel.errors import StoreError
 from hbmodel.store.values import Cell
 
 SEGMENT_SIZE = 16 * 1024
-"""Bytes of an encoded segment above which a store cuts it into pieces of half the size, unless it is given another size."""
+"""Bytes of an encoded segment above which a store cuts it into pieces of half the size, unless it is given another
+size.
+"""
 
 NEVER = 1 << 63
 """A time later than every timestamp."""
@@ -128,7 +131,9 @@ def visible(cell: StoredCell | None, now: int, oldest: int, before: int = NEVER)
 
 
 def visible_versions(cell: StoredCell | None, now: int, oldest: int, before: int, most: int) -> list[StoredCell]:
-    """The versions of a chain that are alive, newest first, one of each timestamp and `most` in all; arguments as for `visible`."""
+    """The versions of a chain that are alive, newest first, one of each timestamp and `most` in all; arguments as
+    for `visible`.
+    """
     found: list[StoredCell] = []
     while len(found) < most and (cell := visible(cell, now, oldest, before)) is not None:
         found.append(cell)
@@ -152,7 +157,9 @@ def masked(cell: StoredCell | None, tombstone: int) -> StoredCell | None:
     return _chain([version for version in _versions(cell) if version.timestamp > tombstone])
 
 
-def with_version(chain: StoredCell | None, value: bytes, timestamp: int, ttl: int | None, max_versions: int) -> StoredCell:
+def with_version(
+    chain: StoredCell | None, value: bytes, timestamp: int, ttl: int | None, max_versions: int
+) -> StoredCell:
     """A chain after a put: among versions of equal timestamps the one that arrives last is the newest.
 
     Args:
@@ -160,9 +167,9 @@ def with_version(chain: StoredCell | None, value: bytes, timestamp: int, ttl: in
         value: the bytes put.
         timestamp: in ms.
         ttl: the put's own, in ms, or None.
-        max_versions: of the family. So many newer timestamps with a version that lives as long make an older one unseen for
-            good: it would only be seen after them, and a compaction that it lives to see would drop it. (Not fewer: a
-            compaction also drops all but the newest of equal timestamps, however soon that one dies.)
+        max_versions: of the family. So many newer timestamps with a version that lives as long make an older one unseen
+            for good: it would only be seen after them, and a compaction that it lives to see would drop it. (Not fewer:
+            a compaction also drops all but the newest of equal timestamps, however soon that one dies.)
     """
     if ttl is None and max_versions == 1:
         if chain is None or timestamp >= chain.timestamp:

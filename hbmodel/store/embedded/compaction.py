@@ -12,7 +12,9 @@ _PURGE_SETTING = "hbase.hstore.time.to.purge.deletes"
 _SEGMENTS_READ = 512
 
 
-def compact_table(connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, now: int, segment_size: int) -> None:
+def compact_table(
+    connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, now: int, segment_size: int
+) -> None:
     """Compacts one table, in a writing transaction.
 
     Tombstones younger than the family's `hbase.hstore.time.to.purge.deletes` (ms) stay, as in HBase's
@@ -30,13 +32,16 @@ def compact_table(connection: sqlite3.Connection, table_id: int, layout: TableDe
         limit = now - kept_for if kept_for > 0 else NEVER - 1
         name = family.name
         connection.execute(
-            "DELETE FROM tombstones WHERE table_id = ? AND (target = ? OR (target >= ? AND target < ?)) AND timestamp < ?",
+            "DELETE FROM tombstones WHERE table_id = ? AND (target = ? OR (target >= ? AND target < ?)) AND "
+            "timestamp < ?",
             (table_id, name, name + b":", name + b";", limit),
         )
     _rewrite(connection, table_id, layout, now, segment_size)
 
 
-def _rewrite(connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, now: int, segment_size: int) -> None:
+def _rewrite(
+    connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, now: int, segment_size: int
+) -> None:
     oldest = {family.name: now - layout.lives.get(family.name, now) for family in layout.families}
     row, first = b"", b""
     while True:
@@ -62,6 +67,9 @@ def _rewrite(connection: sqlite3.Connection, table_id: int, layout: TableDescrip
                 continue
             if kept:
                 pieces = encode_segments(segment_first, kept, segment_size)
-                store_segments(connection, [(table_id, segment_row, start, earliest_end(piece), data) for start, piece, data in pieces])
+                store_segments(
+                    connection,
+                    [(table_id, segment_row, start, earliest_end(piece), data) for start, piece, data in pieces],
+                )
             else:
                 connection.execute(REMOVE, (table_id, segment_row, segment_first))

@@ -14,7 +14,8 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, Type
 _CHECKS = (
     "SELECT 1 FROM segments WHERE typeof(table_id) != 'integer' OR typeof(row) != 'blob' OR typeof(first) != 'blob'"
     " OR typeof(cells) != 'blob' OR typeof(ends) NOT IN ('integer', 'null') LIMIT 1",
-    "SELECT 1 FROM tombstones WHERE typeof(row) != 'blob' OR typeof(target) != 'blob' OR typeof(timestamp) != 'integer' LIMIT 1",
+    "SELECT 1 FROM tombstones WHERE typeof(row) != 'blob' OR typeof(target) != 'blob' OR typeof(timestamp) != "
+    "'integer' LIMIT 1",
     "SELECT 1 FROM tables WHERE typeof(name) != 'text' OR typeof(layout) != 'blob' LIMIT 1",
     "PRAGMA quick_check(1)",
 )

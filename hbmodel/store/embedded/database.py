@@ -1,4 +1,6 @@
-"""The SQLite file of an embedded store: its format, its connections per thread and process, transactions, and errors."""
+"""The SQLite file of an embedded store: its format, its connections per thread and process, transactions, and
+errors.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _CACHE_KIB = 16 * 1024
 
 _SCHEMA = (
     "CREATE TABLE tables (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, layout BLOB NOT NULL)",
-    # The cells of a row from column `first` up to the next segment's; `ends` is when the first TTL of a put in it is over.
+    # The cells of a row from column `first` up to the next segment's; `ends` is when the first TTL of a put in it is
+    # over.
     "CREATE TABLE segments (table_id INTEGER, row BLOB, first BLOB, ends INTEGER, cells BLOB NOT NULL,"
     " PRIMARY KEY (table_id, row, first)) WITHOUT ROWID",
     # `target` is a family or a column; its cells up to `timestamp` are deleted, late ones too.
@@ -47,7 +50,9 @@ def open_connection(target: str, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.
         target: the path of a file, or `:memory:`.
         busy_timeout: seconds to wait for another process that writes.
     """
-    return sqlite3.connect(target, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256)
+    return sqlite3.connect(
+        target, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
 
 
 class _Link:
@@ -63,7 +68,8 @@ class _Link:
     def open(self, connection: sqlite3.Connection) -> None:
         """Takes a connection, which is closed with the link or when the link is dropped."""
         self.connection = connection
-        # Not `__del__`: of a cycle, the garbage collector may finalize the connection first, which Python 3.13 reports as a leak.
+        # Not `__del__`: of a cycle, the garbage collector may finalize the connection first, which Python 3.13 reports
+        # as a leak.
         self._dropped = weakref.finalize(self, _close_dropped, os.getpid(), connection)
         self._dropped.atexit = False
 
@@ -98,9 +104,9 @@ class _Process:
 class Database:
     """Transactions on one SQLite file, or on a private database in memory.
 
-    Safe for threads (each has its own connection to a file; all share the one to memory) and for several processes. Also for
-    forked ones: SQLite's locks do not outlive a fork, while its memory of them does; so every connection to a file is closed
-    before a fork, and each process opens its own when it needs one.
+    Safe for threads (each has its own connection to a file; all share the one to memory) and for several processes.
+    Also for forked ones: SQLite's locks do not outlive a fork, while its memory of them does; so every connection to a
+    file is closed before a fork, and each process opens its own when it needs one.
 
     Args:
         path: of the file, created if it is missing; None keeps everything in memory.
@@ -152,7 +158,9 @@ class Database:
         process = self._here()
         link = self._link(process)
         if process.writer == threading.get_ident():
-            raise RuntimeError("This thread writes already: nothing can be written inside the transaction of another write.")
+            raise RuntimeError(
+                "This thread writes already: nothing can be written inside the transaction of another write."
+            )
         # Threads queue here rather than in SQLite, which would let them poll.
         with process.writing, link.lock:
             try:
@@ -175,7 +183,9 @@ class Database:
                 raise
 
     def close(self) -> None:
-        """Closes every connection of this process, each as soon as it is idle; further transactions raise `StoreClosed`."""
+        """Closes every connection of this process, each as soon as it is idle; further transactions raise
+        `StoreClosed`.
+        """
         self._closed = True
         if self._process.pid == os.getpid():
             with self._process.registering:
@@ -184,16 +194,18 @@ class Database:
                 with link.lock:
                     link.close()
 
-    # --- connections ----------------------------------------------------------------------------------------------------
+    # --- connections --------------------------------------------------------------------------------------------------
 
     def _here(self) -> _Process:
         self._check_open()
         process = self._process
         if process.pid != os.getpid():
             raise StoreError(
-                "A memory store belongs to the process that opened it and cannot be used after a fork: open one in each process."
+                "A memory store belongs to the process that opened it and cannot be used after a fork: open one in "
+                "each process."
                 if self._path is None
-                else "The process was forked without Python's fork hooks while the embedded store was open; open it in the new process.",
+                else "The process was forked without Python's fork hooks while the embedded store was open; open "
+                "it in the new process.",
                 path=self._path,
             )
         return process
@@ -217,11 +229,15 @@ class Database:
         # With the link's lock held: `close` may have come since the link was found.
         self._check_open()
         if link.connection is None:
-            link.open(connection := _open_memory(self._connect) if self._path is None else _open_file(self._connect, self._path))
+            link.open(
+                connection := _open_memory(self._connect)
+                if self._path is None
+                else _open_file(self._connect, self._path)
+            )
             return connection
         return link.connection
 
-    # --- forks ----------------------------------------------------------------------------------------------------------
+    # --- forks --------------------------------------------------------------------------------------------------------
 
     def before_fork(self) -> Callable[[], None]:
         """Waits for what is under way, closes all connections and lets nobody open one; answers what ends that."""
@@ -333,11 +349,14 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 def _check_format(connection: sqlite3.Connection, path: str) -> None:
     if _pragma(connection, "application_id") != APPLICATION_ID:
-        raise StoreError("The file is a SQLite database of another program, not an embedded store: name another path.", path=path)
+        raise StoreError(
+            "The file is a SQLite database of another program, not an embedded store: name another path.", path=path
+        )
     version = _pragma(connection, "user_version")
     if version != FORMAT_VERSION:
         raise StoreError(
-            "The embedded store's file has a format that this version of hbmodel does not read: use the version that wrote it, or name "
+            "The embedded store's file has a format that this version of hbmodel does not read: use the version "
+            "that wrote it, or name "
             "another path.",
             path=path,
             format=version,
@@ -350,7 +369,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(value)
 
 
-# --- errors ---------------------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def _primary_code(error: sqlite3.Error) -> int:
@@ -358,10 +377,14 @@ def _primary_code(error: sqlite3.Error) -> int:
 
 
 def translated(error: sqlite3.Error, path: str | None) -> HbmodelError:
-    """The error of this library's tree for one of SQLite's. A failed transaction is rolled back, so nothing was done."""
+    """The error of this library's tree for one of SQLite's. A failed transaction is rolled back, so nothing was
+    done.
+    """
     match _primary_code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return StoreUnavailable("The embedded store's file is locked by another process: try again, or end that process.", path=path)
+            return StoreUnavailable(
+                "The embedded store's file is locked by another process: try again, or end that process.", path=path
+            )
         case sqlite3.SQLITE_NOTADB:
             return StoreError("The file is not an embedded store: name another path.", path=path)
         case sqlite3.SQLITE_CORRUPT:
@@ -369,7 +392,9 @@ def translated(error: sqlite3.Error, path: str | None) -> HbmodelError:
         case sqlite3.SQLITE_FULL:
             return StoreError("The disk of the embedded store's file is full: free some space.", path=path)
         case sqlite3.SQLITE_CANTOPEN:
-            return StoreError("The embedded store's file cannot be opened or created; its directory must exist.", path=path)
+            return StoreError(
+                "The embedded store's file cannot be opened or created; its directory must exist.", path=path
+            )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return StoreError("The embedded store's file cannot be written: check its permissions.", path=path)
         case sqlite3.SQLITE_IOERR:
@@ -379,4 +404,6 @@ def translated(error: sqlite3.Error, path: str | None) -> HbmodelError:
         case sqlite3.SQLITE_TOOBIG:
             return StoreError("A value is too large for SQLite: write smaller cells.", path=path)
         case _:
-            return StoreError("SQLite refused an operation of the embedded store: see `reason`.", path=path, reason=str(error))
+            return StoreError(
+                "SQLite refused an operation of the embedded store: see `reason`.", path=path, reason=str(error)
+            )

@@ -21,7 +21,9 @@ def _sorted_families(families: Iterable[Family]) -> tuple[Family, ...]:
 
 
 def _with_defaults(family: Family) -> Family:
-    """The family with HBase's defaults where it says nothing, as HBase itself tells it (`ColumnFamilyDescriptorBuilder`)."""
+    """The family with HBase's defaults where it says nothing, as HBase itself tells it
+    (`ColumnFamilyDescriptorBuilder`).
+    """
     return evolve(
         family,
         max_versions=family.max_versions or 1,
@@ -77,7 +79,9 @@ class TableDescriptor:
         live = self.family(table, family.name)
         given = {name: value for name, value in asdict(family, recurse=False).items() if value is not None}
         given["configuration"] = {**live.configuration, **family.configuration}
-        return TableDescriptor([evolve(live, **given) if each is live else each for each in self.families], self.split_keys)
+        return TableDescriptor(
+            [evolve(live, **given) if each is live else each for each in self.families], self.split_keys
+        )
 
     @cached_property
     def prefixes(self) -> tuple[bytes, ...]:
@@ -139,7 +143,9 @@ class TableDescriptor:
         starts = (b"", *self.split_keys)
         stops = (*self.split_keys, None)
         prefix, suffix = table.encode() + b",", b",%d." % identity
-        return [Region(KeyRange(start, stop), prefix + start + suffix) for start, stop in zip(starts, stops, strict=True)]
+        return [
+            Region(KeyRange(start, stop), prefix + start + suffix) for start, stop in zip(starts, stops, strict=True)
+        ]
 
 
 class _StoredLayout(msgspec.Struct):

@@ -31,7 +31,9 @@ def check_namespace_of(connection: sqlite3.Connection, table: str) -> None:
     """Raises `NamespaceNotFound` unless the namespace that a table's name begins with is there."""
     namespace, colon, _ = table.partition(":")
     if colon and namespace not in namespaces(connection):
-        raise NamespaceNotFound("There is no such namespace: check the name, or create it first.", table=table, namespace=namespace)
+        raise NamespaceNotFound(
+            "There is no such namespace: check the name, or create it first.", table=table, namespace=namespace
+        )
 
 
 def create_namespace(connection: sqlite3.Connection, namespace: str) -> None:
@@ -49,13 +51,18 @@ def delete_namespace(connection: sqlite3.Connection, namespace: str) -> None:
     if namespace not in namespaces(connection):
         raise NamespaceNotFound("There is no such namespace: check the name, or create it first.", namespace=namespace)
     if namespace == _DEFAULT or namespace in _of_tables(connection):
-        raise InvalidRequest("Only a namespace without tables, and not the default one, can be deleted.", namespace=namespace)
+        raise InvalidRequest(
+            "Only a namespace without tables, and not the default one, can be deleted.", namespace=namespace
+        )
     connection.execute("DELETE FROM namespaces WHERE name = ?", (namespace,))
 
 
 def _created(connection: sqlite3.Connection) -> set[str]:
     # Made with the first namespace, so that files from before can be read.
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'namespaces'").fetchone() is None:
+    if (
+        connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'namespaces'").fetchone()
+        is None
+    ):
         return set()
     return {name for (name,) in connection.execute("SELECT name FROM namespaces")}
 

@@ -46,7 +46,10 @@ class Projection:
         for column in columns:
             layout.family_of(table, column)
         wanted = sorted(distinct_columns(columns), key=lambda column: column.partition(b":"))
-        return cls(tuple(column for column in wanted if b":" in column), tuple(column + b":" for column in wanted if b":" not in column))
+        return cls(
+            tuple(column for column in wanted if b":" in column),
+            tuple(column + b":" for column in wanted if b":" not in column),
+        )
 
     @property
     def only_columns(self) -> bool:
@@ -62,7 +65,9 @@ class Projection:
     @property
     def bounds(self) -> KeyRange:
         """A range of columns that has all those asked for."""
-        ranges = [KeyRange.prefix(prefix) for prefix in self.prefixes] + [KeyRange.exactly(column) for column in self.columns]
+        ranges = [KeyRange.prefix(prefix) for prefix in self.prefixes] + [
+            KeyRange.exactly(column) for column in self.columns
+        ]
         if not ranges:
             return KeyRange()
         stops = [found.stop for found in ranges if found.stop is not None]
@@ -90,14 +95,23 @@ class RowReader:
     """
 
     def __init__(
-        self, layout: TableDescriptor, projection: Projection, filter: RowFilter | None, now: int, before: int | None = None
+        self,
+        layout: TableDescriptor,
+        projection: Projection,
+        filter: RowFilter | None,
+        now: int,
+        before: int | None = None,
     ) -> None:
         self._layout = layout
         self._projection = projection
         self._everything = not projection.columns and not projection.prefixes
         self._filter = filter
         self._now = now
-        self._oldest = {prefix[:-1]: now - layout.lives.get(prefix[:-1], now) for prefix in layout.prefixes} if layout.lives else None
+        self._oldest = (
+            {prefix[:-1]: now - layout.lives.get(prefix[:-1], now) for prefix in layout.prefixes}
+            if layout.lives
+            else None
+        )
         self._before = NEVER if before is None else before
         # Whether the newest version of a cell is shown unless its own life is over.
         self._shows_newest = self._oldest is None and before is None
@@ -131,7 +145,9 @@ class RowReader:
         """The same for a row that may have many segments, of which no more are read than the read needs."""
         filter = self._filter
         if filter is None:
-            cells = self.named(segments, self._projection.columns) if self._projection.only_columns else self._all(segments)
+            cells = (
+                self.named(segments, self._projection.columns) if self._projection.only_columns else self._all(segments)
+            )
             return StoredRow(row, self._layout.ordered(cells)) if cells else None
         if filter.rejects(row):
             return None
@@ -151,16 +167,24 @@ class RowReader:
         return StoredRow(row, kept) if kept else None
 
     def pieces(self, row: bytes, segments: RowSegments, cells: int) -> Iterator[StoredRow]:
-        """The same in pieces. All is read now, but decoded when it is asked for, unless the filter wants to see the whole row."""
+        """The same in pieces. All is read now, but decoded when it is asked for, unless the filter wants to see the
+        whole row.
+        """
         run, bounds = self._run, self._bounds
-        if bounds.empty or self._projection.only_columns or (self._filter is not None and (run is None or run.limit is not None)):
+        if (
+            bounds.empty
+            or self._projection.only_columns
+            or (self._filter is not None and (run is None or run.limit is not None))
+        ):
             whole = self.wide_row(row, segments)
             return iter(()) if whole is None else pieces_of(whole, cells)
         if (self._filter is not None and self._filter.rejects(row)) or not self._layout.plain_order:
             whole = self.wide_row(row, segments)
             return iter(()) if whole is None else pieces_of(whole, cells)
         parts = segments.all_of(bounds.start, bounds.stop)
-        shown = (self._shown(part.cells, part.ends) if run is None else self._of_run(iter([part]), run) for part in parts)
+        shown = (
+            self._shown(part.cells, part.ends) if run is None else self._of_run(iter([part]), run) for part in parts
+        )
         return _cut(row, shown, cells)
 
     def named(self, segments: RowSegments, columns: Sequence[bytes]) -> Cells:
@@ -252,7 +276,9 @@ class _Parts(Iterator[Segment]):
         return segment
 
 
-def read_rows(connection: sqlite3.Connection, table_id: int, rows: Sequence[bytes], reader: RowReader) -> dict[bytes, StoredRow]:
+def read_rows(
+    connection: sqlite3.Connection, table_id: int, rows: Sequence[bytes], reader: RowReader
+) -> dict[bytes, StoredRow]:
     """Reads single rows, each given once; those that show nothing are left out."""
     found: dict[bytes, StoredRow] = {}
     rest = list(rows)
@@ -262,7 +288,8 @@ def read_rows(connection: sqlite3.Connection, table_id: int, rows: Sequence[byte
         # A repeated row fills the statement up; it does not come twice.
         values = asked + asked[-1:] * (size - len(asked))
         statement = (
-            f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row IN ({','.join('?' * size)}) ORDER BY row, first"
+            f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row IN ({','.join('?' * size)}) "
+            "ORDER BY row, first"
         )
         cursor = connection.execute(statement, (table_id, *values))
         for row, ends, data, wide in _by_row(cursor):
@@ -279,8 +306,12 @@ def read_rows(connection: sqlite3.Connection, table_id: int, rows: Sequence[byte
     return found
 
 
-def _by_row(records: Iterator[tuple[bytes, bytes, int | None, bytes]]) -> Iterator[tuple[bytes, int | None, bytes, bool]]:
-    """The first segment of each row, and whether the row has more segments; after such a row the iterator must not be used."""
+def _by_row(
+    records: Iterator[tuple[bytes, bytes, int | None, bytes]],
+) -> Iterator[tuple[bytes, int | None, bytes, bool]]:
+    """The first segment of each row, and whether the row has more segments; after such a row the iterator must not
+    be used.
+    """
     record = next(records, None)
     while record is not None:
         row, _, ends, data = record
@@ -330,8 +361,12 @@ class ScanPosition:
         return batch
 
 
-def scan_batch(connection: sqlite3.Connection, table_id: int, scan: Scan, reader: RowReader, position: ScanPosition) -> list[StoredRow]:
-    """Reads on from a position, which it moves, until a batch is full or enough was looked at for one short transaction."""
+def scan_batch(
+    connection: sqlite3.Connection, table_id: int, scan: Scan, reader: RowReader, position: ScanPosition
+) -> list[StoredRow]:
+    """Reads on from a position, which it moves, until a batch is full or enough was looked at for one short
+    transaction.
+    """
     most = scan.batch_size if position.remaining is None else min(scan.batch_size, position.remaining)
     examined = max(_EXAMINED_ROWS, scan.batch_size)
     batch: list[StoredRow] = list(islice(position.pieces, most))
@@ -361,7 +396,9 @@ def scan_batch(connection: sqlite3.Connection, table_id: int, scan: Scan, reader
 def _rows(
     connection: sqlite3.Connection, table_id: int, rest: KeyRange | None, scan: Scan, reader: RowReader
 ) -> Generator[tuple[bytes, StoredRow | Iterator[StoredRow] | None, int], None, None]:
-    """The rows of a range: their keys, what the read shows of them, or pieces of that, and how many bytes were read for it."""
+    """The rows of a range: their keys, what the read shows of them, or pieces of that, and how many bytes were read
+    for it.
+    """
     reversed, cells = scan.reversed, scan.cells
     order = " DESC" if reversed else ""
     while rest is not None:
@@ -369,7 +406,8 @@ def _rows(
         if rest.stop is not None:
             condition, parameters = " AND row < ?", [table_id, rest.start, rest.stop]
         cursor = connection.execute(
-            f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row >= ?{condition} ORDER BY row{order}, first{order}",
+            f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row >= ?{condition} ORDER BY "
+            f"row{order}, first{order}",
             parameters,
         )
         try:
@@ -384,7 +422,11 @@ def _rows(
         finally:
             cursor.close()
         segments = RowSegments(connection, table_id, row)
-        yield row, reader.wide_row(row, segments) if cells is None else reader.pieces(row, segments, cells), segments.read
+        yield (
+            row,
+            reader.wide_row(row, segments) if cells is None else reader.pieces(row, segments, cells),
+            segments.read,
+        )
 
 
 def _beyond(range: KeyRange | None, row: bytes, reversed: bool) -> KeyRange | None:

@@ -1,4 +1,6 @@
-"""The segments of one row of an embedded store, each found by a column and read when it is asked for, however many there are."""
+"""The segments of one row of an embedded store, each found by a column and read when it is asked for, however many
+there are.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from collections.abc import Iterator
 
 from hbmodel.store.embedded.cells import Cells, decode_cells
 
-_HOLDING = "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? AND first <= ? ORDER BY first DESC LIMIT 1"
+_HOLDING = (
+    "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? AND first <= ? ORDER BY first DESC LIMIT 1"
+)
 _BEHIND = "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? AND first > ? ORDER BY first LIMIT 1"
 _FROM = (
     "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? AND first >= coalesce("

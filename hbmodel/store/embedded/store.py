@@ -31,7 +31,13 @@ from hbmodel.store.embedded.cells import SEGMENT_SIZE, StoredCell, StoredRow, vi
 from hbmodel.store.embedded.compaction import compact_table
 from hbmodel.store.embedded.database import Connect, Database, open_connection
 from hbmodel.store.embedded.descriptor import TableDescriptor, new_layout
-from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces, table_names
+from hbmodel.store.embedded.namespaces import (
+    check_namespace_of,
+    create_namespace,
+    delete_namespace,
+    namespaces,
+    table_names,
+)
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.segments import RowSegments
 from hbmodel.store.embedded.server_clock import EmbeddedClock
@@ -49,16 +55,17 @@ _COUNTER = struct.Struct(">q")
 class EmbeddedStore(ClosingStore):
     """A store in one SQLite file, or in memory, that behaves as HBase does.
 
-    Versions, tombstones (which also hide what arrives late, until `compact`), TTLs, filters, counters and conditional changes
-    follow HBase 2.6. Rows change atomically; a scan sees each of its batches as of one moment, as HBase sees each row. Threads
-    may share a store, and processes a file. In a family that keeps several versions, no put at the server's time replaces a version
-    of its own millisecond: it waits for the next one (unless the clock was given).
+    Versions, tombstones (which also hide what arrives late, until `compact`), TTLs, filters, counters and conditional
+    changes follow HBase 2.6. Rows change atomically; a scan sees each of its batches as of one moment, as HBase sees
+    each row. Threads may share a store, and processes a file. In a family that keeps several versions, no put at the
+    server's time replaces a version of its own millisecond: it waits for the next one (unless the clock was given).
 
     Args:
-        path: of the file, created if it is missing (its directory is not); None keeps everything in memory, private to this
-            object.
+        path: of the file, created if it is missing (its directory is not); None keeps everything in memory, private to
+            this object.
         clock: the server's clock, in ms since 1970; the machine's by default.
-        connect: opens a connection to a SQLite file, or to one in memory, and says how long it waits for other processes.
+        connect: opens a connection to a SQLite file, or to one in memory, and says how long it waits for other
+            processes.
         segment_size: bytes of a stored row above which it is cut into segments of half the size.
 
     Raises:
@@ -87,7 +94,7 @@ class EmbeddedStore(ClosingStore):
         """Everything that the port knows."""
         return _CAPABILITIES
 
-    # --- reading --------------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> list[Row | None]:
         """See `hbmodel.store.Store.get`."""
@@ -106,13 +113,18 @@ class EmbeddedStore(ClosingStore):
             check_get(table, get)
         answers: list[Row | None] = [None] * len(gets)
         # Those that read the same segments of a row one after the other.
-        order = sorted(range(len(gets)), key=lambda place: (gets[place].row, next(iter(gets[place].columns), b""), gets[place].prefix))
+        order = sorted(
+            range(len(gets)),
+            key=lambda place: (gets[place].row, next(iter(gets[place].columns), b""), gets[place].prefix),
+        )
         with self._database.read() as connection:
             table_id, layout = self._table(connection, table)
             now = self._clock()
             for family in {column.partition(b":")[0] for get in gets for column in get.columns}:
                 layout.family(table, family)
-            readers = {before: RowReader(layout, Projection(), None, now, before) for before in {get.before for get in gets}}
+            readers = {
+                before: RowReader(layout, Projection(), None, now, before) for before in {get.before for get in gets}
+            }
             for row, places in groupby(order, key=lambda place: gets[place].row):
                 segments = RowSegments(connection, table_id, row)
                 for place in places:
@@ -148,11 +160,17 @@ class EmbeddedStore(ClosingStore):
         while not position.ended:
             with self._database.read() as connection:
                 table_id, layout = self._table(connection, table)
-                batch = scan_batch(connection, table_id, scan, RowReader(layout, projection, filter, self._clock(), scan.before), position)
+                batch = scan_batch(
+                    connection,
+                    table_id,
+                    scan,
+                    RowReader(layout, projection, filter, self._clock(), scan.before),
+                    position,
+                )
             if batch:
                 yield batch
 
-    # --- writing --------------------------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------------------
 
     def put(self, table: str, puts: Sequence[Put]) -> None:
         """See `hbmodel.store.Store.put`. Here the whole call is atomic."""
@@ -163,8 +181,8 @@ class EmbeddedStore(ClosingStore):
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
         """See `hbmodel.store.Store.delete`. Here the whole call is atomic.
 
-        A tombstone hides puts of its own millisecond. So after a delete at the server's time this waits for the next one
-        (unless the clock was given): a put that follows is seen.
+        A tombstone hides puts of its own millisecond. So after a delete at the server's time this waits for the next
+        one (unless the clock was given): a put that follows is seen.
         """
         for delete in deletes:
             check_delete(table, delete)
@@ -185,7 +203,10 @@ class EmbeddedStore(ClosingStore):
                 _check_families(layout, table, mutation)
                 by_row.setdefault(mutation.row, []).append(mutation)
             tombstones = has_tombstones(connection, table_id)
-            writers = [(RowWriter(connection, table_id, layout, row, tombstones=tombstones), of_row) for row, of_row in by_row.items()]
+            writers = [
+                (RowWriter(connection, table_id, layout, row, tombstones=tombstones), of_row)
+                for row, of_row in by_row.items()
+            ]
             now = self._clock.time_apart(layout, writers, self._clock())
             records = []
             for writer, changes in writers:
@@ -201,7 +222,9 @@ class EmbeddedStore(ClosingStore):
         check_conditional_put(table, row, column, put)
         return self.check_and_mutate(table, row, column, expected, [put])
 
-    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
         """See `hbmodel.store.Store.check_and_mutate`."""
         check_conditional_change(table, row, column, mutations)
         return self._changed_where(table, [ConditionalChange(row, column, expected, mutations)])[0]
@@ -219,7 +242,12 @@ class EmbeddedStore(ClosingStore):
                 _check_families(layout, table, mutation)
             times = [self._change_where(connection, table_id, layout, table, change) for change in changes]
         applied = [time is not None for time in times]
-        done = [mutation for time, change in zip(times, changes, strict=True) if time is not None for mutation in change.mutations]
+        done = [
+            mutation
+            for time, change in zip(times, changes, strict=True)
+            if time is not None
+            for mutation in change.mutations
+        ]
         self._clock.pass_deletes(done, max((time for time in times if time is not None), default=0))
         return applied
 
@@ -243,7 +271,9 @@ class EmbeddedStore(ClosingStore):
         return now
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
-        """See `hbmodel.store.Store.increment`. As in HBase the sum wraps at 64 bits, and a TTL of the cell is carried on."""
+        """See `hbmodel.store.Store.increment`. As in HBase the sum wraps at 64 bits, and a TTL of the cell is
+        carried on.
+        """
         check_increment(table, row, column, amount)
         with self._database.write() as connection:
             self._watched.pass_gate(connection, self._row)
@@ -267,7 +297,7 @@ class EmbeddedStore(ClosingStore):
         table_id, layout = self._table(connection, table)
         return read_rows(connection, table_id, [row], RowReader(layout, Projection(), None, self._clock())).get(row)
 
-    # --- tables ---------------------------------------------------------------------------------------------------------
+    # --- tables -------------------------------------------------------------------------------------------------------
 
     def tables(self) -> list[str]:
         """See `hbmodel.store.Store.tables`."""
@@ -335,7 +365,8 @@ class EmbeddedStore(ClosingStore):
         return layout.regions(table, table_id)
 
     def compact(self, table: str | None = None) -> None:
-        """Runs a major compaction: tombstones go, so that what they hid can be put again, and so do expired and excess cells.
+        """Runs a major compaction: tombstones go, so that what they hid can be put again, and so do expired and excess
+        cells.
 
         Nothing that a read did not see comes back. Families keep tombstones for their
         `hbase.hstore.time.to.purge.deletes` (ms).
@@ -350,7 +381,11 @@ class EmbeddedStore(ClosingStore):
 
     def _table(self, connection: Connection, table: str) -> tuple[int, TableDescriptor]:
         # Asked every time: another process may have altered the table, or dropped it and made it anew.
-        found = connection.execute("SELECT id, layout FROM tables WHERE name = ?", (table,)).fetchone() if is_table_name(table) else None
+        found = (
+            connection.execute("SELECT id, layout FROM tables WHERE name = ?", (table,)).fetchone()
+            if is_table_name(table)
+            else None
+        )
         if found is None:
             raise TableNotFound(NO_TABLE, table=table)
         table_id, data = found
@@ -360,7 +395,7 @@ class EmbeddedStore(ClosingStore):
             self._layouts[table_id] = data, layout
         return table_id, layout
 
-    # --- closing --------------------------------------------------------------------------------------------------------
+    # --- closing ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         self._database.close()

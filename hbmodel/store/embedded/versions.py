@@ -12,7 +12,8 @@ from hbmodel.store.embedded.segments import RowSegments
 def versions_of(
     layout: TableDescriptor, table: str, segments: RowSegments, columns: Sequence[bytes], most: int, now: int
 ) -> list[Sequence[StoredCell]]:
-    """The versions of some columns of a row that are alive, newest first; as many of each as its family keeps, and `most`.
+    """The versions of some columns of a row that are alive, newest first; as many of each as its family keeps, and
+    `most`.
 
     Raises:
         FamilyNotFound: the table has no such family.
@@ -22,5 +23,7 @@ def versions_of(
         family = layout.family_of(table, column).name
         segment = segments.holding(column)
         chain = None if segment is None else segment.cells.get(column)
-        found.append(visible_versions(chain, now, now - layout.lives.get(family, now), NEVER, min(most, layout.versions[family])))
+        found.append(
+            visible_versions(chain, now, now - layout.lives.get(family, now), NEVER, min(most, layout.versions[family]))
+        )
     return found

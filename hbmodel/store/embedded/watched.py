@@ -15,8 +15,8 @@ Read = Callable[[Connection, str, bytes], Row | None]
 class WatchedRows:
     """The rows that gates have asked for, as the latest writing transaction saw them.
 
-    Whatever another connection writes changes SQLite's `data_version` for this one; what this store writes, it says itself. To be used
-    inside writing transactions alone, of which a store has one at a time.
+    Whatever another connection writes changes SQLite's `data_version` for this one; what this store writes, it says
+    itself. To be used inside writing transactions alone, of which a store has one at a time.
 
     Args:
         alone: whether there is no other connection, as in memory.

@@ -44,7 +44,8 @@ class _Segment:
         self.first = first
         self.stop = stop
         self.cells = cells
-        # Whether anything changed; whether columns were added, which must be sorted in; whether a put's own TTL may be among them.
+        # Whether anything changed; whether columns were added, which must be sorted in; whether a put's own TTL may be
+        # among them.
         self.changed = self.grown = False
         self.mortal = ends is not None
 
@@ -59,7 +60,8 @@ class _Tombstones:
         self._known: dict[bytes, int | None] = {}
         if present:
             found = connection.execute(
-                f"SELECT target, timestamp FROM tombstones WHERE table_id = ? AND row = ? LIMIT {_TOMBSTONES_READ}", self._key
+                f"SELECT target, timestamp FROM tombstones WHERE table_id = ? AND row = ? LIMIT {_TOMBSTONES_READ}",
+                self._key,
             ).fetchall()
             self._known.update(found)
             self._complete = len(found) < _TOMBSTONES_READ
@@ -102,7 +104,9 @@ class RowWriter:
         row: the row key.
     """
 
-    def __init__(self, connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, row: bytes, *, tombstones: bool) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, row: bytes, *, tombstones: bool
+    ) -> None:
         self._connection = connection
         self._table_id = table_id
         self._layout = layout
@@ -112,7 +116,8 @@ class RowWriter:
         self._loaded: dict[bytes, _Segment] = {}
         self._firsts: list[bytes] = []
         found = connection.execute(
-            "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? ORDER BY first LIMIT 2", (table_id, row)
+            "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? ORDER BY first LIMIT 2",
+            (table_id, row),
         ).fetchall()
         self._stored = RowSegments(connection, table_id, row) if len(found) == 2 else None
         if len(found) == 1:
@@ -125,7 +130,9 @@ class RowWriter:
         return None if segment is None else segment.cells.get(column)
 
     def would_replace(self, mutation: Put | Delete, now: int) -> bool:
-        """Whether a put at the server's time would replace a version of the time `now`, in a family that keeps several versions."""
+        """Whether a put at the server's time would replace a version of the time `now`, in a family that keeps
+        several versions.
+        """
         if not isinstance(mutation, Put) or mutation.timestamp is not None:
             return False
         versions = self._layout.versions
@@ -208,7 +215,11 @@ class RowWriter:
                     found = self._stored.holding(bound)
                     assert found is not None
                     self._load(found)
-        return [segment for segment in self._loaded.values() if not columns.intersect(KeyRange(segment.first, segment.stop)).empty]
+        return [
+            segment
+            for segment in self._loaded.values()
+            if not columns.intersect(KeyRange(segment.first, segment.stop)).empty
+        ]
 
     def _load(self, stored: Segment) -> _Segment:
         assert self._stored is not None
@@ -257,8 +268,8 @@ def _mask(segment: _Segment, column: bytes, tombstone: int) -> None:
 def without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Iterator[Put | Delete]:
     """The mutations of an atomic change without cells that a later put of it writes at the same time.
 
-    They have one sequence number in HBase, so the later takes the place of the earlier, which does not come to light again when
-    the later one's life ends.
+    They have one sequence number in HBase, so the later takes the place of the earlier, which does not come to light
+    again when the later one's life ends.
     """
 
     def cell(put: Put, column: bytes) -> tuple[bytes, int]:
@@ -270,12 +281,16 @@ def without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Iterat
     for mutation in mutations:
         if isinstance(mutation, Put):
             number = next(numbers)
-            yield evolve(mutation, cells={c: value for c, value in mutation.cells.items() if last[cell(mutation, c)] == number})
+            yield evolve(
+                mutation, cells={c: value for c, value in mutation.cells.items() if last[cell(mutation, c)] == number}
+            )
         else:
             yield mutation
 
 
-def store_segments(connection: sqlite3.Connection, records: Sequence[tuple[int, bytes, bytes, int | None, bytes]]) -> None:
+def store_segments(
+    connection: sqlite3.Connection, records: Sequence[tuple[int, bytes, bytes, int | None, bytes]]
+) -> None:
     """Writes what `RowWriter.flush` answered."""
     connection.executemany(_UPSERT, records)
 

@@ -14,7 +14,9 @@ from hbmodel.errors import CertificateRefused, InvalidRequest, StoreUnavailable
 from hbmodel.store.gateway.jitter import jitter
 
 FIRST_REST = 2.0
-"""Seconds for which a gateway is avoided after it failed; doubled each time it fails again without an answer in between."""
+"""Seconds for which a gateway is avoided after it failed; doubled each time it fails again without an answer in
+between.
+"""
 
 LONGEST_REST = 30.0
 """The longest such time, in seconds."""
@@ -28,7 +30,8 @@ C = TypeVar("C")
 class Gateway:
     """One gateway's address, and its latest failures and answers.
 
-    It has no locks: what threads record here at the same time is only a hint, and a forked child must not inherit a held lock.
+    It has no locks: what threads record here at the same time is only a hint, and a forked child must not inherit a
+    held lock.
 
     Args:
         host: name or address.
@@ -79,7 +82,8 @@ class Gateway:
 class Gateways:
     """All gateways of a store, any of which will do.
 
-    Connections go to them in turn, starting with a random one, so that the clients of a cluster spread over its gateways.
+    Connections go to them in turn, starting with a random one, so that the clients of a cluster spread over its
+    gateways.
 
     Args:
         gateways: at least one.
@@ -98,7 +102,8 @@ class Gateways:
         return any(gateway.answered for gateway in self._gateways)
 
     def connect(self, connect: Callable[[Gateway], C]) -> C:
-        """A connection to the next gateway that accepts one. Those that failed recently are tried last, ordered by the end of their rest.
+        """A connection to the next gateway that accepts one. Those that failed recently are tried last, ordered by the
+        end of their rest.
 
         Args:
             connect: opens a connection, or raises StoreUnavailable with a `reason`.
@@ -123,7 +128,8 @@ class Gateways:
         last = refusals[-1][1]
         if all(isinstance(error, CertificateRefused) for _, error in refusals):
             raise CertificateRefused(
-                "The certificates of all HBase gateways were refused, or they refused the client's: see `tried`.", tried=tried
+                "The certificates of all HBase gateways were refused, or they refused the client's: see `tried`.",
+                tried=tried,
             ) from last
         raise StoreUnavailable("None of the HBase gateways accepts a connection: see `tried`.", tried=tried) from last
 
@@ -140,7 +146,8 @@ class Gateways:
 
 
 def gateways(hosts: str | Iterable[str], port: int) -> Gateways:
-    """The gateways that a list of addresses names: `"a"`, `"a:9090"`, `"::1"`, `"[::1]:9090"`, or several, separated by commas.
+    """The gateways that a list of addresses names: `"a"`, `"a:9090"`, `"::1"`, `"[::1]:9090"`, or several, separated by
+    commas.
 
     Args:
         hosts: one string, or several.

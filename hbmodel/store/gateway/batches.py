@@ -21,9 +21,17 @@ THRIFT_CELL_OVERHEAD = 32
 
 
 def put_size(put: Put) -> int:
-    """Bytes that a put takes in a call, roughly, and more than HBase counts for any cell of it; TypeError if values are not bytes."""
+    """Bytes that a put takes in a call, roughly, and more than HBase counts for any cell of it; TypeError if values
+    are not bytes.
+    """
     row, cells = put.row, put.cells
-    return ROW_OVERHEAD + len(row) + THRIFT_CELL_OVERHEAD * len(cells) + sum(map(len, cells)) + len(b"".join(cells.values()))
+    return (
+        ROW_OVERHEAD
+        + len(row)
+        + THRIFT_CELL_OVERHEAD * len(cells)
+        + sum(map(len, cells))
+        + len(b"".join(cells.values()))
+    )
 
 
 def delete_size(row: bytes, names: Iterable[bytes]) -> int:
@@ -63,8 +71,8 @@ def in_batches(items: Iterable[T], size: Callable[[T], int], most_bytes: int, mo
 def without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
     """Runs of puts in which no row has two puts of the same time but different TTLs.
 
-    The later one of two such puts is visible until it expires, and then the earlier one. In one call they might be applied in any
-    order, or the later one might replace the earlier one.
+    The later one of two such puts is visible until it expires, and then the earlier one. In one call they might be
+    applied in any order, or the later one might replace the earlier one.
     """
     if len(puts) == 1 or len({put.ttl for put in puts}) < 2:
         yield puts
@@ -90,7 +98,9 @@ def _checked(*columns: bytes) -> Sequence[bytes]:
 
 
 def check_puts(table: str, puts: Iterable[Put]) -> int:
-    """A faster `check_put` for many puts: plainly valid ones are not checked cell by cell. Returns their `put_size` in all."""
+    """A faster `check_put` for many puts: plainly valid ones are not checked cell by cell. Returns their `put_size`
+    in all.
+    """
     known: set[bytes] = set()
     total = 0
     for put in puts:

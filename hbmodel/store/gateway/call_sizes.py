@@ -13,14 +13,15 @@ class CallSizes:
 
     Attributes:
         rows: rows in one call, at most.
-        write_bytes: bytes in one call that writes, roughly, unless a single row is larger. A gateway with framed transport refuses
-            more than two MiB (`hbase.regionserver.thrift.framed.max_frame_size_in_mb`).
-        read_bytes: bytes in one call that reads, roughly. A gateway that waits for its reply to be read reads no requests, so what
-            is sent ahead must fit into the buffers between client and gateway.
-        first_bytes: bytes of the first requests of scans that are sent before a reply is read, roughly; they must fit there too.
+        write_bytes: bytes in one call that writes, roughly, unless a single row is larger. A gateway with framed
+            transport refuses more than two MiB (`hbase.regionserver.thrift.framed.max_frame_size_in_mb`).
+        read_bytes: bytes in one call that reads, roughly. A gateway that waits for its reply to be read reads no
+            requests, so what is sent ahead must fit into the buffers between client and gateway.
+        first_bytes: bytes of the first requests of scans that are sent before a reply is read, roughly; they must fit
+            there too.
         packet: bytes of the first requests of short scans that go out together, roughly.
-        scans_each: short scans that justify a connection. A gateway serves each connection by one thread, which waits for one region
-            server at a time.
+        scans_each: short scans that justify a connection. A gateway serves each connection by one thread, which waits
+            for one region server at a time.
     """
 
     rows: int = 1000

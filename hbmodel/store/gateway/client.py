@@ -33,20 +33,20 @@ class GatewayClient(ClosingStore):
     """Connections to the gateways of one HBase, and calls on them.
 
     Args:
-        host: where the gateway listens: a name, an address, `host:port` or `[IPv6]:port`; or several gateways of one HBase, in
-            a list or separated by commas. Calls go to those that can be reached.
+        host: where the gateway listens: a name, an address, `host:port` or `[IPv6]:port`; or several gateways of one
+            HBase, in a list or separated by commas. Calls go to those that can be reached.
         port: the TCP port of gateways whose address names none; None for the default port of such a gateway.
         timeout: seconds that a request may wait without any data from the gateway.
         connect_timeout: seconds that opening a connection may take, and as many for the TLS handshake.
         pool: how many calls may be in progress at once; connections that scans hold are counted separately.
         max_age: seconds after which a connection that is not in use is replaced, up to a fifth less at random, so that
             connections move back to a gateway that has come back.
-        retry_for: seconds from the first failure during which a call that may be repeated is retried, or a scan that receives no
-            row is resumed; at least five tries in all. Before the first answer of any gateway there are at most five tries, and
-            from the third on only within that time.
+        retry_for: seconds from the first failure during which a call that may be repeated is retried, or a scan that
+            receives no row is resumed; at least five tries in all. Before the first answer of any gateway there are at
+            most five tries, and from the third on only within that time.
         attempts: the most tries of such a call; with 1 it is never repeated.
-        transport: `"buffered"`, `"framed"` for a gateway started with `-framed`, `-hsha` or `-nonblocking`, or `"http"` for one
-            that is an HTTP server (`hbase.regionserver.thrift.http`).
+        transport: `"buffered"`, `"framed"` for a gateway started with `-framed`, `-hsha` or `-nonblocking`, or `"http"`
+            for one that is an HTTP server (`hbase.regionserver.thrift.http`).
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact` (decoded in Python, so much slower).
         path: the path of the gateway on its HTTP server.
         user: the user of basic authentication, for an HTTP server that asks for it; needs TLS.
@@ -56,8 +56,9 @@ class GatewayClient(ClosingStore):
         cert_file: the client's own certificate, PEM, for gateways that ask for one.
         key_file: its private key, PEM; None if it is in `cert_file`.
         key_password: the password of the private key.
-        table_prefix: put before every table name, with the separator; tables without it are not listed. It follows a table's
-            namespace (`ns:prefix_name`); one with a namespace of its own (`ns:prefix`) is for tables that name none.
+        table_prefix: put before every table name, with the separator; tables without it are not listed. It follows a
+            table's namespace (`ns:prefix_name`); one with a namespace of its own (`ns:prefix`) is for tables that name
+            none.
         table_prefix_separator: `_`, as in happybase.
         sizes: how much is sent at once; the defaults suit all gateways.
         sleep: waits so many seconds, between two tries of a call.
@@ -128,7 +129,8 @@ class GatewayClient(ClosingStore):
         self._pool: Pool[ThriftConnection] = Pool(
             partial(self._gateways.connect, self._connected),
             pool,
-            max(timeout, retry_for),  # while the gateway is down every call takes long, which must not look like a small pool
+            # while the gateway is down every call takes long, which must not look like a small pool
+            max(timeout, retry_for),
             http.MAX_IDLE if transport == "http" else MAX_IDLE,
             lambda: self._gateways.answered,
         )
@@ -140,10 +142,11 @@ class GatewayClient(ClosingStore):
 
     @classmethod
     def from_url(cls, url: str, *, sizes: CallSizes = CALL_SIZES, sleep: Callable[[float], None] = time.sleep) -> Self:
-        """A store from `<scheme>://host:port,host:port?timeout=30&pool=4&transport=framed&protocol=compact&table_prefix=...`.
+        """A store from
+        `<scheme>://host:port,host:port?timeout=30&pool=4&transport=framed&protocol=compact&table_prefix=...`.
 
-        The options are the constructor's. Those that the URL does not give are taken from the environment, `timeout` from
-        `HBMODEL_TIMEOUT` for example. Nothing is connected yet.
+        The options are the constructor's. Those that the URL does not give are taken from the environment, `timeout`
+        from `HBMODEL_TIMEOUT` for example. Nothing is connected yet.
 
         Args:
             url: the URL.

@@ -1,4 +1,6 @@
-"""One connection to a Thrift gateway, which sends requests and reads replies separately, so that several can be in progress at once."""
+"""One connection to a Thrift gateway, which sends requests and reads replies separately, so that several can be in
+progress at once.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ from hbmodel.store.gateway.tls import Tls, refused_certificate, secured
 Transport = Literal["buffered", "framed", "http"]
 Protocol = Literal["binary", "compact"]
 
-TRANSPORTS: dict[str, Callable[..., Any]] = {"buffered": TBufferedTransport, "framed": TFramedTransport, "http": TBufferedTransport}
+TRANSPORTS: dict[str, Callable[..., Any]] = {
+    "buffered": TBufferedTransport,
+    "framed": TFramedTransport,
+    "http": TBufferedTransport,
+}
 PROTOCOLS: dict[str, Callable[..., Any]] = {"binary": TBinaryProtocol, "compact": TCompactProtocol}
 
 # thriftpy2 asks the kernel for 4 KiB at a time by default; a batch of rows has hundreds of KiB.
@@ -41,7 +47,10 @@ _FRAME = struct.Struct(">I")
 _LOST = "The connection to the HBase gateway was lost."
 _LATE = "The HBase gateway did not answer in time."
 _NEVER = "The HBase gateway did not answer in time; if it never does, check the options transport, protocol and tls."
-_NO_ANSWER = "The HBase gateway closed the connection without an answer; if it always does, check the options transport, protocol and tls."
+_NO_ANSWER = (
+    "The HBase gateway closed the connection without an answer; if it always does, check the options transport, "
+    "protocol and tls."
+)
 
 
 @frozen
@@ -51,13 +60,13 @@ class Wire:
     Attributes:
         timeout: seconds that a request may wait without any data from the gateway.
         connect_timeout: seconds that opening a connection may take.
-        transport: `"buffered"` for a gateway started with `-threadpool` (the default there), `"http"` for one that is an HTTP
-            server, otherwise `"framed"`.
+        transport: `"buffered"` for a gateway started with `-threadpool` (the default there), `"http"` for one that is
+            an HTTP server, otherwise `"framed"`.
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`.
         tls: the TLS options, or None for connections that are not encrypted.
         http: the options of HTTP, if that is the transport.
-        max_age: seconds for which a connection is used, up to a fifth less at random. So connections that were opened together,
-            to the only gateway that was up, are not replaced together.
+        max_age: seconds for which a connection is used, up to a fifth less at random. So connections that were opened
+            together, to the only gateway that was up, are not replaced together.
     """
 
     timeout: float = 30.0
@@ -73,11 +82,15 @@ class Wire:
             raise InvalidRequest("Timeouts and ages must be positive.")
         if self.transport not in TRANSPORTS or self.protocol not in PROTOCOLS:
             raise InvalidRequest(
-                "There is no such transport or protocol: see the options of store URLs.", transport=self.transport, protocol=self.protocol
+                "There is no such transport or protocol: see the options of store URLs.",
+                transport=self.transport,
+                protocol=self.protocol,
             )
         if self.transport == "http":
             if self.protocol != "binary":
-                raise InvalidRequest("HBase's gateways use the binary protocol over HTTP: leave out protocol.", option="protocol")
+                raise InvalidRequest(
+                    "HBase's gateways use the binary protocol over HTTP: leave out protocol.", option="protocol"
+                )
         elif self.http != Http():
             raise InvalidRequest("A path, a user and a password need transport=http.", option="transport")
         if self.http.user is not None and self.tls is None:
@@ -92,11 +105,11 @@ class Wire:
 class ThriftConnection:
     """An open connection to one gateway.
 
-    Replies come in the order of the requests, so a caller may `send` several times and then `receive` as often. Replies that
-    are no longer wanted may stay outstanding: `settle` reads past them without decoding them.
+    Replies come in the order of the requests, so a caller may `send` several times and then `receive` as often. Replies
+    that are no longer wanted may stay outstanding: `settle` reads past them without decoding them.
 
-    happybase's own connection class is not used: it has no separate time limit for connecting, and its destructor shuts the
-    socket down, which in a forked child would cut the parent's connection.
+    happybase's own connection class is not used: it has no separate time limit for connecting, and its destructor shuts
+    the socket down, which in a forked child would cut the parent's connection.
 
     Args:
         gateway: the gateway to connect to; it is notified when the connection breaks.
@@ -123,10 +136,14 @@ class ThriftConnection:
             raise
         except (OSError, UnicodeError, OverflowError) as error:
             raise StoreUnavailable(
-                "Cannot connect to the HBase gateway.", gateway=str(gateway), reason=getattr(error, "strerror", None) or str(error)
+                "Cannot connect to the HBase gateway.",
+                gateway=str(gateway),
+                reason=getattr(error, "strerror", None) or str(error),
             ) from error
         self._socket: Any = HttpSocket(opened, gateway, wire.http) if wire.transport == "http" else JoinedSocket(opened)
-        self._protocol: Any = PROTOCOLS[wire.protocol](TRANSPORTS[wire.transport](self._socket, BUFFER_SIZE), decode_response=False)
+        self._protocol: Any = PROTOCOLS[wire.protocol](
+            TRANSPORTS[wire.transport](self._socket, BUFFER_SIZE), decode_response=False
+        )
         self._client = ThriftClient(service, self._protocol)
         self._joins = wire.transport != "http"
         self._framed = wire.transport == "framed"
@@ -142,8 +159,8 @@ class ThriftConnection:
         """Sends one request without waiting.
 
         A gateway reads a whole request before it does anything, so a request that could not be sent completely was not
-        carried out. This also holds for TLS, whose last record cannot be read while a byte of it is missing, and for HTTP,
-        where the end of the body is the end of the request.
+        carried out. This also holds for TLS, whose last record cannot be read while a byte of it is missing, and for
+        HTTP, where the end of the body is the end of the request.
 
         Raises:
             StoreUnavailable: the connection is broken; this request was certainly not carried out.
@@ -158,7 +175,9 @@ class ThriftConnection:
             raise self._unsent(error) from error
         except Exception:
             # thriftpy2's message quotes the argument, and row values do not belong in errors.
-            raise InvalidRequest("The request contains a value that does not fit its Thrift type.", request=api) from None
+            raise InvalidRequest(
+                "The request contains a value that does not fit its Thrift type.", request=api
+            ) from None
         self._outstanding.append((api, True))
         self._in_step = True
         if self._later:
@@ -178,7 +197,11 @@ class ThriftConnection:
         if not self._in_step:
             raise StoreUnavailable("The connection to the HBase gateway is broken.", **self._address)
         self._in_step = False
-        parts = [part for message in messages for part in (_FRAME.pack(len(message)), message)] if self._framed else messages
+        parts = (
+            [part for message in messages for part in (_FRAME.pack(len(message)), message)]
+            if self._framed
+            else messages
+        )
         try:
             self._socket.write(b"".join(parts))
         except (OSError, EOFError) as error:
@@ -190,7 +213,8 @@ class ThriftConnection:
 
     @contextmanager
     def joined(self) -> Iterator[None]:
-        """A block in which several requests may be sent in one packet: at its end at the latest, and before a reply is read.
+        """A block in which several requests may be sent in one packet: at its end at the latest, and before a reply is
+        read.
 
         Raises:
             StoreUnavailable: the connection is broken.
@@ -215,17 +239,22 @@ class ThriftConnection:
         self._broke()
         if (refusal := refused_certificate(_last_word(self._socket.sock, error), str(self.gateway))) is not None:
             return refusal
-        return StoreUnavailable("The connection to the HBase gateway broke before the request was sent.", **self._address)
+        return StoreUnavailable(
+            "The connection to the HBase gateway broke before the request was sent.", **self._address
+        )
 
     def later(self, api: str, **arguments: Any) -> None:
         """Sends a request after the next one, or before the connection is closed; its reply is not wanted.
 
-        This closes scanners that were read to the end. If it were sent at once, the next request would wait for its reply.
+        This closes scanners that were read to the end. If it were sent at once, the next request would wait for its
+        reply.
         """
         self._later.append((api, arguments))
 
     def _send_later(self) -> None:
-        """Sends the postponed requests. If that fails, the next reply cannot be read either, and `receive` raises the error."""
+        """Sends the postponed requests. If that fails, the next reply cannot be read either, and `receive` raises
+        the error.
+        """
         later, self._later = self._later, []
         with suppress(OSError, EOFError):
             for api, arguments in later:
@@ -236,8 +265,10 @@ class ThriftConnection:
         """The reply to the oldest outstanding request whose reply is wanted.
 
         Raises:
-            UnknownOutcome: the connection was lost or timed out; the gateway may or may not have carried out the request.
-            StoreUnavailable: an HTTP server did not process the request, or the gateway does not accept the client's certificate.
+            UnknownOutcome: the connection was lost or timed out; the gateway may or may not have carried out the
+                request.
+            StoreUnavailable: an HTTP server did not process the request, or the gateway does not accept the client's
+                certificate.
             StoreError: an HTTP server refused the request.
             Exception: one of the gateway's `failures`.
         """
@@ -246,7 +277,9 @@ class ThriftConnection:
         return self._read(self._client.receive)
 
     def skip(self) -> None:
-        """Reads past the reply that `receive` would return, whatever it contains; raises UnknownOutcome as `receive` does."""
+        """Reads past the reply that `receive` would return, whatever it contains; raises UnknownOutcome as `receive`
+        does.
+        """
         self._pass_unwanted()
         self._read(self._read_past)
 
@@ -272,7 +305,9 @@ class ThriftConnection:
             raise
         except TimeoutError as error:
             self._broke()
-            raise UnknownOutcome(_LATE if self._answered else _NEVER, **self._address, timed_out=True, answered=self._answered) from error
+            raise UnknownOutcome(
+                _LATE if self._answered else _NEVER, **self._address, timed_out=True, answered=self._answered
+            ) from error
         except HbmodelError:  # an HTTP server refused or failed
             self._broke()
             raise
@@ -285,7 +320,8 @@ class ThriftConnection:
         except Exception as error:
             self._broke()
             raise UnknownOutcome(
-                "The answer of the HBase gateway cannot be read; check the options transport, protocol and tls.", **self._address
+                "The answer of the HBase gateway cannot be read; check the options transport, protocol and tls.",
+                **self._address,
             ) from error
         self._in_step = self.gateway.answered = True
         self.used_at = time.monotonic()
@@ -319,10 +355,11 @@ class ThriftConnection:
             self._socket.sock.settimeout(timeout)
 
     def ready(self) -> bool:
-        """Whether the connection can take a new request: in step, nothing outstanding, and not closed by the other side.
+        """Whether the connection can take a new request: in step, nothing outstanding, and not closed by the other
+        side.
 
-        A connection is no longer used if another one to the same gateway has broken since its last reply: a gateway that has
-        disappeared silently would cost each of them a timeout.
+        A connection is no longer used if another one to the same gateway has broken since its last reply: a gateway
+        that has disappeared silently would cost each of them a timeout.
         """
         if not self._in_step or self._socket.sock is None or self.gateway.failed_at > self.used_at:
             return False

@@ -1,4 +1,6 @@
-"""The meanings of the failures that HBase's gateways return: Java exceptions by name, in the text of a Thrift exception."""
+"""The meanings of the failures that HBase's gateways return: Java exceptions by name, in the text of a Thrift
+exception.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,17 @@ from hbmodel.store.checks.tables import TABLE_EXISTS
 
 logger = logging.getLogger("hbmodel")
 
-# The gateway passes on the failure of HBase's Java client, often wrapped (RetriesExhausted... around the cause), so a name counts
-# wherever it is in the stack trace; more specific causes come first.
+# The gateway passes on the failure of HBase's Java client, often wrapped (RetriesExhausted... around the cause), so a
+# name counts wherever it is in the stack trace; more specific causes come first.
 _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("NoSuchColumnFamilyException", FamilyNotFound, NO_FAMILY),
     ("already exists so cannot be added", FamilyExists, "The table already has a column family of that name."),
     ("does not exist, so it cannot be modified", FamilyNotFound, NO_FAMILY),
-    ("NamespaceNotFoundException", NamespaceNotFound, "There is no such namespace: check the name, or create it first."),
+    (
+        "NamespaceNotFoundException",
+        NamespaceNotFound,
+        "There is no such namespace: check the name, or create it first.",
+    ),
     ("NamespaceExistException", NamespaceExists, "There is already a namespace of that name."),
     ("TableNotFoundException", TableNotFound, NO_TABLE),
     ("table does not exist", TableNotFound, NO_TABLE),
@@ -42,8 +48,8 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ),
 )
 
-# Conditions that end by themselves: a region that moves, a server that starts, stops or is busy, a call that took too long
-# (whose outcome is then unknown), a scanner that the region server forgot.
+# Conditions that end by themselves: a region that moves, a server that starts, stops or is busy, a call that took too
+# long (whose outcome is then unknown), a scanner that the region server forgot.
 _PASSING = (
     "NotServingRegionException",
     "RegionServerStoppedException",
@@ -72,10 +78,12 @@ _PASSING = (
     "Failed to get result within timeout",
 )
 
-# The gateway fails with an exception of Java's own where a region has no server, such as a daughter of a split that is not open yet.
+# The gateway fails with an exception of Java's own where a region has no server, such as a daughter of a split that is
+# not open yet.
 _NO_SERVER = ("Internal error processing getAllRegionLocations", "Internal error processing getTableRegions")
 
-# How the HBase client in the Thrift2 gateway reports a call that failed row by row ("RetriesExhaustedWithDetailsException").
+# How the HBase client in the Thrift2 gateway reports a call that failed row by row
+# ("RetriesExhaustedWithDetailsException").
 _FAILED_ACTIONS = re.compile(r"Failed \d+ actions?: (.*): \d+ times?, servers with issues: ", re.DOTALL)
 
 # The beginning of a line about one attempt ("RetriesExhaustedException"): when it was, and by whom.
@@ -135,7 +143,9 @@ def store_error(failure: Exception, name: str = "", **details: Any) -> HbmodelEr
         return kind(sentence, **details)
     if type(failure).__name__ == "AlreadyExists":
         return TableExists(TABLE_EXISTS, **details)
-    return StoreError("HBase refused the request: see `reason`.", **details, reason=reason_of(failure) or type(failure).__name__)
+    return StoreError(
+        "HBase refused the request: see `reason`.", **details, reason=reason_of(failure) or type(failure).__name__
+    )
 
 
 def _has(message: str, names: tuple[str, ...]) -> bool:

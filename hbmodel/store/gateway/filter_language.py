@@ -1,11 +1,24 @@
-"""Filters as strings of HBase's filter language (`org.apache.hadoop.hbase.filter.ParseFilter`), which both gateways parse."""
+"""Filters as strings of HBase's filter language (`org.apache.hadoop.hbase.filter.ParseFilter`), which both gateways
+parse.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
+from hbmodel.store.filters import (
+    And,
+    ColumnPrefix,
+    ColumnRange,
+    Filter,
+    FirstCellOnly,
+    KeyOnly,
+    Or,
+    Pagination,
+    RowContains,
+    ValueFilter,
+)
 
 
 def filter_string(filter: Filter) -> bytes:

@@ -1,4 +1,6 @@
-"""The first row of each of many ranges: a short request for each, made from one template, all of them in progress at once."""
+"""The first row of each of many ranges: a short request for each, made from one template, all of them in progress at
+once.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def want_first_rows(scans: Sequence[Scan]) -> bool:
         return False
     one = scans[0]
     asked = (1, one.columns, one.filter, one.reversed, one.cells, one.before)
-    return all((scan.limit, scan.columns, scan.filter, scan.reversed, scan.cells, scan.before) == asked for scan in scans)
+    return all(
+        (scan.limit, scan.columns, scan.filter, scan.reversed, scan.cells, scan.before) == asked for scan in scans
+    )
 
 
 class ReadScan(Iterator[Sequence[Row]]):
@@ -85,7 +89,9 @@ class FirstRows:
         sizes: how much is sent at once.
     """
 
-    def __init__(self, calls: ScanCalls, service: Any, table: bytes, scans: Sequence[Scan], sizes: CallSizes = CALL_SIZES) -> None:
+    def __init__(
+        self, calls: ScanCalls, service: Any, table: bytes, scans: Sequence[Scan], sizes: CallSizes = CALL_SIZES
+    ) -> None:
         self._calls, self._service, self._table, self._scans, self._sizes = calls, service, table, scans, sizes
         self.found: list[Sequence[Row] | None] = [None] * len(scans)
         """The rows of each scan; None without an answer."""
@@ -93,25 +99,37 @@ class FirstRows:
         """Why a connection was given up, if one was."""
         one = scans[0]
         self._columns = distinct_columns(one.columns)
-        self._filter = None if one.filter is None else filter_string(reversible(one.filter) if one.reversed else one.filter)
+        self._filter = (
+            None if one.filter is None else filter_string(reversible(one.filter) if one.reversed else one.filter)
+        )
         self._templates = [self._template(rows) for rows in ((1, 2) if one.reversed else (1,))]
 
     def _template(self, rows: int) -> tuple[MessageTemplate, MessageTemplate | None]:
         """The first request of a scan that asks for so many rows, and the second if the first only opens a scanner."""
         one = self._scans[0]
-        reading = Reading(self._table, START, STOP, self._columns, self._filter, one.reversed, rows, rows, None, one.before)
+        reading = Reading(
+            self._table, START, STOP, self._columns, self._filter, one.reversed, rows, rows, None, one.before
+        )
         request = self._calls.whole(reading)
         if request is not None:
             return with_bounds(self._service, request), None
-        return with_bounds(self._service, self._calls.open(reading)), with_number(self._service, self._calls.rows(NUMBER, rows))
+        return with_bounds(self._service, self._calls.open(reading)), with_number(
+            self._service, self._calls.rows(NUMBER, rows)
+        )
 
     def read(self, leases: Sequence[Lease[ThriftConnection]]) -> None:
         """Reads the rows on these connections, and releases them; raises no failure of a gateway."""
-        steps = [self._send, self._receive] if self._templates[0][1] is None else [self._send, self._ask, self._receive, self._close]
+        steps = (
+            [self._send, self._receive]
+            if self._templates[0][1] is None
+            else [self._send, self._ask, self._receive, self._close]
+        )
         try:
             connected = self._connected(leases)
             every = range(len(self._scans))
-            shares = [_Share(lease, self._requests(every[first :: len(connected)])) for first, lease in enumerate(connected)]
+            shares = [
+                _Share(lease, self._requests(every[first :: len(connected)])) for first, lease in enumerate(connected)
+            ]
             while shares:
                 for step in steps:
                     shares = [share for share in shares if self._goes_on(step, share)]
@@ -125,7 +143,9 @@ class FirstRows:
                 lease.release()
 
     def _connected(self, leases: Sequence[Lease[ThriftConnection]]) -> Sequence[Lease[ThriftConnection]]:
-        """The leases whose connections can be opened, up to the first that cannot: waiting for each of the others would take long."""
+        """The leases whose connections can be opened, up to the first that cannot: waiting for each of the others
+        would take long.
+        """
         for count, lease in enumerate(leases):
             try:
                 lease.connection()
@@ -147,7 +167,9 @@ class FirstRows:
         return True
 
     def _requests(self, positions: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
-        """What to send for some of the scans: position, rows, request. A reversed scan may begin with a row outside its range."""
+        """What to send for some of the scans: position, rows, request. A reversed scan may begin with a row outside
+        its range.
+        """
         reverse, complete = self._scans[0].reversed, [first.complete for first, _ in self._templates]
         bounds_of = reversed_bounds if reverse else forward_bounds
         for at in positions:
@@ -218,4 +240,6 @@ class FirstRows:
         """Closes the scanners; the next user of the connection reads the replies."""
         if share.scanners:
             template = with_number(self._service, self._calls.close(NUMBER))
-            connection.send_encoded(template.api, [template.complete(scanner) for scanner in share.scanners], wanted=False)
+            connection.send_encoded(
+                template.api, [template.complete(scanner) for scanner in share.scanners], wanted=False
+            )

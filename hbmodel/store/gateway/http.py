@@ -39,7 +39,9 @@ class Http:
 
     def __attrs_post_init__(self) -> None:
         if not self.path.startswith("/") or not self.path.isascii() or not self.path.isprintable() or " " in self.path:
-            raise InvalidRequest("A path must begin with / and contain printable ASCII characters only: escape others.", option="path")
+            raise InvalidRequest(
+                "A path must begin with / and contain printable ASCII characters only: escape others.", option="path"
+            )
         if (self.user is None) != (self.password is None):
             raise InvalidRequest("Give both a user and a password, or neither.", option="user")
         if self.user is not None and ":" in self.user:
@@ -98,7 +100,8 @@ class HttpSocket:
         return data
 
     def _next_body(self) -> bytes:
-        # An answer that is not read to its end is closed here: for the garbage collector, the connection may already be closed.
+        # An answer that is not read to its end is closed here: for the garbage collector, the connection may already be
+        # closed.
         with closing(HTTPResponse(cast(Any, self._answers), method="POST")) as response:
             return self._body_of(response)
 
@@ -126,7 +129,9 @@ class HttpSocket:
         if status in {401, 403}:
             return StoreError("The HBase gateway's HTTP server refuses this user; check user and password.", **details)
         if status in _NOT_CARRIED_OUT:
-            return StoreUnavailable("The HBase gateway's HTTP server rejected the request.", **details, reason=f"HTTP {status}")
+            return StoreUnavailable(
+                "The HBase gateway's HTTP server rejected the request.", **details, reason=f"HTTP {status}"
+            )
         if status >= 500:
             # A proxy, and the gateway itself, may answer this after the request was carried out.
             return UnknownOutcome("The HBase gateway's HTTP server failed.", **details, reason=f"HTTP {status}")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import socket
 
 PACKET = 8 * 1024
-"""The most bytes that are held back: the gateway can begin with the first requests while others are still being made."""
+"""The most bytes that are held back: the gateway can begin with the first requests while others are still being
+made.
+"""
 
 
 class JoinedSocket:
     """A socket for a Thrift transport. Each request is sent at once, except those between `join` and `part`.
 
-    A packet for each of many small requests would cost the client a system call, and the gateway a wake-up of its thread.
+    A packet for each of many small requests would cost the client a system call, and the gateway a wake-up of its
+    thread.
 
     Args:
         opened: the connection.

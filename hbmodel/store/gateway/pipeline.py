@@ -16,7 +16,8 @@ class Exchange:
     Called with a connection, it continues where the last connection broke: acknowledged requests are not sent again.
 
     Args:
-        requests: names and arguments, taken one by one, so that preparing one overlaps with the gateway's work on another.
+        requests: names and arguments, taken one by one, so that preparing one overlaps with the gateway's work on
+            another.
         ahead: how many may be in progress.
     """
 
@@ -37,7 +38,8 @@ class Exchange:
         """Sends the first requests without waiting; the next call, with the same connection, takes the replies.
 
         Raises:
-            StoreUnavailable: the connection is broken, and nothing was sent. If something was, the next call raises the error.
+            StoreUnavailable: the connection is broken, and nothing was sent. If something was, the next call raises the
+                error.
             UnknownOutcome: it broke before anything was sent.
         """
         connection.settle()
@@ -74,6 +76,7 @@ class Exchange:
                 self.replies.append(connection.receive())
                 self._sent.popleft()
         except StoreUnavailable as error:
-            if connection.outstanding or self.replies:  # this request was not carried out, but others may have been, or were
+            # this request was not carried out, but others may have been, or were
+            if connection.outstanding or self.replies:
                 raise UnknownOutcome(error.message, **error.details) from error
             raise

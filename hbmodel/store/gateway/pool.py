@@ -1,4 +1,6 @@
-"""A bounded pool of connections: leased for one operation or for a scan, replaced when stale or broken, safe over threads and forks."""
+"""A bounded pool of connections: leased for one operation or for a scan, replaced when stale or broken, safe over
+threads and forks.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ STREAMS_PER_CALL = 4
 """How many connections scans may hold for each one that short calls may hold."""
 
 RECLAIM_INTERVAL = 0.5
-"""Seconds between checks, while waiting, for leases whose owner was garbage-collected: these notify no waiting thread."""
+"""Seconds between checks, while waiting, for leases whose owner was garbage-collected: these notify no waiting
+thread.
+"""
 
 _TOO_MANY_CALLS = "All connections stayed in use; give the store a larger pool."
 _TOO_MANY_SCANS = "Too many scans are open; read them to the end or close them, or give the store a larger pool."
@@ -145,15 +149,17 @@ class Lease(Generic[C]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.release()
 
 
 class Pool(Generic[C]):
     """Connections to share between threads.
 
-    Short calls and scans are counted separately, because a scan holds its connection while the caller does other work, calls to
-    the same store included. If they were counted together, a thread with a few open scans could wait for ever.
+    Short calls and scans are counted separately, because a scan holds its connection while the caller does other work,
+    calls to the same store included. If they were counted together, a thread with a few open scans could wait for ever.
 
     Args:
         connect: opens a connection, or raises StoreUnavailable. Called without any lock held.
@@ -165,7 +171,12 @@ class Pool(Generic[C]):
     """
 
     def __init__(
-        self, connect: Callable[[], C], size: int, patience: float, max_idle: float = MAX_IDLE, reached: Callable[[], bool] = lambda: True
+        self,
+        connect: Callable[[], C],
+        size: int,
+        patience: float,
+        max_idle: float = MAX_IDLE,
+        reached: Callable[[], bool] = lambda: True,
     ) -> None:
         self.size = size
         self.reached = reached
@@ -176,12 +187,13 @@ class Pool(Generic[C]):
         self._by_process: dict[int, _Members[C]] = {pid: _Members(pid)}
 
     def lease_streams(self, wanted: int, brief: int = 0) -> list[Lease[C]]:
-        """Leases for scans: as many as connections are free, at most `wanted`, but at least one, for which it waits if necessary.
+        """Leases for scans: as many as connections are free, at most `wanted`, but at least one, for which it waits if
+        necessary.
 
         Args:
             wanted: how many are useful.
-            brief: how many are useful even if new connections must be opened, because there are many scans and all are short.
-                These may be more connections than the pool keeps, up to what scans may hold.
+            brief: how many are useful even if new connections must be opened, because there are many scans and all are
+                short. These may be more connections than the pool keeps, up to what scans may hold.
 
         Raises:
             StoreUnavailable: too many scans are open, and none ended in time.
@@ -189,12 +201,16 @@ class Pool(Generic[C]):
         """
         first = self.lease(streaming=True)
         found = [first] if wanted == 1 else [first, *self._spare(wanted - 1)]
-        return found + self._spare(brief - len(found), most=self.size * STREAMS_PER_CALL) if len(found) < brief else found
+        return (
+            found + self._spare(brief - len(found), most=self.size * STREAMS_PER_CALL) if len(found) < brief else found
+        )
 
     def lease_spare(self) -> Lease[C] | None:
-        """A lease for an operation that is begun before another short one of the same thread, or None if two are not available.
+        """A lease for an operation that is begun before another short one of the same thread, or None if two are not
+        available.
 
-        Its holder will wait for a second lease, so it is counted with those of scans, which make no short operation wait.
+        Its holder will wait for a second lease, so it is counted with those of scans, which make no short operation
+        wait.
 
         Raises:
             StoreClosed: the pool was closed.
@@ -206,7 +222,9 @@ class Pool(Generic[C]):
         return next(iter(self._spare(1, remaining=1)), None)
 
     def _spare(self, wanted: int, remaining: int = 0, most: int = 0) -> list[Lease[C]]:
-        """At most `wanted` leases for scans: as many as are left of `most`, or of the pool's size, if `remaining` stay free."""
+        """At most `wanted` leases for scans: as many as are left of `most`, or of the pool's size, if `remaining`
+        stay free.
+        """
         members = self._members()
         with members.changed:
             found = max(0, min(wanted, (most or self.size) - remaining - members.calls - members.streams))
@@ -241,7 +259,9 @@ class Pool(Generic[C]):
             self._reclaim(members)
         with members.lock:
             deadline: float | None = None
-            while not members.closed and (members.streams >= self.size * STREAMS_PER_CALL if streaming else members.calls >= self.size):
+            while not members.closed and (
+                members.streams >= self.size * STREAMS_PER_CALL if streaming else members.calls >= self.size
+            ):
                 if deadline is None:
                     deadline = time.monotonic() + self._patience
                 remaining = deadline - time.monotonic()
@@ -276,8 +296,8 @@ class Pool(Generic[C]):
         pid = os.getpid()
         members = self._by_process.get(pid)
         if members is None:
-            # A forked child. Its copies of the parent's locks may be held by threads that it does not have, so nothing of the
-            # parent's state is touched but the sockets, whose copies are closed. `setdefault` is atomic.
+            # A forked child. Its copies of the parent's locks may be held by threads that it does not have, so nothing
+            # of the parent's state is touched but the sockets, whose copies are closed. `setdefault` is atomic.
             members = _Members(pid)
             members.closed = all(others.closed for others in list(self._by_process.values()))
             members = self._by_process.setdefault(pid, members)

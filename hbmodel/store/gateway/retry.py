@@ -49,8 +49,8 @@ class Backoff:
         attempts: tries in all, at most; None sets no bound.
         first: seconds before the second try; each further wait is twice the previous one.
         cap: the longest wait.
-        retry_for: seconds from the first failure during which it is retried, until `LEAST_TRIES` tries at least. The default is
-            several times what a gateway takes to restart.
+        retry_for: seconds from the first failure during which it is retried, until `LEAST_TRIES` tries at least. The
+            default is several times what a gateway takes to restart.
         sleep: waits so many seconds.
         now: a clock in seconds that never jumps.
 
@@ -69,8 +69,8 @@ class Backoff:
         """The waits between tries, in seconds. One is taken after each failure; the first failure starts the time.
 
         Args:
-            reached: whether a gateway has ever answered. If none has, a wrong address or option is more likely than a gateway that
-                restarts, so the error is raised sooner.
+            reached: whether a gateway has ever answered. If none has, a wrong address or option is more likely than a
+                gateway that restarts, so the error is raised sooner.
         """
         end = self.now() + self.retry_for
         tries, wait = 1, min(self.cap, self.first)
@@ -146,18 +146,19 @@ class RetryingCaller:
     ) -> T:
         """Calls `call` with a connection until it succeeds, as often as its idempotence allows.
 
-        A request that was certainly not sent is sent again in any case. One whose reply was lost, or that met a passing condition
-        in HBase, is repeated unless it is `Idempotence.ANEW`.
+        A request that was certainly not sent is sent again in any case. One whose reply was lost, or that met a passing
+        condition in HBase, is repeated unless it is `Idempotence.ANEW`.
 
         Args:
             idempotence: what a repetition does.
-            call: makes requests on the given connection; replies that it leaves outstanding are read past. It may keep what is
-                acknowledged and continue from there.
+            call: makes requests on the given connection; replies that it leaves outstanding are read past. It may keep
+                what is acknowledged and continue from there.
             begun: the lease of the connection on which `call` was begun, to try first.
             **details: what the call is about, for errors (`table`, `key`, ...).
 
         Raises:
-            StoreUnavailable: it was certainly not carried out (or is a read); a write may not be sent again once its gate is shut.
+            StoreUnavailable: it was certainly not carried out (or is a read); a write may not be sent again once its
+                gate is shut.
             StoreClosed: likewise.
             CertificateRefused: likewise, and trying again would not help.
             UnknownOutcome: it may have been carried out.
@@ -183,7 +184,8 @@ class RetryingCaller:
                 except self._failures as failure:
                     name = name_in_store(self._prefix, str(details.get("table", "")))
                     if not is_passing(failure, name):
-                        raise store_error(failure, name, **details) from None  # without Java's stack trace in every traceback
+                        # without Java's stack trace in every traceback
+                        raise store_error(failure, name, **details) from None
                     doubtful = True
                     reason = reason_of(failure)
                     if connection is not None:
@@ -198,7 +200,10 @@ class RetryingCaller:
                 if wait is None:
                     break
                 logger.warning(
-                    "A call to HBase is retried in %.2f s: %s %s", wait, reason, where.get("gateway") or where.get("tried") or ""
+                    "A call to HBase is retried in %.2f s: %s %s",
+                    wait,
+                    reason,
+                    where.get("gateway") or where.get("tried") or "",
                 )
                 lease.release()  # so that all threads try as long as this one, however few connections there are
                 self._backoff.sleep(wait)
@@ -216,7 +221,9 @@ class RetryingCaller:
             cause, reason, where = error, error.message, {}
         finally:
             lease.release()
-        raise _given_up(doubtful and idempotence is not Idempotence.NONE, cause, {**details, **where, "reason": reason}) from cause
+        raise _given_up(
+            doubtful and idempotence is not Idempotence.NONE, cause, {**details, **where, "reason": reason}
+        ) from cause
 
 
 def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object]) -> HbmodelError:
@@ -225,7 +232,8 @@ def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object
     if isinstance(cause, CertificateRefused):
         return CertificateRefused(cause.message, **details)
     return StoreUnavailable(
-        "HBase cannot be reached: see `reason`, and check the address and that HBase and its gateway are running.", **details
+        "HBase cannot be reached: see `reason`, and check the address and that HBase and its gateway are running.",
+        **details,
     )
 
 

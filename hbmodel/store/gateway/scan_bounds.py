@@ -5,15 +5,17 @@ from __future__ import annotations
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from hbmodel.store.values import MAX_ROW_LENGTH
 
-# How many FF bytes stand for "and everything that follows" just below a key (`ConnectionUtils.MAX_BYTE_ARRAY` has nine).
+# How many FF bytes stand for "and everything that follows" just below a key (`ConnectionUtils.MAX_BYTE_ARRAY` has
+# nine).
 _NEARLY = b"\xff" * 9
 
 
 def forward_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
-    """The inclusive start row and the exclusive stop row of a forward scan; empty means unbounded, None that no key is there.
+    """The inclusive start row and the exclusive stop row of a forward scan; empty means unbounded, None that no key is
+    there.
 
-    HBase refuses bounds that are longer than a row key may be, although a range after or up to the longest key has them.
-    No key lies between the longest key and its prefix successor, so the successor replaces such a bound.
+    HBase refuses bounds that are longer than a row key may be, although a range after or up to the longest key has
+    them. No key lies between the longest key and its prefix successor, so the successor replaces such a bound.
     """
     start: bytes | None = keys.start
     if len(keys.start) > MAX_ROW_LENGTH:
@@ -29,9 +31,9 @@ def forward_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
 def reversed_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
     """The inclusive start row (upper) and the exclusive stop row (lower) of a reversed scan; empty means unbounded.
 
-    A reversed scan can express neither "below this key" nor "down to and including this key", unless the key ends in 00 and so
-    has a predecessor. Otherwise it begins at the range's stop and ends a little below its start, and the caller drops the rows
-    that are not in the range: at most one at the beginning, and seldom any at the end.
+    A reversed scan can express neither "below this key" nor "down to and including this key", unless the key ends in 00
+    and so has a predecessor. Otherwise it begins at the range's stop and ends a little below its start, and the caller
+    drops the rows that are not in the range: at most one at the beginning, and seldom any at the end.
     """
     if keys.empty:
         return None

@@ -28,7 +28,9 @@ class Cursor:
         self.called = table.decode() if called is None else called
         self.scan = scan
         self.columns = distinct_columns(scan.columns)
-        self.filter = None if scan.filter is None else filter_string(reversible(scan.filter) if scan.reversed else scan.filter)
+        self.filter = (
+            None if scan.filter is None else filter_string(reversible(scan.filter) if scan.reversed else scan.filter)
+        )
         self.rest = scan.range
         """The rows that have not been received yet."""
         self.remaining = scan.limit
@@ -86,7 +88,18 @@ class Cursor:
         self.surplus = int(scan.reversed and start == self.rest.stop)
         # HBase refuses the filter that counts rows if rows are read in pieces.
         most = None if self.remaining is None or scan.cells is not None else self.remaining + self.surplus
-        return Reading(self.table, start, stop, self.columns, self.filter, scan.reversed, self.wanted(), most, scan.cells, scan.before)
+        return Reading(
+            self.table,
+            start,
+            stop,
+            self.columns,
+            self.filter,
+            scan.reversed,
+            self.wanted(),
+            most,
+            scan.cells,
+            scan.before,
+        )
 
     def wanted(self) -> int:
         """Rows to ask for next; 0 when all are asked for."""

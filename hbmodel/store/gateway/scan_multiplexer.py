@@ -1,4 +1,6 @@
-"""Scans that share a connection to a gateway: requests are sent ahead, and each scan is resumed exactly once when it breaks."""
+"""Scans that share a connection to a gateway: requests are sent ahead, and each scan is resumed exactly once when it
+breaks.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from types import TracebackType
 
-from hbmodel.errors import CertificateRefused, HbmodelError, InvalidRequest, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
+from hbmodel.errors import (
+    CertificateRefused,
+    HbmodelError,
+    InvalidRequest,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+    UnknownOutcome,
+)
 from hbmodel.store.gateway.call_sizes import CALL_SIZES
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import is_passing, reason_of, store_error
@@ -24,8 +34,8 @@ from hbmodel.store.values import Row
 logger = logging.getLogger("hbmodel")
 
 REQUESTS_AHEAD = 3
-"""Batches that a connection has requested or holds while its caller works on the last one. With three, the gateway and HBase's
-client inside it always have something to do (one or two were measured to be slower)."""
+"""Batches that a connection has requested or holds while its caller works on the last one. With three, the gateway and
+HBase's client inside it always have something to do (one or two were measured to be slower)."""
 
 
 class Step(Enum):
@@ -42,17 +52,18 @@ _UNWANTED = -1  # the epoch of requests whose reply is not wanted
 class ScanMultiplexer:
     """One connection and the scans that share it.
 
-    Replies come in the order of the requests. A scan that waits for its own reply also takes in the replies of other scans before
-    it. For each scan the number of requested and received batches is bounded, also if its reader is slow. The scanners exist on
-    this connection only: when it breaks, each scan opens a new scanner after the last row that it received.
+    Replies come in the order of the requests. A scan that waits for its own reply also takes in the replies of other
+    scans before it. For each scan the number of requested and received batches is bounded, also if its reader is slow.
+    The scanners exist on this connection only: when it breaks, each scan opens a new scanner after the last row that it
+    received.
 
     Args:
         calls: the calls of the gateway.
         lease: the lease of the connection; released when the last scan ends.
         cursors: the scans.
         backoff: how long a broken scan is resumed without receiving a row.
-        timeout: seconds to wait for a reply; doubled when a scan is resumed after a timeout, since a filter that lets few rows
-            pass keeps a region server silent for a long time.
+        timeout: seconds to wait for a reply; doubled when a scan is resumed after a timeout, since a filter that lets
+            few rows pass keeps a region server silent for a long time.
         repeated: called each time scans are resumed.
         first_bytes: roughly the most bytes of first requests that are sent before a reply is read.
     """
@@ -96,7 +107,9 @@ class ScanMultiplexer:
         return nullcontext() if len(self.cursors) == 1 else self._lease.connection().joined()
 
     def ask(self) -> None:
-        """Waits for scanners that are being opened and sends their first request for rows. Failures are raised later, as in `start`."""
+        """Waits for scanners that are being opened and sends their first request for rows. Failures are raised
+        later, as in `start`.
+        """
         with self._lock, _Later(self):
             while self._under_way and self._under_way[0][2] is Step.OPEN:
                 self._take_in()
@@ -160,7 +173,8 @@ class ScanMultiplexer:
                 trouble = lost
                 self._lost(lost)
             self._wait(cursor, waits, trouble)
-            # The error refers to this frame, and so to those of the callers: only the garbage collector would free what they hold.
+            # The error refers to this frame, and so to those of the callers: only the garbage collector would free what
+            # they hold.
             del trouble
         batch = cursor.batches.popleft()
         if cursor.scanner is not None:
@@ -187,13 +201,16 @@ class ScanMultiplexer:
     def _begin(self, cursor: Cursor) -> None:
         """Asks for the rest of the rows: in one call if that may be enough, otherwise through a scanner.
 
-        After a timeout it is a scanner: if the scanner can be opened, the filter is slow; otherwise the gateway is gone.
+        After a timeout it is a scanner: if the scanner can be opened, the filter is slow; otherwise the gateway is
+        gone.
         """
         reading = cursor.reading()
         if reading is None:
             cursor.finished = True
             self._retire()
-        elif cursor.is_short and self._patience == self._timeout and (request := self._calls.whole(reading)) is not None:
+        elif (
+            cursor.is_short and self._patience == self._timeout and (request := self._calls.whole(reading)) is not None
+        ):
             self._send(cursor, Step.ROWS, request)
             cursor.asked.append(reading.rows)
         else:
@@ -202,12 +219,18 @@ class ScanMultiplexer:
 
     def _ask_for_rows(self, cursor: Cursor) -> None:
         ahead = self._ahead if cursor.is_long else 1
-        while cursor.scanner is not None and len(cursor.asked) + len(cursor.batches) < ahead and (rows := cursor.wanted()) > 0:
+        while (
+            cursor.scanner is not None
+            and len(cursor.asked) + len(cursor.batches) < ahead
+            and (rows := cursor.wanted()) > 0
+        ):
             self._send(cursor, Step.ROWS, self._calls.rows(cursor.scanner, rows))
             cursor.asked.append(rows)
 
     def _all_finished(self) -> bool:
-        """Whether all scans have finished. Each is checked only once or twice in all, since a finished scan does not begin again."""
+        """Whether all scans have finished. Each is checked only once or twice in all, since a finished scan does not
+        begin again.
+        """
         cursors, ended = self.cursors, self._ended
         while ended < len(cursors) and cursors[ended].finished:
             ended += 1
@@ -237,9 +260,9 @@ class ScanMultiplexer:
     def _retire(self) -> None:
         """Releases the connection when all scans have ended.
 
-        Rows that are no longer wanted are read past without decoding. The scanner of a scan that ended by itself is closed by a
-        request after the next one on the connection, whoever sends that one. Any other scanner still holds resources on the server
-        and is closed at once. The next user of the connection reads the replies.
+        Rows that are no longer wanted are read past without decoding. The scanner of a scan that ended by itself is
+        closed by a request after the next one on the connection, whoever sends that one. Any other scanner still holds
+        resources on the server and is closed at once. The next user of the connection reads the replies.
         """
         if not self._all_finished():
             return
@@ -295,12 +318,14 @@ class ScanMultiplexer:
         name, table = cursor.table.decode(), cursor.called
         forgotten = cursor.scanner is not None and isinstance(failure, self._calls.forgotten)
         if forgotten or is_passing(failure, name):
-            # The gateway has forgotten the scanner ("scanner ID is invalid") or closed it during a request ("internal error"),
-            # or a region is moving. Requests that were sent ahead may now get rows after a gap, or none. Giving the scanner up
-            # makes their replies unwanted.
+            # The gateway has forgotten the scanner ("scanner ID is invalid") or closed it during a request ("internal
+            # error"), or a region is moving. Requests that were sent ahead may now get rows after a gap, or none.
+            # Giving the scanner up makes their replies unwanted.
             gateway = self._lease.connection().gateway
             reason = reason_of(failure)
-            cursor.trouble = StoreUnavailable("HBase cannot continue a scan.", table=table, gateway=str(gateway), reason=reason)
+            cursor.trouble = StoreUnavailable(
+                "HBase cannot continue a scan.", table=table, gateway=str(gateway), reason=reason
+            )
             if not (forgotten or gateway.alone):  # another gateway may have a better connection to HBase
                 self._lost(cursor.trouble)
         else:
@@ -319,8 +344,13 @@ class ScanMultiplexer:
 
     def _lost(self, error: BaseException | None) -> None:
         """Drops the connection, and with it the scanners that were open on it."""
-        if isinstance(error, UnknownOutcome) and error.timed_out and (error.answered or self._patience == self._timeout):
-            # A filter that passes few rows takes long, and longer if it starts again. A gateway that never answers is gone.
+        if (
+            isinstance(error, UnknownOutcome)
+            and error.timed_out
+            and (error.answered or self._patience == self._timeout)
+        ):
+            # A filter that passes few rows takes long, and longer if it starts again. A gateway that never answers is
+            # gone.
             self._patience *= 2
         self._lease.drop()
         self._under_way.clear()
@@ -336,7 +366,9 @@ class ScanMultiplexer:
         if wait is None:
             cursor.finished = True
             kind = CertificateRefused if isinstance(trouble, CertificateRefused) else StoreUnavailable
-            cursor.error = kind("A scan was cut off: start it again.", table=table, **whereabouts(trouble), reason=reason)
+            cursor.error = kind(
+                "A scan was cut off: start it again.", table=table, **whereabouts(trouble), reason=reason
+            )
             with _Later(self):
                 self._close(cursor)
             raise cursor.error from trouble
@@ -356,7 +388,9 @@ class _Later:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         if not isinstance(error, StoreError) or isinstance(error, InvalidRequest):
             return False  # in other cases the connection is gone, the store is closed, or an HTTP server refuses
         self._multiplexer.put_off(error)

@@ -16,13 +16,16 @@ SPREAD_FROM = 16
 """The fewest writes for which another connection is used."""
 
 AHEAD = 500
-"""Most writes that are sent on one connection before the first reply is read; their replies fit into any socket's buffers."""
+"""Most writes that are sent on one connection before the first reply is read; their replies fit into any socket's
+buffers.
+"""
 
 
 def spread(caller: RetryingCaller, connections: int, requests: Sequence[Request], table: str) -> list[Any]:
     """The replies to writes that count each time, in order.
 
-    A gateway carries out the requests of one connection one after the other. The replies are short, so many requests are sent ahead.
+    A gateway carries out the requests of one connection one after the other. The replies are short, so many requests
+    are sent ahead.
 
     Args:
         caller: carries out the calls.

@@ -13,7 +13,14 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store.checks.reads import check_scans, wanted_columns
-from hbmodel.store.checks.rows import check_conditional_put, check_delete, check_get, check_increment, check_rows, check_versions
+from hbmodel.store.checks.rows import (
+    check_conditional_put,
+    check_delete,
+    check_get,
+    check_increment,
+    check_rows,
+    check_versions,
+)
 from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.gateway.batches import check_puts, in_batches
@@ -38,7 +45,8 @@ ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
 
 _WITHOUT_VALUE = (
-    "HBase answered without the counter's new value. It does so if the gateway repeats an increment that was carried out before a region "
+    "HBase answered without the counter's new value. It does so if the gateway repeats an increment that was "
+    "carried out before a region "
     "server failed."
 )
 
@@ -62,7 +70,9 @@ class GatewayStore(GatewayClient):
             return []
         overhead, sizes = self._question_overhead(wanted), self._sizes
         if len(rows) <= sizes.rows and size + len(rows) * overhead <= sizes.read_bytes:
-            return self._found(rows, (self._call(Idempotence.NONE, self._get_request(name, rows, wanted), table=table),))
+            return self._found(
+                rows, (self._call(Idempotence.NONE, self._get_request(name, rows, wanted), table=table),)
+            )
         question_batches = in_batches(rows, lambda row: len(row) + overhead, sizes.read_bytes, sizes.rows)
         exchange = Exchange(self._get_request(name, batch, wanted) for batch in question_batches)
         return self._found(rows, self._caller.run(Idempotence.NONE, exchange, table=table))
@@ -115,13 +125,17 @@ class GatewayStore(GatewayClient):
         left = [scan for scan, rows in zip(scans, first.found, strict=True) if rows is None]
         backoff = self._backoff
         if left and first.trouble is not None:
-            logger.warning("%d scans of %s are begun again: %s", len(left), called, first.trouble.reason or first.trouble.message)
+            logger.warning(
+                "%d scans of %s are begun again: %s", len(left), called, first.trouble.reason or first.trouble.message
+            )
             self._caller.repeated()
             backoff = evolve(backoff, attempts=backoff.attempts and backoff.attempts - 1)
         rest = iter(self._multiplexed(name, left, called, backoff))
         return [next(rest) if rows is None else ReadScan(rows) for rows in first.found]
 
-    def _multiplexed(self, name: bytes, scans: Sequence[Scan], called: str, backoff: Backoff) -> list[Iterator[Sequence[Row]]]:
+    def _multiplexed(
+        self, name: bytes, scans: Sequence[Scan], called: str, backoff: Backoff
+    ) -> list[Iterator[Sequence[Row]]]:
         cursors = [Cursor(name, scan, called) for scan in scans]
         live = [cursor for cursor in cursors if not cursor.finished]
         if not live:
@@ -163,7 +177,8 @@ class GatewayStore(GatewayClient):
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
         """Begins a put; see `PipelinedStore.begin_put`.
 
-        It is sent at once if all timestamps are given, so that it may be sent again, and if the pool has a connection to spare.
+        It is sent at once if all timestamps are given, so that it may be sent again, and if the pool has a connection
+        to spare.
         """
         size, timed = check_puts(table, puts), _timed(puts)
         if not puts:
@@ -217,7 +232,9 @@ class GatewayStore(GatewayClient):
         """The call that puts one cell if `column` holds exactly `expected`; empty expects an absent or empty cell."""
 
     @abstractmethod
-    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
         """Applies mutations of one row if a column is as expected; see `Store.check_and_mutate`."""
 
     @abstractmethod
@@ -245,9 +262,12 @@ class GatewayStore(GatewayClient):
     def _write(self, table: str, requests: Iterator[Request], timed: bool) -> None:
         self._carry_out(table, Exchange(requests), timed)
 
-    def _carry_out(self, table: str, exchange: Exchange, timed: bool, begun: Lease[ThriftConnection] | None = None) -> None:
+    def _carry_out(
+        self, table: str, exchange: Exchange, timed: bool, begun: Lease[ThriftConnection] | None = None
+    ) -> None:
         def write(connection: ThriftConnection) -> None:
-            # A write to a missing or disabled table fails, for a batch after many seconds, with a message that does not say so.
+            # A write to a missing or disabled table fails, for a batch after many seconds, with a message that does not
+            # say so.
             if exchange.repeats:
                 self._check_table(connection, table)
             try:
@@ -288,14 +308,17 @@ class GatewayStore(GatewayClient):
         """Creates a table; see `Store.create_table`. The order of the split keys does not matter.
 
         Raises:
-            CapabilityError: the gateway does not support what is asked for; `shell` is the command that does it in `hbase shell`.
+            CapabilityError: the gateway does not support what is asked for; `shell` is the command that does it in
+                `hbase shell`.
         """
         name = name_in_store(self._prefix, table)
         check_new_table(name if table else "", families, split_keys)
         self._administrate(self._create_table_request(name, table, families, split_keys), table=table)
 
     @abstractmethod
-    def _create_table_request(self, name: str, table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> Request:
+    def _create_table_request(
+        self, name: str, table: str, families: Sequence[Family], split_keys: Sequence[bytes]
+    ) -> Request:
         """The call that creates a table."""
 
     def add_family(self, table: str, family: Family) -> None:

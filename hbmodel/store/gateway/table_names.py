@@ -4,7 +4,9 @@ from __future__ import annotations
 
 
 def name_in_store(prefix: str, table: str) -> str:
-    """HBase's name of a table in a store whose tables have a prefix: it follows the namespace, or brings one with it."""
+    """HBase's name of a table in a store whose tables have a prefix: it follows the namespace, or brings one with
+    it.
+    """
     namespace, colon, name = table.rpartition(":")
     return f"{namespace}:{prefix}{name}" if colon and ":" not in prefix else prefix + table
 

@@ -16,8 +16,8 @@ def arguments_of(service: Any, api: str, arguments: dict[str, Any]) -> Any:
 class ThriftClient:
     """Sends requests and reads replies, which come in the order of the requests.
 
-    thriftpy2 makes an object of a generated class for each request and each reply and sets its fields one by one, in Python. Its
-    protocols only ask an object for `thrift_spec` and for its fields, so a namespace is enough.
+    thriftpy2 makes an object of a generated class for each request and each reply and sets its fields one by one, in
+    Python. Its protocols only ask an object for `thrift_spec` and for its fields, so a namespace is enough.
 
     Args:
         service: the Thrift service, as thriftpy2 generated it.

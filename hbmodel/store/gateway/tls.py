@@ -1,4 +1,6 @@
-"""TLS to gateways: certificates are always checked, against the system's authorities or those of a file, and so are host names."""
+"""TLS to gateways: certificates are always checked, against the system's authorities or those of a file, and so are
+host names.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ _OF_CLIENT_CERTIFICATES = (
 class Tls:
     """The authorities to trust, and the client's own certificate.
 
-    The files are read at once, so that a mistake is reported early, and again when they have changed: client certificates are
-    replaced while programs run.
+    The files are read at once, so that a mistake is reported early, and again when they have changed: client
+    certificates are replaced while programs run.
 
     Args:
         ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
@@ -45,7 +47,11 @@ class Tls:
     """
 
     def __init__(
-        self, ca_file: str | None = None, cert_file: str | None = None, key_file: str | None = None, key_password: str | None = None
+        self,
+        ca_file: str | None = None,
+        cert_file: str | None = None,
+        key_file: str | None = None,
+        key_password: str | None = None,
     ) -> None:
         if cert_file is None and (key_file is not None or key_password is not None):
             raise InvalidRequest("A client key needs the client's certificate.", option="cert_file")
@@ -95,7 +101,8 @@ def _read(read: Callable[[], T], option: str) -> T:
         return read()
     except ssl.SSLError as error:
         raise InvalidRequest(
-            "A certificate or key cannot be read: it is not PEM, the key is of another certificate, or its password is wrong.",
+            "A certificate or key cannot be read: it is not PEM, the key is of another certificate, or its "
+            "password is wrong.",
             option=option,
             reason=error.reason,
         ) from None
@@ -147,7 +154,8 @@ def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: 
 def refused_certificate(error: BaseException, gateway: str) -> CertificateRefused | None:
     """The error for TLS that the other side ended because of this side's certificate; None for any other error.
 
-    The other side's alert may come only after the handshake has ended for this side. Then the other side has read no request.
+    The other side's alert may come only after the handshake has ended for this side. Then the other side has read no
+    request.
     """
     reason = error.reason or "" if isinstance(error, ssl.SSLError) else ""
     if "ALERT" not in reason or not any(name in reason for name in _OF_CLIENT_CERTIFICATES):

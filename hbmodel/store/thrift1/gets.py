@@ -1,4 +1,6 @@
-"""Reads of other columns in each row as calls of the first Thrift gateway, which has room for one list of columns in each."""
+"""Reads of other columns in each row as calls of the first Thrift gateway, which has room for one list of columns in
+each.
+"""
 
 from __future__ import annotations
 

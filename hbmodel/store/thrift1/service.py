@@ -1,4 +1,6 @@
-"""HBase's first Thrift service, from the definition that happybase ships, with rows that are decoded as cheaply as may be."""
+"""HBase's first Thrift service, from the definition that happybase ships, with rows that are decoded as cheaply as
+may be.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,15 @@ TScan: Any = _generated.TScan
 
 IllegalArgument: type[Exception] = _generated.IllegalArgument
 
-FAILURES: tuple[type[Exception], ...] = (_generated.IOError, IllegalArgument, _generated.AlreadyExists, TApplicationException)
-"""The exceptions by which the gateway answers: those that the service declares, and Thrift's own for "internal error"."""
+FAILURES: tuple[type[Exception], ...] = (
+    _generated.IOError,
+    IllegalArgument,
+    _generated.AlreadyExists,
+    TApplicationException,
+)
+"""The exceptions by which the gateway answers: those that the service declares, and Thrift's own for "internal
+error".
+"""
 
 
 class ResultCell(Struct, gc=False):
@@ -57,7 +66,9 @@ def in_order(rows: Sequence[Any]) -> Sequence[Any]:
 
 
 class PutCell(Struct, gc=False):
-    """A `Mutation` that puts, to be sent; made without an `__init__` in Python and unknown to the collector of cycles."""
+    """A `Mutation` that puts, to be sent; made without an `__init__` in Python and unknown to the collector of
+    cycles.
+    """
 
     thrift_spec: ClassVar[dict[int, Any]] = {number: _generated.Mutation.thrift_spec[number] for number in (2, 3)}
 
@@ -80,7 +91,9 @@ class PutRow(Struct, gc=False):
 def _with_our_rows(reply: Any) -> Any:
     """The class of a reply that is a list of rows, decoded into our class; happybase's own stays as it is."""
     return type(
-        reply.__name__, (reply,), {"thrift_spec": {**reply.thrift_spec, 0: (TType.LIST, "success", (TType.STRUCT, ResultRow), False)}}
+        reply.__name__,
+        (reply,),
+        {"thrift_spec": {**reply.thrift_spec, 0: (TType.LIST, "success", (TType.STRUCT, ResultRow), False)}},
     )
 
 

@@ -1,4 +1,6 @@
-"""The `Store` on HBase's first Thrift gateway (`hbase://`): happybase's service definition on pooled thriftpy2 connections."""
+"""The `Store` on HBase's first Thrift gateway (`hbase://`): happybase's service definition on pooled thriftpy2
+connections.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ _KEY_OVERHEAD = 4
 
 
 class Thrift1Store(GatewayStore):
-    """Tables behind a Thrift gateway of the first kind (`hbase thrift start`); its arguments are those of `GatewayStore`.
+    """Tables behind a Thrift gateway of the first kind (`hbase thrift start`); its arguments are those of
+    `GatewayStore`.
 
     What the gateway cannot do raises CapabilityError: conditional or mixed atomic changes of a row, split keys, family
     settings beyond its column descriptor. A gateway of the second kind (`hbase+thrift2://`) can.
@@ -53,7 +56,12 @@ class Thrift1Store(GatewayStore):
         return _CAPABILITIES
 
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
-        return "getRowsWithColumns", {"tableName": name, "rows": rows, "columns": list(columns) or None, "attributes": {}}
+        return "getRowsWithColumns", {
+            "tableName": name,
+            "rows": rows,
+            "columns": list(columns) or None,
+            "attributes": {},
+        }
 
     def _question_overhead(self, columns: Sequence[bytes]) -> int:
         return _KEY_OVERHEAD
@@ -75,7 +83,9 @@ class Thrift1Store(GatewayStore):
         by_prefix = [place for place, get in enumerate(gets) if get.prefix]
         for start in range(0, len(by_prefix), _SCANS_AT_ONCE):
             places = by_prefix[start : start + _SCANS_AT_ONCE]
-            for place, batches in zip(places, self.scan(table, [_scan_of(gets[place]) for place in places]), strict=True):
+            for place, batches in zip(
+                places, self.scan(table, [_scan_of(gets[place]) for place in places]), strict=True
+            ):
                 for batch in batches:
                     found[place] = batch[0]
         return found
@@ -108,7 +118,8 @@ class Thrift1Store(GatewayStore):
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> NoReturn:
         raise CapabilityError(
-            "The Thrift1 gateway cannot put and delete in a row atomically; embedded: and hbase+thrift2: stores can.", table=table
+            "The Thrift1 gateway cannot put and delete in a row atomically; embedded: and hbase+thrift2: stores can.",
+            table=table,
         )
 
     def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
@@ -126,12 +137,15 @@ class Thrift1Store(GatewayStore):
         self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> NoReturn:
         raise CapabilityError(
-            "The Thrift1 gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.", table=table, key=row
+            "The Thrift1 gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.",
+            table=table,
+            key=row,
         )
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> NoReturn:
         raise CapabilityError(
-            "The Thrift1 gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.", table=table
+            "The Thrift1 gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.",
+            table=table,
         )
 
     def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:
@@ -147,21 +161,29 @@ class Thrift1Store(GatewayStore):
 
     def _found_families(self, table: str) -> Iterable[Family]:
         # The gateway tells neither block sizes nor configurations.
-        descriptors = self._call(Idempotence.NONE, ("getColumnDescriptors", {"tableName": self._name(table)}), table=table)
+        descriptors = self._call(
+            Idempotence.NONE, ("getColumnDescriptors", {"tableName": self._name(table)}), table=table
+        )
         families = [family_of(descriptor) for descriptor in descriptors.values()]
         self._known_families[table] = (time.monotonic() + FAMILIES_KEPT, sorted(family.name for family in families))
         return families
 
-    def _create_table_request(self, name: str, table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> Request:
+    def _create_table_request(
+        self, name: str, table: str, families: Sequence[Family], split_keys: Sequence[bytes]
+    ) -> Request:
         if split_keys or any(family.configuration or family.block_size is not None for family in families):
             raise CapabilityError(
-                "The Thrift1 gateway cannot create a table with split keys, block sizes or family configuration; run this line in `hbase "
+                "The Thrift1 gateway cannot create a table with split keys, block sizes or family configuration; "
+                "run this line in `hbase "
                 "shell`, or use an hbase+thrift2: store.",
                 table=table,
                 shell=create_line(name, families, split_keys),
             )
         self._known_families.pop(table, None)
-        return "createTable", {"tableName": self._name(table), "columnFamilies": [descriptor_of(family) for family in families]}
+        return "createTable", {
+            "tableName": self._name(table),
+            "columnFamilies": [descriptor_of(family) for family in families],
+        }
 
     def _add_family_request(self, table: str, family: Family) -> NoReturn:
         self._refuse_to_alter(table, family)
@@ -173,8 +195,9 @@ class Thrift1Store(GatewayStore):
         name = self._name(table).decode()
         raise CapabilityError(
             "The Thrift1 gateway cannot alter a table; run this line in `hbase shell`, or use an hbase+thrift2: store.",
-            table=table, shell=alter_line(name, family),
-        )  # fmt: skip
+            table=table,
+            shell=alter_line(name, family),
+        )
 
     def _namespace_names(self) -> Iterable[str]:
         """The names of all namespaces.
@@ -191,17 +214,22 @@ class Thrift1Store(GatewayStore):
             if type(error) not in {StoreError, TableNotFound}:
                 raise
             raise CapabilityError(
-                "The Thrift1 gateway cannot list the namespaces of this HBase; an hbase+thrift2: store can.", reason=str(error)
+                "The Thrift1 gateway cannot list the namespaces of this HBase; an hbase+thrift2: store can.",
+                reason=str(error),
             ) from None
 
     def _create_namespace_request(self, namespace: str) -> NoReturn:
         raise CapabilityError(
-            "The Thrift1 gateway cannot create a namespace; run this line in `hbase shell`, or use an hbase+thrift2: store.",
-            namespace=namespace, shell=create_namespace_line(namespace),
-        )  # fmt: skip
+            "The Thrift1 gateway cannot create a namespace; run this line in `hbase shell`, or use an "
+            "hbase+thrift2: store.",
+            namespace=namespace,
+            shell=create_namespace_line(namespace),
+        )
 
     def _delete_namespace_request(self, namespace: str) -> NoReturn:
-        raise CapabilityError("The Thrift1 gateway cannot delete a namespace; an hbase+thrift2: store can.", namespace=namespace)
+        raise CapabilityError(
+            "The Thrift1 gateway cannot delete a namespace; an hbase+thrift2: store can.", namespace=namespace
+        )
 
     def delete_table(self, table: str) -> None:
         self._known_families.pop(table, None)
@@ -239,4 +267,6 @@ _NAMESPACES = b"hbase:namespace"
 
 
 def _scan_of(get: Get) -> Scan:
-    return Scan(KeyRange.exactly(get.row), columns=get.columns, filter=ColumnPrefix(get.prefix), limit=1, before=get.before)
+    return Scan(
+        KeyRange.exactly(get.row), columns=get.columns, filter=ColumnPrefix(get.prefix), limit=1, before=get.before
+    )

@@ -57,7 +57,9 @@ def put_calls(puts: Sequence[Put], size: int | None = None, sizes: CallSizes = C
         yield from _grouped(((_put_row(put), put_size(put), put.timestamp, put.ttl) for put in run), sizes)
 
 
-def delete_calls(deletes: Sequence[Delete], families: Sequence[bytes], sizes: CallSizes = CALL_SIZES) -> Iterator[WriteCall]:
+def delete_calls(
+    deletes: Sequence[Delete], families: Sequence[bytes], sizes: CallSizes = CALL_SIZES
+) -> Iterator[WriteCall]:
     """Deletes, grouped by timestamp.
 
     Args:

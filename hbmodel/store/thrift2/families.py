@@ -32,7 +32,9 @@ def family_of(descriptor: Any) -> Family:
 
 def descriptor_of(family: Family) -> Any:
     """The gateway's descriptor of a column family; what `family` leaves open is HBase's default."""
-    return TColumnFamilyDescriptor(name=family.name, attributes=_attributes(family), configuration=dict(family.configuration) or None)
+    return TColumnFamilyDescriptor(
+        name=family.name, attributes=_attributes(family), configuration=dict(family.configuration) or None
+    )
 
 
 def changed(descriptor: Any, family: Family) -> Any:

@@ -1,4 +1,6 @@
-"""HBase's second Thrift service, from the definition beside this module, with rows that are decoded in place and as cheaply as may be."""
+"""HBase's second Thrift service, from the definition beside this module, with rows that are decoded in place and as
+cheaply as may be.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,17 @@ TIOError: type[Exception] = _definition.TIOError
 TIllegalArgument: type[Exception] = _definition.TIllegalArgument
 
 FAILURES: tuple[type[Exception], ...] = (TIOError, TIllegalArgument, TApplicationException)
-"""The exceptions by which the gateway answers: those that the service declares, and Thrift's own for "internal error"."""
+"""The exceptions by which the gateway answers: those that the service declares, and Thrift's own for "internal
+error".
+"""
 
 
 class ResultCell(Struct, gc=False):
     """A cell as decoded.
 
-    thriftpy2 fills the attributes that `thrift_spec` names. Its own classes have an `__init__` in Python, and Python's collector
-    of cycles goes through their objects again and again while more are decoded; without both, reading takes a third less time.
+    thriftpy2 fills the attributes that `thrift_spec` names. Its own classes have an `__init__` in Python, and Python's
+    collector of cycles goes through their objects again and again while more are decoded; without both, reading takes a
+    third less time.
     """
 
     thrift_spec: ClassVar[dict[int, Any]] = _definition.TColumnValue.thrift_spec
@@ -111,7 +116,9 @@ def time_range(before: int | None) -> Any:
 class PutCell(Struct, gc=False):
     """A `TColumnValue` to be sent; made without an `__init__` in Python and unknown to the collector of cycles."""
 
-    thrift_spec: ClassVar[dict[int, Any]] = {number: _definition.TColumnValue.thrift_spec[number] for number in (1, 2, 3)}
+    thrift_spec: ClassVar[dict[int, Any]] = {
+        number: _definition.TColumnValue.thrift_spec[number] for number in (1, 2, 3)
+    }
 
     family: bytes
     qualifier: bytes

@@ -1,4 +1,6 @@
-"""The `Store` on HBase's second Thrift gateway (`hbase+thrift2://`): pooled thriftpy2 connections and a service definition of our own."""
+"""The `Store` on HBase's second Thrift gateway (`hbase+thrift2://`): pooled thriftpy2 connections and a service
+definition of our own.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from typing import Any
 
 from hbmodel.errors import FamilyNotFound, StoreError, TableNotFound
 from hbmodel.store.checks.reads import distinct_columns
-from hbmodel.store.checks.rows import NO_FAMILY, NO_TABLE, check_conditional_change, check_conditional_changes, check_row_change
+from hbmodel.store.checks.rows import (
+    NO_FAMILY,
+    NO_TABLE,
+    check_conditional_change,
+    check_conditional_changes,
+    check_row_change,
+)
 from hbmodel.store.clock_tick import deletes_now, let_tick_pass
 from hbmodel.store.filters import And, ColumnPrefix, FirstCellOnly, KeyOnly
 from hbmodel.store.gateway.batches import in_batches
@@ -46,13 +54,15 @@ _META = b"hbase:meta"
 STALE = 3 * 24 * 3600 * 1000
 """An increment has the server's time, so a cell of so many ms ago is an older value of the counter.
 
-If the gateway repeats an increment that was carried out before a region server failed, HBase reads the row at the beginning of time: it
-sees no cell, or one from a file of at least five days ago whose cells have lost their place in the order of writes (HBase 2.6.1).
+If the gateway repeats an increment that was carried out before a region server failed, HBase reads the row at the
+beginning of time: it sees no cell, or one from a file of at least five days ago whose cells have lost their place in
+the order of writes (HBase 2.6.1).
 """
 
 
 class Thrift2Store(GatewayStore):
-    """Tables behind a Thrift gateway of the second kind (`hbase thrift2 start`); its arguments are those of `GatewayStore`.
+    """Tables behind a Thrift gateway of the second kind (`hbase thrift2 start`); its arguments are those of
+    `GatewayStore`.
 
     It can do everything that the port knows. Rows are handed out as decoded (`ResultRow`, `ResultCell`).
     """
@@ -77,7 +87,9 @@ class Thrift2Store(GatewayStore):
             return len(get.row) + len(get.prefix) + self._question_overhead(get.columns)
 
         question_batches = in_batches(gets, size, self._sizes.read_bytes, self._sizes.rows)
-        exchange = Exchange(("getMultiple", {"table": name, "tgets": [_get_row(get) for get in batch]}) for batch in question_batches)
+        exchange = Exchange(
+            ("getMultiple", {"table": name, "tgets": [_get_row(get) for get in batch]}) for batch in question_batches
+        )
         return self._found((), self._caller.run(Idempotence.NONE, exchange, table=table))
 
     def _question_overhead(self, columns: Sequence[bytes]) -> int:
@@ -108,8 +120,8 @@ class Thrift2Store(GatewayStore):
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """Applies puts and deletes of one row atomically; see `Store.mutate_row`.
 
-        Repeated only where all timestamps are given. After a delete at the server's time it waits a tick of the clock, as
-        `delete` does.
+        Repeated only where all timestamps are given. After a delete at the server's time it waits a tick of the clock,
+        as `delete` does.
         """
         if not mutations:
             return
@@ -122,7 +134,9 @@ class Thrift2Store(GatewayStore):
     def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
         return _check_and_mutate(name, column, expected, [put])
 
-    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> bool:
         check_conditional_change(table, row, column, mutations)
         request = _check_and_mutate(self._name(table), column, expected or b"", mutations)
         applied = bool(self._call(Idempotence.ANEW, request, table=table, key=row))
@@ -135,7 +149,9 @@ class Thrift2Store(GatewayStore):
         if not changes:
             return []
         name = self._name(table)
-        requests = [_check_and_mutate(name, change.column, change.expected or b"", change.mutations) for change in changes]
+        requests = [
+            _check_and_mutate(name, change.column, change.expected or b"", change.mutations) for change in changes
+        ]
         applied = [bool(reply) for reply in spread(self._caller, self._pool.size, requests, table)]
         if any(done and deletes_now(change.mutations) for done, change in zip(applied, changes, strict=True)):
             let_tick_pass()
@@ -155,7 +171,10 @@ class Thrift2Store(GatewayStore):
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def _table_names(self) -> Iterable[str]:
-        return (name_of(found) for found in self._call(Idempotence.NONE, ("getTableNamesByPattern", {"includeSysTables": False})))
+        return (
+            name_of(found)
+            for found in self._call(Idempotence.NONE, ("getTableNamesByPattern", {"includeSysTables": False}))
+        )
 
     def _found_families(self, table: str) -> Iterable[Family]:
         return map(family_of, self._descriptors(table))
@@ -164,8 +183,12 @@ class Thrift2Store(GatewayStore):
         request = "getTableDescriptor", {"table": table_name(self._name(table))}
         return list(self._call(Idempotence.NONE, request, table=table).columns)
 
-    def _create_table_request(self, name: str, table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> Request:
-        descriptor = TTableDescriptor(tableName=table_name(name.encode()), columns=[descriptor_of(family) for family in families])
+    def _create_table_request(
+        self, name: str, table: str, families: Sequence[Family], split_keys: Sequence[bytes]
+    ) -> Request:
+        descriptor = TTableDescriptor(
+            tableName=table_name(name.encode()), columns=[descriptor_of(family) for family in families]
+        )
         return "createTable", {"desc": descriptor, "splitKeys": sorted(split_keys) or None}
 
     def _add_family_request(self, table: str, family: Family) -> Request:
@@ -182,7 +205,9 @@ class Thrift2Store(GatewayStore):
         return "modifyColumnFamily", {"tableName": table_name(self._name(table)), "column": changed(live, family)}
 
     def _namespace_names(self) -> Iterable[str]:
-        return (descriptor.name.decode() for descriptor in self._call(Idempotence.NONE, ("listNamespaceDescriptors", {})))
+        return (
+            descriptor.name.decode() for descriptor in self._call(Idempotence.NONE, ("listNamespaceDescriptors", {}))
+        )
 
     def _create_namespace_request(self, namespace: str) -> Request:
         return "createNamespace", {"namespaceDesc": TNamespaceDescriptor(name=namespace)}
@@ -193,9 +218,9 @@ class Thrift2Store(GatewayStore):
     def _found_regions(self, table: str) -> Iterable[Region]:
         """The regions of a table, with their names.
 
-        The gateway tells where regions begin and end and not what they are called, so names are read from HBase's catalogue.
-        Where that may not be read, or has another opinion at the moment, a region goes by the part of its name that is known:
-        `table,start row`.
+        The gateway tells where regions begin and end and not what they are called, so names are read from HBase's
+        catalogue. Where that may not be read, or has another opinion at the moment, a region goes by the part of its
+        name that is known: `table,start row`.
         """
         name = self._name(table)
         found = self._call(Idempotence.NONE, ("getAllRegionLocations", {"table": name}), table=table)
@@ -208,7 +233,8 @@ class Thrift2Store(GatewayStore):
                 yield Region(KeyRange(start, location.regionInfo.endKey or None), names.get(start, name + b"," + start))
 
     def _region_names(self, table: str) -> dict[bytes, bytes]:
-        """The names of a table's regions by their start rows: `table,start row,number.hash.` are the row keys of the catalogue.
+        """The names of a table's regions by their start rows: `table,start row,number.hash.` are the row keys of the
+        catalogue.
 
         A region that was split stays there for a while, before the one of a higher number that begins where it did.
         """
@@ -248,7 +274,7 @@ def _get_columns(columns: Sequence[bytes]) -> list[GetColumn]:
     return [GetColumn(family, qualifier if colon else None) for family, colon, qualifier in parts]
 
 
-# --- requests -------------------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 def _check_and_mutate(name: bytes, column: bytes, expected: bytes, mutations: Sequence[Put | Delete]) -> Request:

@@ -19,7 +19,9 @@ def column_of(column: bytes, timestamp: int | None = None) -> Any:
     return TColumn(family=family, qualifier=qualifier if colon else None, timestamp=timestamp)
 
 
-def put_requests(table: bytes, puts: Sequence[Put], size: int | None = None, sizes: CallSizes = CALL_SIZES) -> Iterator[Request]:
+def put_requests(
+    table: bytes, puts: Sequence[Put], size: int | None = None, sizes: CallSizes = CALL_SIZES
+) -> Iterator[Request]:
     """The calls for puts, in order; of puts of the same cell at the same time the last one given wins.
 
     Args:
@@ -84,8 +86,8 @@ def _put(put: Put) -> Any:
 
 
 def _deletes(delete: Delete) -> Iterator[Any]:
-    # The time of a TDelete counts for whole rows only. With columns it is ignored, and theirs count; and of a family only
-    # DELETE_FAMILY takes what is older too.
+    # The time of a TDelete counts for whole rows only. With columns it is ignored, and theirs count; and of a family
+    # only DELETE_FAMILY takes what is older too.
     row, timestamp = delete.row, delete.timestamp
     if not delete.families and not delete.columns:
         yield TDelete(row=row, timestamp=timestamp)

@@ -20,7 +20,9 @@ from hbmodel.tools.cli.writers import writers as writers_command
 
 
 class OneLineErrors(click.Group):
-    """A group whose commands report an error as one line on standard error, with exit status 1: of hbmodel, or of the system."""
+    """A group whose commands report an error as one line on standard error, with exit status 1: of hbmodel, or of
+    the system.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""

@@ -1,4 +1,6 @@
-"""The command `hbmodel describe`: how the bytes of a table are used, and how many shorter names and other codecs would save."""
+"""The command `hbmodel describe`: how the bytes of a table are used, and how many shorter names and other codecs
+would save.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,13 @@ from hbmodel.tools.cli.registered import opened, table_options
 
 @click.command()
 @click.argument("table")
-@click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Largest number of objects to read.")
+@click.option(
+    "--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Largest number of objects to read."
+)
 @table_options
-def describe(table: str, sample: int, url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
+def describe(
+    table: str, sample: int, url: str, registry: str, family: str | None, kind: str | None, as_json: bool
+) -> None:
     """Show the bytes per object of row key, family, qualifier, timestamp and value, from a sample of the table.
 
     Also show the savings of a one-byte name, or of another form of a field's values, for a million objects.

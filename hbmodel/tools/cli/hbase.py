@@ -49,10 +49,16 @@ def _pairs(_ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 @hbase.command()
 @_directory
 @click.option(
-    "--gateway", "gateways", multiple=True, type=click.Choice(ROLES[1:]), help="Start only this gateway; may be repeated. [default: both]"
+    "--gateway",
+    "gateways",
+    multiple=True,
+    type=click.Choice(ROLES[1:]),
+    help="Start only this gateway; may be repeated. [default: both]",
 )
 @click.option(
-    "--thrift1-port", type=click.IntRange(1, 65_535), help="Port of the Thrift1 gateway. [default: the last one used, or a free one]"
+    "--thrift1-port",
+    type=click.IntRange(1, 65_535),
+    help="Port of the Thrift1 gateway. [default: the last one used, or a free one]",
 )
 @click.option("--thrift2-port", type=click.IntRange(1, 65_535), help="Port of the Thrift2 gateway.")
 @click.option("--zookeeper-port", type=click.IntRange(1, 65_535), help="Port of ZooKeeper.")
@@ -177,7 +183,9 @@ def logs(directory: Path | None, role: str, count: int, follow: bool) -> None:
             for text in appended(path):
                 click.echo(text, nl=False)
     except OSError as error:
-        raise LocalHBaseError("There is no such log: this process was never started in the directory.", log=str(path)) from error
+        raise LocalHBaseError(
+            "There is no such log: this process was never started in the directory.", log=str(path)
+        ) from error
 
 
 def last_lines(path: Path, count: int) -> list[str]:

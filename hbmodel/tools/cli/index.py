@@ -64,13 +64,17 @@ def _interval(ctx: click.Context, parameter: click.Parameter, value: str | float
 
 def _time(name: str, default: float | None, text: str) -> Callable[[Command], Command]:
     shown = default is not None
-    return click.option(name, default=default, type=click.UNPROCESSED, callback=_seconds, metavar="TIME", show_default=shown, help=text)
+    return click.option(
+        name, default=default, type=click.UNPROCESSED, callback=_seconds, metavar="TIME", show_default=shown, help=text
+    )
 
 
 def common_options(command: Command) -> Command:
     """Options of every command."""
     options: list[Callable[[Command], Command]] = [
-        click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."),
+        click.option(
+            "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
+        ),
         click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
         _time("--lease", TIMES.lease, "Longest lease of any session."),
         _time("--longest-call", TIMES.longest_call, "Longest time that a call may take."),
@@ -84,21 +88,33 @@ def common_options(command: Command) -> Command:
 
 
 def _model(required: bool = True) -> Callable[[Command], Command]:
-    return click.option("--model", "named", required=required, metavar="MODULE:CLASS", help="The model that declares the index.")
+    return click.option(
+        "--model", "named", required=required, metavar="MODULE:CLASS", help="The model that declares the index."
+    )
 
 
 def speed_options(command: Command) -> Command:
     """Options of commands that read whole tables."""
-    rows = click.option("--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Largest number of rows to read per second.")
+    rows = click.option(
+        "--rows-per-second",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Largest number of rows to read per second.",
+    )
     return rows(
-        click.option("--bytes-per-second", type=click.FloatRange(min=0, min_open=True), help="Largest number of bytes to read per second.")(
-            command
-        )
+        click.option(
+            "--bytes-per-second",
+            type=click.FloatRange(min=0, min_open=True),
+            help="Largest number of bytes to read per second.",
+        )(command)
     )
 
 
 _every = click.option(
-    "--every", type=click.UNPROCESSED, callback=_interval, metavar="TIME", help="Repeat, with this pause, until interrupted."
+    "--every",
+    type=click.UNPROCESSED,
+    callback=_interval,
+    metavar="TIME",
+    help="Repeat, with this pause, until interrupted.",
 )
 _dry_run = click.option("--dry-run", is_flag=True, help="Only report what would be done.")
 
@@ -124,23 +140,37 @@ def load_model(named: str, table: str) -> type[Any]:
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise DeclarationError("There is no such model: name it as package.module:Class.", model=named, reason=str(error)) from error
+        raise DeclarationError(
+            "There is no such model: name it as package.module:Class.", model=named, reason=str(error)
+        ) from error
     if not colon or not isinstance(found, type):
         raise DeclarationError("There is no such model: name it as package.module:Class.", model=named)
     schema = schema_of(found)
     if schema.table != table:
-        raise SchemaMismatch("The model belongs to another table: name the model of this table.", table=table, model=named, of=schema.table)
+        raise SchemaMismatch(
+            "The model belongs to another table: name the model of this table.",
+            table=table,
+            model=named,
+            of=schema.table,
+        )
     return found
 
 
 @contextmanager
 def _shown(as_json: bool) -> Iterator[Report | None]:
-    """A progress bar on standard error, if that is a terminal; else a line there for each program that is waited for."""
+    """A progress bar on standard error, if that is a terminal; else a line there for each program that is waited
+    for.
+    """
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
         yield None if as_json else told_once()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rows]} rows"), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rows]} rows"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=None, rows=0)
 
@@ -184,21 +214,33 @@ def build(
     ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool,
     rows_per_second: float | None, bytes_per_second: float | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Build an index on a table with rows and make it readable; several processes can run this together and share the work.
+    """Build an index on a table with rows and make it readable; several processes can run this together and share the
+    work.
 
     Exit status 1 if rows were refused or share a value, so that the index is still unreadable.
     """
     with connect(url) as store, _shown(as_json) as progress:
         built: IndexBuild = build_index(
-            store, load_model(named, table), name, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second,
-            dry_run=dry_run, progress=progress, times=times_of(options), registry=registry,
-        )  # fmt: skip
+            store,
+            load_model(named, table),
+            name,
+            rows_per_second=rows_per_second,
+            bytes_per_second=bytes_per_second,
+            dry_run=dry_run,
+            progress=progress,
+            times=times_of(options),
+            registry=registry,
+        )
     _print(built, as_json)
     ctx.exit(1 if built.refused or built.duplicates else 0)
 
 
 def _checked(
-    ctx: click.Context, every: float | None, url: str, as_json: bool, check: Callable[[Store, Report | None], IndexReport]
+    ctx: click.Context,
+    every: float | None,
+    url: str,
+    as_json: bool,
+    check: Callable[[Store, Report | None], IndexReport],
 ) -> None:
     def once() -> int:
         with connect(url) as store, _shown(as_json) as progress:
@@ -219,15 +261,39 @@ def _checked(
 @common_options
 @click.pass_context
 def verify(
-    ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, sample: int | None,
-    every: float | None, rows_per_second: float | None, bytes_per_second: float | None, **options: Any,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    /,
+    table: str,
+    name: str,
+    named: str,
+    url: str,
+    registry: str,
+    as_json: bool,
+    sample: int | None,
+    every: float | None,
+    rows_per_second: float | None,
+    bytes_per_second: float | None,
+    **options: Any,
+) -> None:
     """Compare rows with entries and entries with rows; exit status 1 if an entry is missing."""
     model = load_model(named, table)
-    _checked(ctx, every, url, as_json, lambda store, progress: verify_index(
-        store, model, name, sample=sample, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second, progress=progress,
-        times=times_of(options), registry=registry,
-    ))  # fmt: skip
+    _checked(
+        ctx,
+        every,
+        url,
+        as_json,
+        lambda store, progress: verify_index(
+            store,
+            model,
+            name,
+            sample=sample,
+            rows_per_second=rows_per_second,
+            bytes_per_second=bytes_per_second,
+            progress=progress,
+            times=times_of(options),
+            registry=registry,
+        ),
+    )
 
 
 @index.command()
@@ -240,36 +306,82 @@ def verify(
 @common_options
 @click.pass_context
 def repair(
-    ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool, every: float | None,
-    rows_per_second: float | None, bytes_per_second: float | None, **options: Any,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    /,
+    table: str,
+    name: str,
+    named: str,
+    url: str,
+    registry: str,
+    as_json: bool,
+    dry_run: bool,
+    every: float | None,
+    rows_per_second: float | None,
+    bytes_per_second: float | None,
+    **options: Any,
+) -> None:
     """Put missing entries, and delete entries without a row that are older than the grace time."""
     model = load_model(named, table)
-    _checked(ctx, every, url, as_json, lambda store, progress: repair_index(
-        store, model, name, dry_run=dry_run, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second, progress=progress,
-        times=times_of(options), registry=registry,
-    ))  # fmt: skip
+    _checked(
+        ctx,
+        every,
+        url,
+        as_json,
+        lambda store, progress: repair_index(
+            store,
+            model,
+            name,
+            dry_run=dry_run,
+            rows_per_second=rows_per_second,
+            bytes_per_second=bytes_per_second,
+            progress=progress,
+            times=times_of(options),
+            registry=registry,
+        ),
+    )
 
 
 @index.command()
 @click.argument("table")
 @_model()
-@click.option("--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Largest number of rows to read per second.")
+@click.option(
+    "--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Largest number of rows to read per second."
+)
 @_dry_run
 @_every
 @common_options
 @click.pass_context
 def purge(
-    ctx: click.Context, /, table: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool, every: float | None,
-    rows_per_second: float | None, **options: Any,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    /,
+    table: str,
+    named: str,
+    url: str,
+    registry: str,
+    as_json: bool,
+    dry_run: bool,
+    every: float | None,
+    rows_per_second: float | None,
+    **options: Any,
+) -> None:
     """Delete the markers of deleted rows that are older than the grace time."""
     model = load_model(named, table)
 
     def once() -> int:
         with connect(url) as store:
-            purged = purge_rows(store, model, dry_run=dry_run, rows_per_second=rows_per_second, times=times_of(options), registry=registry)
-        click.echo(json.dumps({"table": table, "purged": purged, "dry_run": dry_run}) if as_json else f"{table}: {purged} markers")
+            purged = purge_rows(
+                store,
+                model,
+                dry_run=dry_run,
+                rows_per_second=rows_per_second,
+                times=times_of(options),
+                registry=registry,
+            )
+        click.echo(
+            json.dumps({"table": table, "purged": purged, "dry_run": dry_run})
+            if as_json
+            else f"{table}: {purged} markers"
+        )
         return 0
 
     ctx.exit(_repeatedly(every, once))
@@ -279,7 +391,11 @@ def purge(
 @click.argument("table")
 @_model(required=False)
 @click.option(
-    "--sample", type=click.IntRange(min=0), default=1000, show_default=True, help="Number of rows and entries to check for each index."
+    "--sample",
+    type=click.IntRange(min=0),
+    default=1000,
+    show_default=True,
+    help="Number of rows and entries to check for each index.",
 )
 @click.option(
     "--threshold",
@@ -292,12 +408,22 @@ def purge(
 @common_options
 @click.pass_context
 def status(
-    ctx: click.Context, /, table: str, named: str | None, url: str, registry: str, as_json: bool, sample: int, threshold: float,
-    every: float | None, **options: Any,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    /,
+    table: str,
+    named: str | None,
+    url: str,
+    registry: str,
+    as_json: bool,
+    sample: int,
+    threshold: float,
+    every: float | None,
+    **options: Any,
+) -> None:
     """Show the state of every index; with a model, also check a sample of rows and entries for differences.
 
-    Exit status 1 if an entry or a claim is missing, a row cannot be indexed, or the share of stale entries exceeds the threshold.
+    Exit status 1 if an entry or a claim is missing, a row cannot be indexed, or the share of stale entries exceeds the
+    threshold.
     """
 
     def once() -> int:
@@ -305,7 +431,9 @@ def status(
             if named is None:
                 reports = _registered(store, table, registry)
             else:
-                reports = index_status(store, load_model(named, table), sample=sample, times=times_of(options), registry=registry)
+                reports = index_status(
+                    store, load_model(named, table), sample=sample, times=times_of(options), registry=registry
+                )
         if as_json:
             click.echo(json.dumps([report.as_json for report in reports]))
         for report in () if as_json else reports:
@@ -332,7 +460,9 @@ def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
 @_model(required=False)
 @_dry_run
 @common_options
-def drop(table: str, name: str, named: str | None, url: str, registry: str, as_json: bool, dry_run: bool, **options: Any) -> None:
+def drop(
+    table: str, name: str, named: str | None, url: str, registry: str, as_json: bool, dry_run: bool, **options: Any
+) -> None:
     """Drop an index and its table, even if the model no longer declares it; waits until no session uses it."""
     times = times_of(options)
     with connect(url) as store, _shown(as_json) as progress:
@@ -354,4 +484,6 @@ def _place_of(catalog: Registry, table: str, name: str) -> RegistryKey | TableSc
         found = catalog.read(place)
         if found is not None and found.named(name) is not None:
             return place
-    raise UnknownIndex("The registry does not know the index: `hbmodel index status` lists them.", table=table, index=name)
+    raise UnknownIndex(
+        "The registry does not know the index: `hbmodel index status` lists them.", table=table, index=name
+    )

@@ -22,7 +22,12 @@ def key() -> None:
 
 
 form_option = click.option(
-    "--as", "form", type=click.Choice(FORMS), default="auto", show_default=True, help="Notation of the key; auto chooses the one that fits."
+    "--as",
+    "form",
+    type=click.Choice(FORMS),
+    default="auto",
+    show_default=True,
+    help="Notation of the key; auto chooses the one that fits.",
 )
 
 
@@ -44,7 +49,9 @@ def decoded(table: TableFromRegistry, text: str, form: str, qualifier: str | Non
         except HbmodelError as error:
             mistake = mistake or error
     if len(found) > 1:
-        raise QueryError("The key is valid both as hex and in the shell's notation: say --as hex or --as shell.", found=text)
+        raise QueryError(
+            "The key is valid both as hex and in the shell's notation: say --as hex or --as shell.", found=text
+        )
     if found:
         return found[0]
     raise mistake or InvalidRequest("The key is not written in this way: see --as.", found=text, form=form)
@@ -57,7 +64,15 @@ def decoded(table: TableFromRegistry, text: str, form: str, qualifier: str | Non
 @form_option
 @table_options
 def decode(
-    table: str, text: str, qualifier: str | None, form: str, url: str, registry: str, family: str | None, kind: str | None, as_json: bool
+    table: str,
+    text: str,
+    qualifier: str | None,
+    form: str,
+    url: str,
+    registry: str,
+    family: str | None,
+    kind: str | None,
+    as_json: bool,
 ) -> None:
     r"""Show the fields of a row key, in hex or as HBase's shell prints it (\x00\x01abc).
 
@@ -82,7 +97,9 @@ def decode(
 @click.argument("table")
 @click.argument("fields", metavar="FIELD=VALUE...", nargs=-1, required=True)
 @table_options
-def encode(table: str, fields: tuple[str, ...], url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
+def encode(
+    table: str, fields: tuple[str, ...], url: str, registry: str, family: str | None, kind: str | None, as_json: bool
+) -> None:
     """Write the row key of an object, in hex and in the format of HBase's shell.
 
     Under a random salt there is a key for each bucket. For a wide table the fields of the row key suffice.
@@ -93,4 +110,8 @@ def encode(table: str, fields: tuple[str, ...], url: str, registry: str, family:
         forms = {"hex": row.hex(), "shell": shell_text(row)}
         if qualifier is not None:
             forms |= {"qualifier hex": qualifier.hex(), "qualifier shell": shell_text(qualifier)}
-        click.echo(json.dumps(forms) if as_json else "\n".join(f"{name:<{max(map(len, forms))}}  {text}" for name, text in forms.items()))
+        click.echo(
+            json.dumps(forms)
+            if as_json
+            else "\n".join(f"{name:<{max(map(len, forms))}}  {text}" for name, text in forms.items())
+        )

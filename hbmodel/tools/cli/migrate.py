@@ -29,7 +29,13 @@ def _options(command: Command) -> Command:
         common_options,
         speed_options,
         click.option("--offline", is_flag=True, help="In a maintenance window: programs are refused until the cut."),
-        click.option("--model", "named", required=True, metavar="MODULE:CLASS", help="The model of the new table, with replaces=."),
+        click.option(
+            "--model",
+            "named",
+            required=True,
+            metavar="MODULE:CLASS",
+            help="The model of the new table, with replaces=.",
+        ),
         click.argument("table"),
     ):
         command = option(command)
@@ -38,13 +44,19 @@ def _options(command: Command) -> Command:
 
 @contextmanager
 def _shown(as_json: bool) -> Iterator[MigrationProgressReport | None]:
-    """A progress bar on standard error, if that is a terminal; else a line there for each program that is waited for."""
+    """A progress bar on standard error, if that is a terminal; else a line there for each program that is waited
+    for.
+    """
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
         yield None if as_json else told_once()
         return
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rows]} rows"), console=console, transient=True
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rows]} rows"),
+        console=console,
+        transient=True,
     ) as bar:
         task = bar.add_task("", total=None, rows=0)
 
@@ -56,14 +68,30 @@ def _shown(as_json: bool) -> Iterator[MigrationProgressReport | None]:
 
 
 def _step(
-    step: Callable[[Migration], MigrationReport], table: str, named: str, url: str, registry: str, as_json: bool, offline: bool,
-    rows_per_second: float | None, bytes_per_second: float | None, options: dict[str, Any],
-) -> MigrationReport:  # fmt: skip
+    step: Callable[[Migration], MigrationReport],
+    table: str,
+    named: str,
+    url: str,
+    registry: str,
+    as_json: bool,
+    offline: bool,
+    rows_per_second: float | None,
+    bytes_per_second: float | None,
+    options: dict[str, Any],
+) -> MigrationReport:
     with connect(url) as store, _shown(as_json) as progress:
-        report = step(migration_of(
-            store, load_model(named, table), offline=offline, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second,
-            progress=progress, times=times_of(options), registry=registry,
-        ))  # fmt: skip
+        report = step(
+            migration_of(
+                store,
+                load_model(named, table),
+                offline=offline,
+                rows_per_second=rows_per_second,
+                bytes_per_second=bytes_per_second,
+                progress=progress,
+                times=times_of(options),
+                registry=registry,
+            )
+        )
     if as_json:
         click.echo(json.dumps(report.as_json))
     return report
@@ -71,7 +99,10 @@ def _step(
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     own = ("table", "named", "url", "registry", "as_json", "offline", "rows_per_second", "bytes_per_second")
-    return {**{name: given[name] for name in own}, "options": {name: value for name, value in given.items() if name not in own}}
+    return {
+        **{name: given[name] for name in own},
+        "options": {name: value for name, value in given.items() if name not in own},
+    }
 
 
 @migrate.command()
@@ -120,7 +151,9 @@ def cutover(**given: Any) -> None:
 @migrate.command()
 @_options
 def rollback(**given: Any) -> None:
-    """Copy back the rows that only TABLE contains, and make programs use the old table only; possible before the cutover."""
+    """Copy back the rows that only TABLE contains, and make programs use the old table only; possible before the
+    cutover.
+    """
     report = _step(Migration.roll_back, **_arguments(given))
     if not given["as_json"]:
         click.echo(str(report))

@@ -1,4 +1,6 @@
-"""Shared parts of the commands that read a table by its description in the registry: options, conditions, and output."""
+"""Shared parts of the commands that read a table by its description in the registry: options, conditions, and
+output.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ NULL_CONDITION = re.compile(r"([^\s=!<>^]+) is (not )?null")
 def table_options(command: Command) -> Command:
     """The options of every command on a registered table."""
     options: list[Callable[[Command], Command]] = [
-        click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."),
+        click.option(
+            "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
+        ),
         click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
         click.option("--family", metavar="NAME", help="Family of the model, if the table has several."),
         click.option("--kind", metavar="BYTE", help="Kind of the model, if the family has several."),
@@ -44,7 +48,9 @@ def table_options(command: Command) -> Command:
 
 
 @contextmanager
-def opened(table: str, url: str, registry: str, family: str | None, kind: str | None) -> Iterator[tuple[Store, TableFromRegistry]]:
+def opened(
+    table: str, url: str, registry: str, family: str | None, kind: str | None
+) -> Iterator[tuple[Store, TableFromRegistry]]:
     """The store, and the table as described in the registry; names of dictionaries are looked up."""
     with connect(url) as store, Names(store, registry=registry).bound():
         yield store, TableFromRegistry.find(Registry(store, registry), table, family, kind)
@@ -68,7 +74,8 @@ def value_of(schema: TableSchema, name: str, text: str) -> Any:
 
 
 def condition(schema: TableSchema, text: str) -> Predicate:
-    """The predicate of a condition such as `field>=value`; values are parsed by the field's codec, and nothing is evaluated.
+    """The predicate of a condition such as `field>=value`; values are parsed by the field's codec, and nothing is
+    evaluated.
 
     Raises:
         QueryError: it is not a condition.
@@ -80,7 +87,9 @@ def condition(schema: TableSchema, text: str) -> Predicate:
         return ~missing if null[2] else missing
     found = CONDITION.fullmatch(text)
     if found is None:
-        raise QueryError("A condition is field=value, with =, !=, <, <=, >, >= or ^= (begins with), or: field is null.", found=text)
+        raise QueryError(
+            "A condition is field=value, with =, !=, <, <=, >, >= or ^= (begins with), or: field is null.", found=text
+        )
     name, operator, written = found.groups()
     field, value = _expression(schema, name), value_of(schema, name, written)
     if operator == "^=":
@@ -111,7 +120,9 @@ def key_fields(schema: TableSchema, pairs: Sequence[str]) -> dict[str, Any]:
 
 def are_fields(schema: TableSchema, given: Sequence[str]) -> bool:
     """Whether arguments are key fields, and not a pasted key."""
-    return all((text.partition("=")[0] if "=" in text else text.partition(" is ")[0]) in schema.layout.names for text in given)
+    return all(
+        (text.partition("=")[0] if "=" in text else text.partition(" is ")[0]) in schema.layout.names for text in given
+    )
 
 
 def print_objects(names: Sequence[str], objects: Sequence[Mapping[str, Any]], as_json: bool) -> None:

@@ -1,4 +1,6 @@
-"""The commands `hbmodel row`, `hbmodel scan` and `hbmodel regions`: the contents of a table, decoded with the registry's description."""
+"""The commands `hbmodel row`, `hbmodel scan` and `hbmodel regions`: the contents of a table, decoded with the
+registry's description.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ from hbmodel.session.session import Session
 from hbmodel.store.key_text import shell_text
 from hbmodel.tables.table_from_registry import StoredKey, TableFromRegistry
 from hbmodel.tools.cli.key import decoded, form_option
-from hbmodel.tools.cli.registered import are_fields, condition, key_fields, opened, print_objects, print_table, table_options
+from hbmodel.tools.cli.registered import (
+    are_fields,
+    condition,
+    key_fields,
+    opened,
+    print_objects,
+    print_table,
+    table_options,
+)
 
 BOUNDS = ("start", "stop", "start key", "stop key")
 
@@ -45,10 +55,24 @@ def row() -> None:
 @click.argument("table")
 @click.argument("key", nargs=-1, required=True, metavar="KEY | FIELD=VALUE...")
 @form_option
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Largest number of objects of a wide row to show.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Largest number of objects of a wide row to show.",
+)
 @table_options
 def get(
-    table: str, key: tuple[str, ...], form: str, limit: int, url: str, registry: str, family: str | None, kind: str | None, as_json: bool
+    table: str,
+    key: tuple[str, ...],
+    form: str,
+    limit: int,
+    url: str,
+    registry: str,
+    family: str | None,
+    kind: str | None,
+    as_json: bool,
 ) -> None:
     """Show the objects under a row key: one, or those of a wide row, with their counters and map columns.
 
@@ -63,7 +87,9 @@ def get(
         elif len(key) == 1:
             wanted = _stored(found, decoded(found, key[0], form))
         else:
-            raise QueryError("Give one pasted key, or key fields as field=value.", table=table, fields=list(schema.layout.names))
+            raise QueryError(
+                "Give one pasted key, or key fields as field=value.", table=table, fields=list(schema.layout.names)
+            )
         query = Session(store, registry=registry).query(found.model).where(*wanted).limit(limit)
         if schema.row is not None and not wanted:
             query = query.allow_full_scan()
@@ -105,24 +131,47 @@ def _stored(table: TableFromRegistry, stored: StoredKey) -> list[Predicate]:
 
 @click.command()
 @click.argument("table")
-@click.option("--where", "conditions", multiple=True, metavar="CONDITION", help="field=value, also != < <= > >= and ^= (begins with).")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Largest number of objects to show.")
+@click.option(
+    "--where",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="field=value, also != < <= > >= and ^= (begins with).",
+)
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Largest number of objects to show."
+)
 @click.option("--reversed", "backwards", is_flag=True, help="Show objects from the last to the first.")
 @click.option("--index", metavar="NAME", help="Read through this index.")
 @click.option("--full-scan", is_flag=True, help="Read the whole table if that is needed to find the objects.")
 @click.option("--explain", is_flag=True, help="Show how the table would be read, without reading it.")
 @table_options
 def scan(
-    table: str, conditions: tuple[str, ...], limit: int, backwards: bool, index: str | None, full_scan: bool, explain: bool, url: str,
-    registry: str, family: str | None, kind: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    table: str,
+    conditions: tuple[str, ...],
+    limit: int,
+    backwards: bool,
+    index: str | None,
+    full_scan: bool,
+    explain: bool,
+    url: str,
+    registry: str,
+    family: str | None,
+    kind: str | None,
+    as_json: bool,
+) -> None:
     """Show objects of a table, or entries of an index table, in key order; map columns are omitted.
 
     Each --where is one condition, and all must hold; `field is null` and `field is not null` are conditions too.
     """
     with opened(table, url, registry, family, kind) as (store, found):
         schema = found.schema
-        query = Session(store, registry=registry).query(found.model).where(*(condition(schema, each) for each in conditions)).limit(limit)
+        query = (
+            Session(store, registry=registry)
+            .query(found.model)
+            .where(*(condition(schema, each) for each in conditions))
+            .limit(limit)
+        )
         query = query.reversed() if backwards else query
         query = query if index is None else query.use_index(index)
         query = query.allow_full_scan() if full_scan or not conditions else query
@@ -133,7 +182,8 @@ def scan(
             objects = _objects(query, schema)
         except FullScanRefused as error:
             raise FullScanRefused(
-                "No condition bounds a leading key field of the table or an index, so the whole table would be read: add one, "
+                "No condition bounds a leading key field of the table or an index, so the whole table would be "
+                "read: add one, "
                 "or say --full-scan.",
                 **error.details,
             ) from None
@@ -148,7 +198,10 @@ def regions(table: str, url: str, registry: str, family: str | None, kind: str |
     with opened(table, url, registry, family, kind) as (store, found):
         live = store.regions(table)
     bounds = [(region.range.start, region.range.stop) for region in live]
-    cells = [[_bound(found, start), _bound(found, stop), shell_text(start), shell_text(stop or b"")] for start, stop in bounds]
+    cells = [
+        [_bound(found, start), _bound(found, stop), shell_text(start), shell_text(stop or b"")]
+        for start, stop in bounds
+    ]
     if as_json:
         for texts in cells:
             click.echo(json.dumps(dict(zip(BOUNDS, texts, strict=True))))

@@ -1,7 +1,7 @@
 """Models that the other files of this directory use, and what type checkers must say of declarations.
 
-A line whose end says `# E: code rule` must be reported by mypy with that code and by pyright with that rule; no other line may
-be reported by either.
+A line whose end says `# E: code rule` must be reported by mypy with that code and by pyright with that rule; no other
+line may be reported by either.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Wrong:
     named: hb.Column[int] = hb.column(codec=hb.Text)  # E: arg-type reportAssignmentType
     floats: hb.Column[float] = hb.column("f", hb.codecs.Int8)  # E: arg-type reportAssignmentType
     maybe: hb.Column[int] = hb.column("m", hb.codecs.Int8, nullable=True)  # E: assignment reportAssignmentType
-    three: hb.Column[int | None] = hb.column("h", hb.Int64, default="x")  # E: arg-type reportArgumentType,reportCallIssue
+    h: hb.Column[int | None] = hb.column("h", hb.Int64, default="x")  # E: arg-type reportArgumentType,reportCallIssue
     default: hb.Column[int] = hb.column("d", hb.Int64, default="x")  # E: arg-type reportArgumentType,reportCallIssue
     null: hb.Column[int] = hb.column("n", hb.Int64, null="drop")  # E: call-overload reportArgumentType,reportCallIssue
     version: hb.Column[str] = hb.version()  # E: assignment reportAssignmentType

@@ -12,7 +12,9 @@ from tests.project.typing.models import Action, FrozenVisit, Kind, User, Visit
 now = datetime.now().astimezone()
 
 action = Action(user_id=1, at=now, action_id=7, name="login")
-full = Action(user_id=1, at=now, action_id=7, name="login", amount=Decimal(1), kind=Kind.CASH, tags=["a"], note="n", raw=b"r")
+full = Action(
+    user_id=1, at=now, action_id=7, name="login", amount=Decimal(1), kind=Kind.CASH, tags=["a"], note="n", raw=b"r"
+)
 without_amount = Action(user_id=1, at=now, action_id=7, name="login", amount=None)
 
 Action(user_id="1", at=now, action_id=7, name="login")  # E: arg-type reportArgumentType

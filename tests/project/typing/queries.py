@@ -22,7 +22,9 @@ assert_type(query.last(), Action | None)
 assert_type(query.count(), int)
 assert_type(query.exists(), bool)
 assert_type(iter(query), Iterator[Action])
-assert_type(query.limit(3).offset(2).reversed().order_by(Action.at, Action.at.desc()).allow_full_scan(), hb.Query[Action])
+assert_type(
+    query.limit(3).offset(2).reversed().order_by(Action.at, Action.at.desc()).allow_full_scan(), hb.Query[Action]
+)
 assert_type(query.use_index("by_name"), hb.Query[Action])
 assert_type(query.before({"user_id": 1, "at": now}).after((1, now, 2)), hb.Query[Action])
 assert_type(query.explain(), hb.types.Explanation)
@@ -42,7 +44,9 @@ for action in query:
 assert_type(query.select(Action.name), hb.Query[tuple[str]])
 assert_type(query.select(Action.name, Action.at).all(), list[tuple[str, datetime]])
 assert_type(query.select(Action.name, Action.amount, Action.kind).first(), tuple[str, Decimal | None, Kind] | None)
-assert_type(query.select(Action.name, Action.at, Action.user_id, Action.kind), hb.Query[tuple[str, datetime, int, Kind]])
+assert_type(
+    query.select(Action.name, Action.at, Action.user_id, Action.kind), hb.Query[tuple[str, datetime, int, Kind]]
+)
 five = query.select(Action.name, Action.at, Action.user_id, Action.kind, Action.views)
 assert_type(five, hb.Query[tuple[str, datetime, int, Kind, int]])
 assert_type(query.select(Action.name).page(3), hb.Page[tuple[str]])
@@ -76,8 +80,14 @@ for action in query:
     assert_type(action.initial, str | None)
     assert_type(action.words, list[str])
 
-assert_type(hb.timeseries.downsample(query, Action.at, timedelta(hours=1), Action.user_id), Iterator[hb.timeseries.TimeSpan[int]])
-assert_type(hb.timeseries.downsample(query, Action.at, timedelta(hours=1), Action.amount), Iterator[hb.timeseries.TimeSpan[Decimal]])
+assert_type(
+    hb.timeseries.downsample(query, Action.at, timedelta(hours=1), Action.user_id),
+    Iterator[hb.timeseries.TimeSpan[int]],
+)
+assert_type(
+    hb.timeseries.downsample(query, Action.at, timedelta(hours=1), Action.amount),
+    Iterator[hb.timeseries.TimeSpan[Decimal]],
+)
 
 query.where(Action.user_id == "1")  # E: arg-type reportArgumentType
 query.where(Action.user_id != "1")  # E: arg-type reportArgumentType

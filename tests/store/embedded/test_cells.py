@@ -21,7 +21,9 @@ def length(chain: StoredCell | None) -> int:
 
 
 @given(st.integers(1, 3), EVENTS)
-def test_a_chain_shows_what_all_versions_would(max_versions: int, events: list[tuple[int, int | None] | int | str]) -> None:
+def test_a_chain_shows_what_all_versions_would(
+    max_versions: int, events: list[tuple[int, int | None] | int | str]
+) -> None:
     reference = ReferenceStore([Family(b"d", max_versions=max_versions)])
     chain: StoredCell | None = None
     tombstone = -1
@@ -60,7 +62,11 @@ def test_a_chain_stays_short(max_versions: int, puts: list[tuple[int, int | None
     assert length(chain) <= max_versions * len(ends)
 
 
-@given(st.dictionaries(st.binary(max_size=8), st.tuples(st.binary(max_size=60), st.integers(0, 2**63 - 2)), min_size=1, max_size=30))
+@given(
+    st.dictionaries(
+        st.binary(max_size=8), st.tuples(st.binary(max_size=60), st.integers(0, 2**63 - 2)), min_size=1, max_size=30
+    )
+)
 def test_segments_come_back_whole_and_in_order(stored: dict[bytes, tuple[bytes, int]]) -> None:
     row = {column: StoredCell(value, timestamp) for column, (value, timestamp) in sorted(stored.items())}
     pieces = list(cells.encode_segments(b"", row, 100))
@@ -82,4 +88,7 @@ def test_bytes_that_are_no_segment() -> None:
 def test_the_end_of_the_first_life() -> None:
     assert cells.earliest_end({b"d:a": StoredCell(b"", 5)}) is None
     assert cells.earliest_end({b"d:a": StoredCell(b"", 5, 2**63)}) is None
-    assert cells.earliest_end({b"d:a": StoredCell(b"", 5), b"d:b": StoredCell(b"", 7, 10), b"d:c": StoredCell(b"", 1, 30)}) == 17
+    assert (
+        cells.earliest_end({b"d:a": StoredCell(b"", 5), b"d:b": StoredCell(b"", 7, 10), b"d:c": StoredCell(b"", 1, 30)})
+        == 17
+    )

@@ -26,7 +26,10 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     with hb.connect(f"embedded:{path}") as store:
         fill(store)
         session = hb.Session(store)
-        session.add_all(Item(number=n, text=f"v{n % 5}" + "z" * 50, notes={str(k): "n" * 100 for k in range(n % 50)}) for n in range(300))
+        session.add_all(
+            Item(number=n, text=f"v{n % 5}" + "z" * 50, notes={str(k): "n" * 100 for k in range(n % 50)})
+            for n in range(300)
+        )
         session.commit()
     return path.read_bytes()
 
@@ -51,15 +54,25 @@ def overwritten(data: bytes, seed: int, times: int, length: int) -> bytes:
     return bytes(damaged)
 
 
-@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(120),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
 @given(seed=st.integers(0, 2**32), times=st.sampled_from([1, 5, 30, 200]), length=st.sampled_from([1, 4, 100, 5000]))
-def test_bytes_that_are_overwritten(good: bytes, tmp_path_factory: pytest.TempPathFactory, seed: int, times: int, length: int) -> None:
+def test_bytes_that_are_overwritten(
+    good: bytes, tmp_path_factory: pytest.TempPathFactory, seed: int, times: int, length: int
+) -> None:
     path = tmp_path_factory.mktemp("overwritten") / "x.db"
     path.write_bytes(overwritten(good, seed, times, length))
     assert tell(path) == {}
 
 
-@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(30),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
 @given(share=st.floats(0, 1))
 def test_a_file_that_was_cut(good: bytes, tmp_path_factory: pytest.TempPathFactory, share: float) -> None:
     path = tmp_path_factory.mktemp("cut") / "x.db"
@@ -99,7 +112,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("value", [7, 1.5, "text", b"", b"\xc1", b"\x80", b"\x81\xc4\x01a\x90"])
-@pytest.mark.parametrize(("table", "column"), [(table, column) for table, columns in COLUMNS.items() for column in columns])
+@pytest.mark.parametrize(
+    ("table", "column"), [(table, column) for table, columns in COLUMNS.items() for column in columns]
+)
 def test_values_of_another_type(good: bytes, tmp_path: Path, table: str, column: str, value: Any) -> None:
     """SQLite stores values of any type in any column, and does not notice one that became another."""
     if column == "first" and isinstance(value, bytes):

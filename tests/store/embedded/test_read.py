@@ -46,7 +46,12 @@ def test_a_scan_without_a_limit_ends_where_nothing_is_left_to_read() -> None:
 
 def test_a_segment_comes_once_however_small_the_column_that_is_asked_for(segments: RowSegments) -> None:
     parts = _Parts(segments, KeyRange(b"a"))
-    assert [part.first if (part := parts.next(column)) else None for column in (b"", b"b", b"a", b"a")] == [b"", b"d", b"g", None]
+    assert [part.first if (part := parts.next(column)) else None for column in (b"", b"b", b"a", b"a")] == [
+        b"",
+        b"d",
+        b"g",
+        None,
+    ]
 
 
 def test_segments_below_the_column_that_is_asked_for_are_left_out(segments: RowSegments) -> None:

@@ -76,7 +76,14 @@ def rows(store: EmbeddedStore, scan: Scan | None = None) -> list[bytes]:
     return [row.row for batch in batches for row in batch]
 
 
-def put(store: EmbeddedStore, column: bytes, value: bytes, timestamp: int | None = None, ttl: int | None = None, row: bytes = b"r") -> None:
+def put(
+    store: EmbeddedStore,
+    column: bytes,
+    value: bytes,
+    timestamp: int | None = None,
+    ttl: int | None = None,
+    row: bytes = b"r",
+) -> None:
     store.put(T, [Put(row, {column: value}, timestamp, ttl)])
 
 
@@ -188,7 +195,9 @@ class TestCompaction:
 
     def test_dead_rows_leave_nothing(self, store: EmbeddedStore, clock: Clock) -> None:
         for number in range(1000):
-            store.put(T, [Put(b"%d" % number, {b"s:a": bytes(100)}), Put(b"p%d" % number, {b"d:a": bytes(100)}, ttl=50)])
+            store.put(
+                T, [Put(b"%d" % number, {b"s:a": bytes(100)}), Put(b"p%d" % number, {b"d:a": bytes(100)}, ttl=50)]
+            )
         store.put(T, [Put(b"x", {b"d:a": b"1"})])
         clock.now += 10_001
         store.compact()
@@ -220,24 +229,33 @@ class TestStorage:
         assert kept[b"e:a"].older is not None
         assert kept[b"e:a"].older.older is None
 
-    def test_a_wide_row_is_kept_in_segments_and_read_in_pages(self, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_wide_row_is_kept_in_segments_and_read_in_pages(
+        self, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         store.create_table("wide", [Family(b"d")])
         columns = [b"d:%05d" % (number * 7919 % 20_000) for number in range(20_000)]
         for start in range(0, 20_000, 1000):
             store.put("wide", [Put(b"r", {column: b"v" + column}, 1) for column in columns[start : start + 1000]])
         with store._database.read() as connection:
-            sizes = [size for (size,) in connection.execute("SELECT length(cells) FROM segments WHERE row = ?", (b"r",))]
+            sizes = [
+                size for (size,) in connection.execute("SELECT length(cells) FROM segments WHERE row = ?", (b"r",))
+            ]
         assert len(sizes) > 20
         assert max(sizes) <= cells.SEGMENT_SIZE
         decoded: list[int] = []  # by thread: those of other tests' sessions may read their registries meanwhile
-        monkeypatch.setattr(read, "decode_cells", lambda data: decoded.append(threading.get_ident()) or cells.decode_cells(data))
+        monkeypatch.setattr(
+            read, "decode_cells", lambda data: decoded.append(threading.get_ident()) or cells.decode_cells(data)
+        )
         for first in (b"00000", b"12345", b"19995"):
             page = And([ColumnRange(first, True, None, False), Pagination(10, 0)])
             ((row,),) = next(iter(store.scan("wide", [Scan(filter=page)])))
             assert list(row.columns) == sorted(columns)[int(first) : int(first) + 10]
         assert decoded.count(threading.get_ident()) <= 6
         with store._database.read() as connection:
-            firsts = [first for (first,) in connection.execute("SELECT first FROM segments WHERE row = ? AND first > x''", (b"r",))]
+            firsts = [
+                first
+                for (first,) in connection.execute("SELECT first FROM segments WHERE row = ? AND first > x''", (b"r",))
+            ]
         for first in firsts:
             ((row,),) = next(iter(store.scan("wide", [Scan(filter=ColumnRange(first[2:], True, first[2:], True))])))
             assert list(row.columns) == [first]
@@ -314,14 +332,20 @@ DEFAULTS = Family(b"e", 1, None, "NONE", "ROW", 65_536, False)
 
 class TestFile:
     def test_everything_is_there_after_a_restart(self, path: str) -> None:
-        families = [Family(b"d", max_versions=3, ttl=1000, compression="SNAPPY", configuration={"a": "b"}), Family(b"e")]
+        families = [
+            Family(b"d", max_versions=3, ttl=1000, compression="SNAPPY", configuration={"a": "b"}),
+            Family(b"e"),
+        ]
         with EmbeddedStore(path) as store:
             store.create_table(T, families, [b"m"])
             store.put(T, [Put(b"r", {b"e:a": b"1", b"e:b": b"2"}, 5)])
             store.delete(T, [Delete(b"r", columns=[b"e:b"], timestamp=7)])
         assert os.listdir(os.path.dirname(path)) == ["store.db"]
         with EmbeddedStore(path) as store:
-            assert store.families(T) == [evolve(families[0], bloom_filter="ROW", block_size=65_536, in_memory=False), DEFAULTS]
+            assert store.families(T) == [
+                evolve(families[0], bloom_filter="ROW", block_size=65_536, in_memory=False),
+                DEFAULTS,
+            ]
             assert len(store.regions(T)) == 2
             put(store, b"e:b", b"late", timestamp=6)
             assert values(store) == {b"e:a": b"1"}
@@ -336,7 +360,9 @@ class TestFile:
 
     @pytest.mark.lengthy
     @pytest.mark.parametrize("in_file", [True, False])
-    def test_what_is_dropped_without_being_closed(self, path: str, in_file: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_is_dropped_without_being_closed(
+        self, path: str, in_file: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         unraisable: list[sys.UnraisableHookArgs] = []
         monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
         opened = 0
@@ -467,7 +493,11 @@ def hammer(path: str, name: int, count: int) -> None:
             store.increment(T, b"counter", b"d:c", 1)
             put(store, b"d:%d" % name, b"%d" % number, row=b"row %d" % number)
             assert store.check_and_put(
-                T, b"own %d" % name, b"d:a", b"%d" % number if number else None, Put(b"own %d" % name, {b"d:a": b"%d" % (number + 1)})
+                T,
+                b"own %d" % name,
+                b"d:a",
+                b"%d" % number if number else None,
+                Put(b"own %d" % name, {b"d:a": b"%d" % (number + 1)}),
             )
             values(store, b"row %d" % number)
 
@@ -480,7 +510,9 @@ def create(path: str, start: str, name: int) -> None:
         store.create_table(f"t{name}", [Family(b"d")])
 
 
-def run_processes(targets: list[tuple[Callable[..., None], tuple[object, ...]]], begin: Callable[[], None] = lambda: None) -> None:
+def run_processes(
+    targets: list[tuple[Callable[..., None], tuple[object, ...]]], begin: Callable[[], None] = lambda: None
+) -> None:
     spawn = multiprocessing.get_context("spawn")
     processes = [spawn.Process(target=target, args=arguments) for target, arguments in targets]
     for process in processes:
@@ -615,7 +647,8 @@ class TestFork:
             held.wait()
             timer = threading.Timer(0.3, release.set)
             timer.start()
-            # Its locks, held by a thread that the child does not have, must not stop the child; the file's lock makes it wait.
+            # Its locks, held by a thread that the child does not have, must not stop the child; the file's lock makes
+            # it wait.
             code = in_child(lambda: put(store, b"d:child", b"1"))
             thread.join()
             timer.join()
@@ -649,7 +682,9 @@ class TestFork:
             assert values(store, b"counter") == {b"d:c": (len(found) - 1).to_bytes(8, "big")}
 
     def test_the_parents_end_leaves_the_childs_file_alone(self, path: str) -> None:
-        """Who closes a file last removes its log; a child whose locks are only inherited ones would go on writing to the removed."""
+        """Who closes a file last removes its log; a child whose locks are only inherited ones would go on writing to
+        the removed.
+        """
         store = EmbeddedStore(path)
         store.create_table(T, [Family(b"d")])
         (child_ready, tell_parent), (parent_closed, tell_child) = os.pipe(), os.pipe()
@@ -676,7 +711,10 @@ class TestFork:
             assert values(store) == {b"d:a": b"before", b"d:b": b"after"}
 
     def test_a_fork_past_the_hooks_is_refused(self, path: str) -> None:
-        message = "The process was forked without Python's fork hooks while the embedded store was open; open it in the new process."
+        message = (
+            "The process was forked without Python's fork hooks while the embedded store was open; open it in the "
+            "new process."
+        )
         with EmbeddedStore(path) as store:
             store.create_table(T, [Family(b"d")])
             child = ctypes.PyDLL(None).fork()

@@ -1,4 +1,6 @@
-"""The gate of a writer is passed inside the transaction that writes, and sees there what other programs have written."""
+"""The gate of a writer is passed inside the transaction that writes, and sees there what other programs have
+written.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ WRITES: list[Callable[[EmbeddedStore], object]] = [
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_nothing_is_written_where_the_gate_is_shut(store: EmbeddedStore, write: Callable[[EmbeddedStore], object]) -> None:
+def test_nothing_is_written_where_the_gate_is_shut(
+    store: EmbeddedStore, write: Callable[[EmbeddedStore], object]
+) -> None:
     store.put("t", [Put(b"there", {CELL: b"1"})])
 
     def shut() -> None:

@@ -293,7 +293,8 @@ def test_many_threads_go_on_while_gateways_come_and_go(beside: Beside) -> None:
     hosts = ",".join(f"127.0.0.1:{proxy.port}" for proxy in beside.proxies)
     scheme = beside.proxies[0].url.partition(":")[0]
     threads = [
-        threading.Thread(target=work, args=(number, f"{scheme}://{hosts}?timeout=5&attempts=100&retry_for=120")) for number in range(3)
+        threading.Thread(target=work, args=(number, f"{scheme}://{hosts}?timeout=5&attempts=100&retry_for=120"))
+        for number in range(3)
     ]
     for thread in threads:
         thread.start()

@@ -1,4 +1,6 @@
-"""Connections that break at each point of a request, or on which something else than a gateway answers; without HBase."""
+"""Connections that break at each point of a request, or on which something else than a gateway answers; without
+HBase.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,12 @@ def test_a_request_that_cannot_be_sent_was_not_carried_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         connection = ThriftConnection(Gateway(*listener.getsockname()), Wire(), SERVICE, ())
         accepted, _ = listener.accept()
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets the connection
+        # closing resets the connection
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         accepted.close()
-        with pytest.raises(StoreUnavailable, match="The connection to the HBase gateway broke before the request was sent") as caught:
+        with pytest.raises(
+            StoreUnavailable, match="The connection to the HBase gateway broke before the request was sent"
+        ) as caught:
             connection.send("getTableNames")
         assert caught.value.gateway == f"127.0.0.1:{listener.getsockname()[1]}"
         connection.close()
@@ -58,4 +63,7 @@ def test_an_answer_in_another_format_is_told_with_the_options_to_check() -> None
     with Scripted(another_version) as front, Thrift1Store("127.0.0.1", front.port, attempts=1) as store:
         with pytest.raises(StoreUnavailable) as caught:
             store.tables()
-        assert caught.value.reason == "The answer of the HBase gateway cannot be read; check the options transport, protocol and tls."
+        assert (
+            caught.value.reason
+            == "The answer of the HBase gateway cannot be read; check the options transport, protocol and tls."
+        )

@@ -11,22 +11,46 @@ from hypothesis import strategies as st
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.store import Family, Put, Scan
-from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
+from hbmodel.store.filters import (
+    And,
+    ColumnPrefix,
+    ColumnRange,
+    Filter,
+    FirstCellOnly,
+    KeyOnly,
+    Or,
+    Pagination,
+    RowContains,
+    ValueFilter,
+)
 from hbmodel.store.gateway.filter_language import filter_string, quoted
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.examples import examples as so_many
 from tests.support.gateway_tables import store_with_table, values
 
-OPERATORS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+OPERATORS = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
         (ValueFilter(b"d:n", "=", b"x"), b"SingleColumnValueFilter('d', 'n', =, 'binary:x', true, true)"),
-        (ValueFilter(b"d:n", "<=", b"", if_missing=True), b"SingleColumnValueFilter('d', 'n', <=, 'binary:', false, true)"),
-        (ValueFilter(b"d:a:b", "!=", b"o'clock"), b"SingleColumnValueFilter('d', 'a:b', !=, 'binary:o''clock', true, true)"),
+        (
+            ValueFilter(b"d:n", "<=", b"", if_missing=True),
+            b"SingleColumnValueFilter('d', 'n', <=, 'binary:', false, true)",
+        ),
+        (
+            ValueFilter(b"d:a:b", "!=", b"o'clock"),
+            b"SingleColumnValueFilter('d', 'a:b', !=, 'binary:o''clock', true, true)",
+        ),
         (RowContains("it's"), b"RowFilter(=, 'substring:it''s')"),
         (ColumnRange(b"a", True, None, False), b"ColumnRangeFilter('a', true, '', false)"),
         (ColumnRange(None, False, b"\x00'", True), b"ColumnRangeFilter('', false, '\x00''', true)"),
@@ -46,7 +70,9 @@ def test_sentences(value: Filter, sentence: bytes) -> None:
     assert filter_string(value) == sentence
 
 
-@pytest.mark.parametrize("value", [And([]), Or([KeyOnly(), And([])]), ValueFilter(b"d", "=", b""), Pagination(-1, 0), Pagination(1, -1)])
+@pytest.mark.parametrize(
+    "value", [And([]), Or([KeyOnly(), And([])]), ValueFilter(b"d", "=", b""), Pagination(-1, 0), Pagination(1, -1)]
+)
 def test_what_cannot_be_said_is_refused(value: Filter) -> None:
     with pytest.raises(InvalidRequest):
         filter_string(value)
@@ -75,10 +101,14 @@ def test_quoted_arguments_end_where_they_should(arguments: list[bytes]) -> None:
 TABLE = f"test_filter_language_{uuid4().hex[:8]}"  # the workers of pytest-xdist share an HBase
 
 # Few different bytes, the special ones among them, so that values often meet.
-few = st.lists(st.sampled_from([b"'", b"a", b"A", b"b", b"\x00", b"\xff", b")", b" AND ", b"\\", b":", b"="]), max_size=3).map(b"".join)
+few = st.lists(
+    st.sampled_from([b"'", b"a", b"A", b"b", b"\x00", b"\xff", b")", b" AND ", b"\\", b":", b"="]), max_size=3
+).map(b"".join)
 qualifiers = few
 columns = few.map(lambda qualifier: b"d:" + qualifier)
-table_rows = st.dictionaries(few.filter(len), st.dictionaries(columns, few, min_size=1, max_size=4), min_size=1, max_size=5)
+table_rows = st.dictionaries(
+    few.filter(len), st.dictionaries(columns, few, min_size=1, max_size=4), min_size=1, max_size=5
+)
 
 cell_filters = st.one_of(
     st.builds(ColumnRange, st.none() | few, st.booleans(), st.none() | few, st.booleans()),
@@ -91,7 +121,9 @@ row_filters = st.recursive(
         st.builds(ValueFilter, columns, st.sampled_from(sorted(OPERATORS)), few, st.booleans()),
         st.sampled_from(["a", "A", "b'", ")", "'a"]).map(RowContains),
     ),
-    lambda inner: st.lists(inner, min_size=1, max_size=3).flatmap(lambda parts: st.sampled_from([And(parts), Or(parts)])),
+    lambda inner: st.lists(inner, min_size=1, max_size=3).flatmap(
+        lambda parts: st.sampled_from([And(parts), Or(parts)])
+    ),
     max_leaves=4,
 )
 
@@ -153,13 +185,17 @@ def read(store: Thrift1Store, prefix: bytes, value: Filter) -> dict[bytes, dict[
     return {row.row[len(prefix) :]: values(row) for batch in scan for row in batch}
 
 
-on_hbase = settings(max_examples=so_many(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+on_hbase = settings(
+    max_examples=so_many(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.mark.hbase
 @on_hbase
 @given(table_rows, row_filters)
-def test_hbase_lets_the_same_rows_pass(store: Thrift1Store, rows: dict[bytes, dict[bytes, bytes]], value: Filter) -> None:
+def test_hbase_lets_the_same_rows_pass(
+    store: Thrift1Store, rows: dict[bytes, dict[bytes, bytes]], value: Filter
+) -> None:
     prefix = filled(store, rows)
     assert read(store, prefix, value) == {row: cells for row, cells in rows.items() if row_passes(value, row, cells)}
 
@@ -167,7 +203,9 @@ def test_hbase_lets_the_same_rows_pass(store: Thrift1Store, rows: dict[bytes, di
 @pytest.mark.hbase
 @on_hbase
 @given(table_rows, cell_filters)
-def test_hbase_lets_the_same_cells_pass(store: Thrift1Store, rows: dict[bytes, dict[bytes, bytes]], value: Filter) -> None:
+def test_hbase_lets_the_same_cells_pass(
+    store: Thrift1Store, rows: dict[bytes, dict[bytes, bytes]], value: Filter
+) -> None:
     prefix = filled(store, rows)
     left = {row: cells_left(value, cells) for row, cells in rows.items()}
     assert read(store, prefix, value) == {row: cells for row, cells in left.items() if cells}

@@ -1,4 +1,6 @@
-"""Many scans of one row each on the real gateways: what they find, in how many calls, and what becomes of them when something breaks."""
+"""Many scans of one row each on the real gateways: what they find, in how many calls, and what becomes of them when
+something breaks.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def behind_each(keys: Sequence[bytes], **options: object) -> list[Scan]:
 # --- what they find ---------------------------------------------------------------------------------------------------
 
 
-bounds = st.sampled_from([*EDGES, b"", b"c", b"a\x01", b"a\xfe", KEYS[0], KEYS[41], KEYS[41] + b"\x00", KEYS[-1], b"m", b"k" * 32_768])
+bounds = st.sampled_from(
+    [*EDGES, b"", b"c", b"a\x01", b"a\xfe", KEYS[0], KEYS[41], KEYS[41] + b"\x00", KEYS[-1], b"m", b"k" * 32_768]
+)
 filters: list[Filter | None] = [None, ValueFilter(b"d:a", "=", b"new"), ColumnPrefix(b"b")]
 
 
@@ -98,8 +102,16 @@ def test_the_same_as_of_each_alone(
     assert all(isinstance(batches, ReadScan) for batches in found)
     for scan, batches in zip(scans, found, strict=True):
         (alone,) = store.scan(TABLE, [scan])
-        expected = [(row.row, [(column, cell.value) for column, cell in row.columns.items()]) for batch in alone for row in batch]
-        got = [(row.row, [(column, cell.value) for column, cell in row.columns.items()]) for batch in batches for row in batch]
+        expected = [
+            (row.row, [(column, cell.value) for column, cell in row.columns.items()])
+            for batch in alone
+            for row in batch
+        ]
+        got = [
+            (row.row, [(column, cell.value) for column, cell in row.columns.items()])
+            for batch in batches
+            for row in batch
+        ]
         assert got == expected
         if chosen is None and not columns and before is None:
             assert [row for row, _ in got] == sorted((key for key in EVERY if key in scan.range), reverse=backwards)[:1]

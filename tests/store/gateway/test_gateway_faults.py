@@ -40,7 +40,16 @@ class Gateway:
     tables: str
 
 
-FIRST = ("getRowsWithColumns", "mutateRowTs", "mutateRow", "mutateRowsTs", "mutateRowTs", "mutateRow", "atomicIncrement", "checkAndPut")
+FIRST = (
+    "getRowsWithColumns",
+    "mutateRowTs",
+    "mutateRow",
+    "mutateRowsTs",
+    "mutateRowTs",
+    "mutateRow",
+    "atomicIncrement",
+    "checkAndPut",
+)
 SECOND = ("getMultiple", "put", "put", "putMultiple", "deleteSingle", "deleteSingle", "increment", "checkAndMutate")
 
 
@@ -73,7 +82,9 @@ def through(proxy: Proxy, request: pytest.FixtureRequest) -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("break_", ["lose", "cut"])
-def test_a_read_survives_a_broken_connection(store: Store, proxy: Proxy, gateway: Gateway, through: Store, break_: str) -> None:
+def test_a_read_survives_a_broken_connection(
+    store: Store, proxy: Proxy, gateway: Gateway, through: Store, break_: str
+) -> None:
     store.put(TABLE, [Put(b"read", {A: b"1"}, 1)])
     proxy.on_call(gateway.get, break_)
     [row] = through.get(TABLE, [b"read"])
@@ -88,16 +99,22 @@ def test_a_read_that_never_succeeds_is_unavailable(proxy: Proxy, gateway: Gatewa
         through.get(TABLE, [b"read"])
 
 
-def test_a_put_with_timestamps_is_repeated_with_the_same_ones(proxy: Proxy, gateway: Gateway, hbmodel_hbase: Any, through: Store) -> None:
+def test_a_put_with_timestamps_is_repeated_with_the_same_ones(
+    proxy: Proxy, gateway: Gateway, hbmodel_hbase: Any, through: Store
+) -> None:
     proxy.on_call(gateway.put, "cut", "lose")
     through.put(TABLE, [Put(b"put", {A: b"1"}, 7)])
     assert proxy.calls().count(gateway.put) == 3
     with Thrift1Store.from_url(hbmodel_hbase.url) as first, first._pool.lease() as lease:  # which can read all versions
-        cells = lease.connection().call("getVer", tableName=TABLE.encode(), row=b"put", column=A, numVersions=10, attributes={})
+        cells = lease.connection().call(
+            "getVer", tableName=TABLE.encode(), row=b"put", column=A, numVersions=10, attributes={}
+        )
     assert [(cell.value, cell.timestamp) for cell in cells] == [(b"1", 7)]
 
 
-def test_a_put_goes_on_behind_the_calls_that_were_acknowledged(proxy: Proxy, gateway: Gateway, store: Store, through: Store) -> None:
+def test_a_put_goes_on_behind_the_calls_that_were_acknowledged(
+    proxy: Proxy, gateway: Gateway, store: Store, through: Store
+) -> None:
     puts = [Put(b"many%05d" % number, {A: b"1"}, 7) for number in range(5 * CALL_SIZES.rows)]
     proxy.on_call(gateway.put_many, "pass", "pass", "cut")
     through.put(TABLE, puts)
@@ -122,12 +139,17 @@ def test_writes_with_timestamps_end_in_an_unknown_outcome(proxy: Proxy, gateway:
 
 
 @pytest.mark.parametrize("break_", ["lose", "cut", "mute"])
-def test_writes_that_count_anew_are_tried_once(proxy: Proxy, gateway: Gateway, store: Store, through: Store, break_: str) -> None:
+def test_writes_that_count_anew_are_tried_once(
+    proxy: Proxy, gateway: Gateway, store: Store, through: Store, break_: str
+) -> None:
     store.put(TABLE, [Put(b"once", {b"d:n": bytes(8), b"d:c": b""})])
     writes: list[tuple[str, Callable[[], object]]] = [
         (gateway.increment, lambda: through.increment(TABLE, b"once", b"d:n", 1)),
         (gateway.check, lambda: through.check_and_put(TABLE, b"once", b"d:c", None, Put(b"once", {b"d:c": b"1"}))),
-        (gateway.check, lambda: check_and_put_each(through, TABLE, [ConditionalPut(b"d:c", None, Put(b"once", {b"d:c": b"1"}))])),
+        (
+            gateway.check,
+            lambda: check_and_put_each(through, TABLE, [ConditionalPut(b"d:c", None, Put(b"once", {b"d:c": b"1"}))]),
+        ),
         (gateway.put_untimed, lambda: through.put(TABLE, [Put(b"once", {A: b"1"})])),
         (gateway.delete_untimed, lambda: through.delete(TABLE, [Delete(b"once", columns=[A])])),
     ]
@@ -163,7 +185,9 @@ def test_many_conditional_puts_are_spread_over_connections(proxy: Proxy, gateway
 
 
 @pytest.mark.parametrize("after", [0, 100, 2000, 5000])
-def test_an_answer_that_is_lost_of_many_conditional_puts_leaves_them_in_doubt(proxy: Proxy, store: Store, after: int) -> None:
+def test_an_answer_that_is_lost_of_many_conditional_puts_leaves_them_in_doubt(
+    proxy: Proxy, store: Store, after: int
+) -> None:
     puts = conditional_puts(b"doubt%d-" % after)
     with connect(proxy.url + "?timeout=20") as through:
         proxy.cut_after_reply_bytes(after)
@@ -182,10 +206,16 @@ def test_a_connection_that_broke_while_unused_harms_nobody(proxy: Proxy, gateway
 
 
 def test_part_of_a_write_is_not_told_as_nothing(proxy: Proxy, gateway: Gateway, through: Store) -> None:
-    """StoreUnavailable promises that nothing was done, so a put that stops halfway because nobody listens any more is in doubt."""
+    """StoreUnavailable promises that nothing was done, so a put that stops halfway because nobody listens any more
+    is in doubt.
+    """
 
     # More calls than are sent ahead, whose replies may all come at once.
-    puts = [Put(b"part%05d" % number, {A: b"1"}, timestamp) for timestamp in range(7, 12) for number in range(CALL_SIZES.rows)]
+    puts = [
+        Put(b"part%05d" % number, {A: b"1"}, timestamp)
+        for timestamp in range(7, 12)
+        for number in range(CALL_SIZES.rows)
+    ]
     proxy.on_call(gateway.put_many, "last", "last")
     with pytest.raises(UnknownOutcome):
         through.put(TABLE, puts)
@@ -200,9 +230,14 @@ def test_a_silent_gateway_is_not_waited_for_for_ever(proxy: Proxy, gateway: Gate
 
 
 @pytest.mark.parametrize("wrong", ["transport=framed", "transport=http", "protocol=compact"])
-def test_options_that_the_gateway_does_not_speak_are_told_long_before_retrying_ends(gateway: Gateway, wrong: str) -> None:
+def test_options_that_the_gateway_does_not_speak_are_told_long_before_retrying_ends(
+    gateway: Gateway, wrong: str
+) -> None:
     begun = time.monotonic()
-    with connect(f"{gateway.url}?{wrong}&timeout=0.5&retry_for=120") as store, pytest.raises(StoreUnavailable) as caught:
+    with (
+        connect(f"{gateway.url}?{wrong}&timeout=0.5&retry_for=120") as store,
+        pytest.raises(StoreUnavailable) as caught,
+    ):
         store.tables()
     assert time.monotonic() - begun < 60
     assert "check the options transport, protocol and tls" in (caught.value.reason or "")
@@ -231,7 +266,9 @@ def test_a_put_goes_through_while_another_that_was_begun_has_no_answer(
     assert proxy.calls().count(gateway.put) == (2 if reaction == "pass" else 3)
 
 
-def test_a_put_whose_time_the_server_gives_is_not_begun(store: Store, proxy: Proxy, gateway: Gateway, through: Store) -> None:
+def test_a_put_whose_time_the_server_gives_is_not_begun(
+    store: Store, proxy: Proxy, gateway: Gateway, through: Store
+) -> None:
     assert isinstance(through, PipelinedStore)
     begun_put = through.begin_put(TABLE, [Put(b"later", {A: b"1"})])
     assert store.get(TABLE, [b"later"]) == [None]

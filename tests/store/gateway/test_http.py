@@ -18,11 +18,18 @@ from tests.support.fronts import HttpFront
 
 # Replies of the first gateway, in the binary protocol: a list of no rows, and of one table.
 NO_ROWS = b"\x80\x01\x00\x02\x00\x00\x00\x12getRowsWithColumns\x00\x00\x00\x00\x0f\x00\x00\x0c\x00\x00\x00\x00\x00"
-ONE_TABLE = b"\x80\x01\x00\x02\x00\x00\x00\x0dgetTableNames\x00\x00\x00\x00\x0f\x00\x00\x0b\x00\x00\x00\x01\x00\x00\x00\x01t\x00"
+ONE_TABLE = (
+    b"\x80\x01\x00\x02\x00\x00\x00\x0dgetTableNames\x00\x00\x00\x00\x0f\x00\x00\x0b\x00\x00\x00\x01"
+    b"\x00\x00\x00\x01t\x00"
+)
 
 
-def answer(body: bytes = b"", status: str = "200 OK", *headers: str, content_type: str = "application/x-thrift") -> bytes:
-    head = "\r\n".join([f"HTTP/1.1 {status}", f"Content-Type: {content_type}", f"Content-Length: {len(body)}", *headers])
+def answer(
+    body: bytes = b"", status: str = "200 OK", *headers: str, content_type: str = "application/x-thrift"
+) -> bytes:
+    head = "\r\n".join(
+        [f"HTTP/1.1 {status}", f"Content-Type: {content_type}", f"Content-Length: {len(body)}", *headers]
+    )
     return head.encode() + b"\r\n\r\n" + body
 
 
@@ -45,7 +52,10 @@ def write(store: hb.Store) -> None:
     ],
 )
 def test_a_refusal_is_told_once_and_with_its_status(status: str, message: str) -> None:
-    with HttpFront(lambda head: answer(b"<html>", status, content_type="text/html")) as front, open_store(front) as store:
+    with (
+        HttpFront(lambda head: answer(b"<html>", status, content_type="text/html")) as front,
+        open_store(front) as store,
+    ):
         calls: list[Callable[[], object]] = [
             store.tables,
             lambda: write(store),
@@ -59,12 +69,16 @@ def test_a_refusal_is_told_once_and_with_its_status(status: str, message: str) -
             assert type(caught.value) is hb.StoreError
             assert caught.value.status == int(status[:3])
             assert caught.value.gateway == f"127.0.0.1:{front.port}"
-            assert len(front.heads) == (1 if call is not calls[-1] else 2)  # a scan begins before its rows are asked for
+            # a scan begins before its rows are asked for
+            assert len(front.heads) == (1 if call is not calls[-1] else 2)
 
 
 @pytest.mark.parametrize("status", ["500 Server Error", "502 Bad Gateway", "503 Unavailable", "504 Gateway Timeout"])
 def test_a_failure_may_come_after_the_fact(status: str) -> None:
-    with HttpFront(lambda head: answer(b"<html>", status, content_type="text/html")) as front, open_store(front) as store:
+    with (
+        HttpFront(lambda head: answer(b"<html>", status, content_type="text/html")) as front,
+        open_store(front) as store,
+    ):
         with pytest.raises(hb.StoreUnavailable) as caught:
             store.tables()
         assert caught.value.reason == f"HTTP {status[:3]}"
@@ -150,7 +164,10 @@ def test_every_answer_is_closed_when_it_was_read(reply: bytes, monkeypatch: pyte
         return answers[-1]
 
     monkeypatch.setattr("hbmodel.store.gateway.http.HTTPResponse", noted)
-    with HttpFront(lambda head: reply) as front, Thrift1Store("127.0.0.1", front.port, transport="http", attempts=1, timeout=0.2) as store:
+    with (
+        HttpFront(lambda head: reply) as front,
+        Thrift1Store("127.0.0.1", front.port, transport="http", attempts=1, timeout=0.2) as store,
+    ):
         with suppress(hb.StoreError):
             store.tables()
         assert [response.closed for response in answers] == [True]

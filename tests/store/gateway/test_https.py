@@ -1,4 +1,6 @@
-"""Gateways started in other ways than by default: HBase's own TLS, which exists over HTTP only, and framed compact messages."""
+"""Gateways started in other ways than by default: HBase's own TLS, which exists over HTTP only, and framed compact
+messages.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def gateways(hbase: LocalHBase, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "compact2": ("thrift2", compact),
     }
     with more_gateways(hbase, directory, kinds) as started:
-        yield Gateways(started, f"transport=http&tls=true&ca_file={authority.file}", "transport=framed&protocol=compact")
+        yield Gateways(
+            started, f"transport=http&tls=true&ca_file={authority.file}", "transport=framed&protocol=compact"
+        )
 
 
 # --- what every store promises of reads and writes, over HTTPS and in frames ------------------------------------------
@@ -136,7 +140,9 @@ def table(gateways: Gateways) -> Iterator[str]:
     name = f"https_{uuid4().hex}"
     with hb.connect(gateways["https2"]) as store:
         store.create_table(name, [Family(b"d")])
-        store.put(name, [Put(b"%05d" % number, {b"d:a": bytes(300), b"d:b": b"%d" % number}, 1) for number in range(5000)])
+        store.put(
+            name, [Put(b"%05d" % number, {b"d:a": bytes(300), b"d:b": b"%d" % number}, 1) for number in range(5000)]
+        )
         yield name
         store.delete_table(name)
 
@@ -150,7 +156,9 @@ def test_everything_works_over_https(url: str, table: str) -> None:
     with hb.connect(url) as store:
         keys = [b"%05d" % number for number in range(5000)]
         assert [row and row.row for row in store.get(table, keys)] == keys
-        many = store.scan(table, [Scan(columns=[b"d:b"], batch_size=500), Scan(reversed=True, limit=3), Scan(batch_size=300)])
+        many = store.scan(
+            table, [Scan(columns=[b"d:b"], batch_size=500), Scan(reversed=True, limit=3), Scan(batch_size=300)]
+        )
         forward, back, all_ = ([row.row for batch in batches for row in batch] for batches in many)
         assert (forward, back, all_) == (keys, keys[:-4:-1], keys)
         row = uuid4().hex.encode()
@@ -178,7 +186,10 @@ def test_models_work_over_https(gateways: Gateways) -> None:
     with hb.connect(gateways["https2"]) as store:
         hb.create_tables(store, Thing)
         with hb.Session(store) as session:
-            assert session.bulk_add((Thing(number=number, text=f"t{number}") for number in range(3000)), batch_size=500) == 3000
+            assert (
+                session.bulk_add((Thing(number=number, text=f"t{number}") for number in range(3000)), batch_size=500)
+                == 3000
+            )
             session.insert(Thing(number=-1, text="first"))
             with pytest.raises(hb.RowExists):
                 session.insert(Thing(number=-1, text="again"))
@@ -243,7 +254,10 @@ def test_threads_share_a_store_over_https(url: str, table: str) -> None:
 def test_the_gateways_certificate_is_checked(url: str, tmp_path: Path) -> None:
     plain = url.partition("&ca_file")[0]
     for more in ("", f"&ca_file={Authority(tmp_path, 'unknown').file}"):
-        with hb.connect(plain + more) as store, pytest.raises(hb.errors.CertificateRefused, match="certificate is not accepted"):
+        with (
+            hb.connect(plain + more) as store,
+            pytest.raises(hb.errors.CertificateRefused, match="certificate is not accepted"),
+        ):
             store.tables()
     with hb.connect(url.replace("://localhost", "://127.0.0.1")) as store:
         store.tables()
@@ -290,7 +304,12 @@ def on_spare(gateways: Gateways) -> Any:
 def test_work_goes_on_when_a_gateway_freezes_and_when_it_is_killed(gateways: Gateways, table: str, harm: str) -> None:
     puts = [Put(b"~%s%05d" % (harm.encode(), number), {b"d:a": b"1"}, 5) for number in range(2500)]
     keys = [b"%05d" % number for number in range(5000)]
-    with on_spare(gateways) as reading, on_spare(gateways) as writing, on_spare(gateways) as scanning, on_spare(gateways) as counting:
+    with (
+        on_spare(gateways) as reading,
+        on_spare(gateways) as writing,
+        on_spare(gateways) as scanning,
+        on_spare(gateways) as counting,
+    ):
         [scan] = scanning.scan(table, [Scan(KeyRange(b"0", b"~"), batch_size=100)])
         rows = [row.row for row in next(scan)]
         getattr(gateways.spare, harm)()

@@ -1,4 +1,6 @@
-"""Requests made from a template, byte for byte as thriftpy2 encodes them, and as a gateway reads them from a connection."""
+"""Requests made from a template, byte for byte as thriftpy2 encodes them, and as a gateway reads them from a
+connection.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,10 @@ def first_request(calls: ScanCalls, reading: Reading) -> Request:
 @given(reading=readings, start=st.binary(max_size=300), stop=st.binary(max_size=300))
 def test_bounds_are_filled_in(calls: ScanCalls, service: Any, reading: Reading, start: bytes, stop: bytes) -> None:
     template = with_bounds(service, first_request(calls, reading))
-    fields = {name: getattr(reading, name) for name in ("table", "columns", "filter", "reversed", "rows", "most", "cells", "before")}
+    fields = {
+        name: getattr(reading, name)
+        for name in ("table", "columns", "filter", "reversed", "rows", "most", "cells", "before")
+    }
     request = first_request(calls, Reading(start=start, stop=stop, **fields))
     assert template.api == request[0]
     assert template.complete(start, stop) == encoded(service, request)

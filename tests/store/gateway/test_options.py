@@ -95,7 +95,11 @@ def test_each_option_is_described_with_its_default() -> None:
     assert list(OPTIONS) == [name for name in rows if name in OPTIONS]
     for name, parameter in ARGUMENTS.items():
         default = parameter.default
-        shown = "" if default is None else f"`{str(default).lower() if isinstance(default, bool) else default}`".replace(".0`", "`")
+        shown = (
+            ""
+            if default is None
+            else f"`{str(default).lower() if isinstance(default, bool) else default}`".replace(".0`", "`")
+        )
         assert rows[name].strip() == shown, name
 
 
@@ -107,7 +111,9 @@ def test_the_environment_can_name_the_store(monkeypatch: pytest.MonkeyPatch, tmp
     for empty in (None, ""):
         if empty is not None:
             monkeypatch.setenv("HBMODEL_URL", empty)
-        with pytest.raises(hb.errors.StoreURLError, match="Give a store URL, or set the environment variable HBMODEL_URL"):
+        with pytest.raises(
+            hb.errors.StoreURLError, match="Give a store URL, or set the environment variable HBMODEL_URL"
+        ):
             hb.connect()
     monkeypatch.setenv("HBMODEL_URL", f"embedded:{tmp_path / 'dev.db'}")
     with hb.connect() as store:
@@ -207,7 +213,16 @@ def test_nothing_that_happens_on_a_connection_shows_secrets(tmp_path: Path, capl
             shown.append(told(lambda: store.increment("t", b"k", b"d:n", 1)))
             shown.extend((repr(store), repr(store._wire), repr(store._pool), repr(store._caller), str(vars(store))))
 
-    for status in ("200 OK", "401 Unauthorized", "403 Forbidden", "404 Not Found", "429 Slow Down", "500 Failed", "503 Busy", "no HTTP"):
+    for status in (
+        "200 OK",
+        "401 Unauthorized",
+        "403 Forbidden",
+        "404 Not Found",
+        "429 Slow Down",
+        "500 Failed",
+        "503 Busy",
+        "no HTTP",
+    ):
         answer = f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi".encode()
         with HttpFront(lambda head, answer=answer: answer, server) as front:  # type: ignore[misc]
             fail(front.port)

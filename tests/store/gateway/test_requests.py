@@ -13,7 +13,17 @@ from hbmodel.errors import (
     StoreUnavailable,
     StoreURLError,
 )
-from hbmodel.store import MAX_CELL_SIZE, Capabilities, ConditionalChange, ConditionalPut, Delete, Family, Put, Scan, Store
+from hbmodel.store import (
+    MAX_CELL_SIZE,
+    Capabilities,
+    ConditionalChange,
+    ConditionalPut,
+    Delete,
+    Family,
+    Put,
+    Scan,
+    Store,
+)
 from hbmodel.store.filters import Or
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.ranges import KeyRange
@@ -132,7 +142,8 @@ def test_what_is_no_address_is_refused_without_its_secrets(url: str) -> None:
 
 @each_kind
 @pytest.mark.parametrize(
-    "arguments", [{"timeout": 0}, {"pool": 0}, {"attempts": 0}, {"retry_for": -1}, {"transport": "x"}, {"protocol": "x"}]
+    "arguments",
+    [{"timeout": 0}, {"pool": 0}, {"attempts": 0}, {"retry_for": -1}, {"transport": "x"}, {"protocol": "x"}],
 )
 def test_bad_arguments_are_refused(kind: type[GatewayStore], arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
@@ -171,7 +182,9 @@ BAD: list[Callable[[GatewayStore], object]] = [
     lambda store: store.check_and_put("t", b"k", A, None, Put(b"k", CELLS, 5)),
     lambda store: store.check_and_put("t", b"k", A, None, Put(b"k", {A: b"", B: b""})),
     lambda store: store.check_and_put("t", b"k", b"d", None, Put(b"k", CELLS)),
-    lambda store: store.check_and_put_each("t", [ConditionalPut(A, None, Put(b"k", CELLS)), ConditionalPut(A, None, Put(b"l", CELLS, 5))]),
+    lambda store: store.check_and_put_each(
+        "t", [ConditionalPut(A, None, Put(b"k", CELLS)), ConditionalPut(A, None, Put(b"l", CELLS, 5))]
+    ),
     lambda store: store.check_and_put_each("t", [ConditionalPut(b"d", None, Put(b"k", CELLS))]),
     lambda store: store.increment("t", b"", A, 1),
     lambda store: store.increment("t", b"k", b"d", 1),
@@ -193,7 +206,12 @@ def test_nothing_to_do_makes_no_call(nobody: GatewayStore) -> None:
     assert nobody.check_and_put_each("t", []) == []
     nobody.put("t", [])
     nobody.delete("t", [])
-    empty = [Scan(KeyRange(b"b", b"a")), Scan(KeyRange(b"", b"")), Scan(limit=0), Scan(KeyRange(b"a", b"a"), reversed=True)]
+    empty = [
+        Scan(KeyRange(b"b", b"a")),
+        Scan(KeyRange(b"", b"")),
+        Scan(limit=0),
+        Scan(KeyRange(b"a", b"a"), reversed=True),
+    ]
     for scan in nobody.scan("t", empty):
         assert list(scan) == []
         scan.close()  # type: ignore[attr-defined]
@@ -273,21 +291,33 @@ def test_what_the_second_gateway_does_is_everything() -> None:
         (
             [Family(b"d", 3, ttl=60, compression="SNAPPY")],
             [b"\x01", b"a'\\", b"\xff~"],
-            r"create 'x.t', {NAME => 'd', VERSIONS => 3, TTL => 60, COMPRESSION => 'SNAPPY'}, SPLITS => ['\x01', 'a\x27\x5C', '\xFF~']",
+            r"create 'x.t', {NAME => 'd', VERSIONS => 3, TTL => 60, COMPRESSION => 'SNAPPY'}, SPLITS => ['\x01', "
+            r"'a\x27\x5C', '\xFF~']",
         ),
         (
-            [Family(b"d", configuration={"hbase.hstore.time.to.purge.deletes": "3600000"}), Family(b"e", block_size=8192, in_memory=True)],
+            [
+                Family(b"d", configuration={"hbase.hstore.time.to.purge.deletes": "3600000"}),
+                Family(b"e", block_size=8192, in_memory=True),
+            ],
             [],
             "create 'x.t', {NAME => 'd', CONFIGURATION => {'hbase.hstore.time.to.purge.deletes' => '3600000'}}, "
             "{NAME => 'e', BLOCKSIZE => 8192, IN_MEMORY => true}",
         ),
-        ([Family(b"d", bloom_filter="NONE")], [b"m"], "create 'x.t', {NAME => 'd', BLOOMFILTER => 'NONE'}, SPLITS => ['m']"),
+        (
+            [Family(b"d", bloom_filter="NONE")],
+            [b"m"],
+            "create 'x.t', {NAME => 'd', BLOOMFILTER => 'NONE'}, SPLITS => ['m']",
+        ),
     ],
 )
-def test_tables_beyond_the_gateway_come_with_the_line_for_the_shell(families: list[Family], split_keys: list[bytes], line: str) -> None:
+def test_tables_beyond_the_gateway_come_with_the_line_for_the_shell(
+    families: list[Family], split_keys: list[bytes], line: str
+) -> None:
     with (
         Thrift1Store("127.0.0.1", 1, table_prefix="x", table_prefix_separator=".") as store,
-        pytest.raises(CapabilityError, match="cannot create a table with split keys, block sizes or family configuration") as caught,
+        pytest.raises(
+            CapabilityError, match="cannot create a table with split keys, block sizes or family configuration"
+        ) as caught,
     ):
         store.create_table("t", families, split_keys)
     assert caught.value.shell == line

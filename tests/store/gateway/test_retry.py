@@ -92,7 +92,12 @@ Script = dict[str, list[Exception | None]]
 
 
 def caller(
-    script: Script, attempts: int | None = 3, size: int = 1, *, sleep: Callable[[float], Any] = lambda seconds: None, patience: float = 1
+    script: Script,
+    attempts: int | None = 3,
+    size: int = 1,
+    *,
+    sleep: Callable[[float], Any] = lambda seconds: None,
+    patience: float = 1,
 ) -> tuple[RetryingCaller, list[Scripted]]:
     """A caller on scripted connections, and those that it has opened; it calls `sleep` where it would wait."""
     opened: list[Scripted] = []
@@ -222,7 +227,9 @@ def test_trying_ends_after_a_time_from_the_first_failure_but_never_before_the_le
         assert found == expected
 
 
-@pytest.mark.parametrize(("retry_for", "took", "expected"), [(30, 0, 5), (30, 6, 5), (30, 12, 4), (30, 30, 2), (0, 0, 2), (30, 60, 2)])
+@pytest.mark.parametrize(
+    ("retry_for", "took", "expected"), [(30, 0, 5), (30, 6, 5), (30, 12, 4), (30, 30, 2), (0, 0, 2), (30, 60, 2)]
+)
 def test_a_gateway_that_never_answered_is_given_up_sooner(retry_for: float, took: float, expected: int) -> None:
     now, tries = 1000.0, 0
     waits: list[float] = []
@@ -242,7 +249,9 @@ def test_a_gateway_that_never_answered_is_given_up_sooner(retry_for: float, took
 
 def test_a_call_that_waits_lets_others_have_its_turn() -> None:
     meanwhile: list[str] = []
-    caller_, opened = caller({"receive": [UnknownOutcome("lost")]}, sleep=lambda _: meanwhile.append(caller_.run(Idempotence.ANEW, once)))
+    caller_, opened = caller(
+        {"receive": [UnknownOutcome("lost")]}, sleep=lambda _: meanwhile.append(caller_.run(Idempotence.ANEW, once))
+    )
     assert caller_.run(Idempotence.NONE, once) == "call"
     assert meanwhile == ["call"]
     assert len(opened) == 2  # a pool of one
@@ -250,9 +259,15 @@ def test_a_call_that_waits_lets_others_have_its_turn() -> None:
 
 @pytest.mark.parametrize(
     ("effect", "failure", "outcome"),
-    [(Idempotence.SAME, LOST, UnknownOutcome), (Idempotence.SAME, NOT_SENT, StoreClosed), (Idempotence.NONE, LOST, StoreClosed)],
+    [
+        (Idempotence.SAME, LOST, UnknownOutcome),
+        (Idempotence.SAME, NOT_SENT, StoreClosed),
+        (Idempotence.NONE, LOST, StoreClosed),
+    ],
 )
-def test_a_store_that_is_closed_meanwhile_does_not_hide_a_doubt(effect: Idempotence, failure: Exception, outcome: type[StoreError]) -> None:
+def test_a_store_that_is_closed_meanwhile_does_not_hide_a_doubt(
+    effect: Idempotence, failure: Exception, outcome: type[StoreError]
+) -> None:
     caller_, _ = caller({"receive" if failure is LOST else "send": [failure]}, sleep=lambda _: caller_._pool.close())
     with pytest.raises(outcome) as caught:
         caller_.run(effect, once)
@@ -294,11 +309,26 @@ def requests(count: int) -> Iterator[tuple[str, dict[str, Any]]]:
 def test_some_requests_are_sent_ahead() -> None:
     connection: Any = Scripted({})
     assert Exchange(requests(4), ahead=2)(connection) == ["r0", "r1", "r2", "r3"]
-    assert connection.log == ["send r0", "send r1", "receive r0", "send r2", "receive r1", "send r3", "receive r2", "receive r3"]
+    assert connection.log == [
+        "send r0",
+        "send r1",
+        "receive r0",
+        "send r2",
+        "receive r1",
+        "send r3",
+        "receive r2",
+        "receive r3",
+    ]
 
 
-@given(st.integers(0, 6), st.lists(st.tuples(st.sampled_from(["send", "receive"]), st.integers(0, 5)), max_size=3), st.integers(1, 3))
-def test_an_exchange_goes_on_behind_what_was_acknowledged(count: int, failures: list[tuple[str, int]], ahead: int) -> None:
+@given(
+    st.integers(0, 6),
+    st.lists(st.tuples(st.sampled_from(["send", "receive"]), st.integers(0, 5)), max_size=3),
+    st.integers(1, 3),
+)
+def test_an_exchange_goes_on_behind_what_was_acknowledged(
+    count: int, failures: list[tuple[str, int]], ahead: int
+) -> None:
     exchange = Exchange(requests(count), ahead)
     acknowledged: list[str] = []
     for step, position in [*failures, ("none", 0)]:
@@ -403,7 +433,8 @@ def test_replies_left_over_from_a_refusal_are_not_taken_for_others() -> None:
     [
         ("org.apache.hadoop.hbase.TableNotFoundException: t\n\tat x", TableNotFound),
         (
-            "org.apache.hadoop.hbase.client.RetriesExhaustedWithDetailsException: Failed 1 action: x.NoSuchColumnFamilyException: y",
+            "org.apache.hadoop.hbase.client.RetriesExhaustedWithDetailsException: Failed 1 action: "
+            "x.NoSuchColumnFamilyException: y",
             FamilyNotFound,
         ),
         ("org.apache.hadoop.hbase.TableExistsException: t", TableExists),
@@ -422,18 +453,26 @@ def test_java_exceptions_become_errors_of_this_library(message: str, kind: type[
 
 def test_passing_conditions_are_known_by_name() -> None:
     assert is_passing(Refusal("org.apache.hadoop.hbase.RegionTooBusyException: memstore\n\tat x"))
-    assert is_passing(Refusal("org.apache.hadoop.hbase.client.RetriesExhaustedException: y\nCaused by: java.net.ConnectException"))
+    assert is_passing(
+        Refusal("org.apache.hadoop.hbase.client.RetriesExhaustedException: y\nCaused by: java.net.ConnectException")
+    )
     assert not is_passing(Refusal("org.apache.hadoop.hbase.TableNotEnabledException: t is disabled."))
     assert not is_passing(Refusal(""))
 
 
-ATTEMPT = "2026-11-26T20:54:51.516Z, RpcRetryingCaller{globalStartTime=2026-11-26T20:54:20.711Z, pause=100, maxAttempts=2}, "
+ATTEMPT = (
+    "2026-11-26T20:54:51.516Z, RpcRetryingCaller{globalStartTime=2026-11-26T20:54:20.711Z, pause=100, maxAttempts=2}, "
+)
 
 
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (f"x.RetriesExhaustedException: Failed after attempts=2, exceptions:\n{ATTEMPT}a.B: one\n{ATTEMPT}a.C: two\n\n\tat y", "a.C: two"),
+        (
+            f"x.RetriesExhaustedException: Failed after attempts=2, exceptions:\n{ATTEMPT}a.B: one\n{ATTEMPT}a.C: two\n"
+            "\n\tat y",
+            "a.C: two",
+        ),
         (f"Failed after attempts=2, exceptions:\n{ATTEMPT}a.B: one\n{ATTEMPT}a.C: two\n\n", "a.C: two"),
         ("Failed after attempts=1, exceptions:\n2026-11-26T20:54:51.516Z, a.C: two\n\tat y", "a.C: two"),
     ],
@@ -456,7 +495,9 @@ def test_a_list_of_attempts_may_be_empty() -> None:
     ],
 )
 @pytest.mark.parametrize(("effect", "kind"), [(Idempotence.ANEW, UnknownOutcome), (Idempotence.NONE, StoreUnavailable)])
-def test_a_cluster_that_does_not_answer_the_gateway_refuses_nothing(message: str, effect: Idempotence, kind: type[StoreError]) -> None:
+def test_a_cluster_that_does_not_answer_the_gateway_refuses_nothing(
+    message: str, effect: Idempotence, kind: type[StoreError]
+) -> None:
     """An attempt before the one that failed so may have been carried out."""
     caller_, _ = caller({"receive": [Refusal(message)] * 3})
     with pytest.raises(kind) as caught:

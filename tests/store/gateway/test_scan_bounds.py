@@ -13,7 +13,16 @@ LONGEST = b"k" * MAX_ROW_LENGTH
 # Few bytes, both ends of the alphabet among them, so that keys lie close together.
 keys = st.one_of(
     st.lists(st.sampled_from(b"\x00\x01a\xfe\xff"), max_size=4).map(bytes),
-    st.sampled_from([LONGEST, LONGEST + b"\x00", LONGEST + b"a", LONGEST[:-1] + b"l", LONGEST[:-1], b"\xff" * MAX_ROW_LENGTH + b"\x00"]),
+    st.sampled_from(
+        [
+            LONGEST,
+            LONGEST + b"\x00",
+            LONGEST + b"a",
+            LONGEST[:-1] + b"l",
+            LONGEST[:-1],
+            b"\xff" * MAX_ROW_LENGTH + b"\x00",
+        ]
+    ),
 )
 row_keys = keys.filter(lambda key: 0 < len(key) <= MAX_ROW_LENGTH)
 ranges = st.builds(KeyRange, keys, st.none() | keys)

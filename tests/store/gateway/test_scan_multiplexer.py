@@ -29,7 +29,18 @@ pytestmark = pytest.mark.hbase
 TABLE = f"test_gateway_scans_{uuid4().hex[:8]}"  # the workers of pytest-xdist share an HBase
 COUNT = 300
 KEYS = [b"k%04d" % number for number in range(COUNT)]
-EDGES = [b"\x00", b"a", b"a\x00", b"a\x00\x00", b"a\xff", b"a\xff\xff", b"b", b"\xff", b"\xff\xff", b"l" * MAX_ROW_LENGTH]
+EDGES = [
+    b"\x00",
+    b"a",
+    b"a\x00",
+    b"a\x00\x00",
+    b"a\xff",
+    b"a\xff\xff",
+    b"b",
+    b"\xff",
+    b"\xff\xff",
+    b"l" * MAX_ROW_LENGTH,
+]
 NUMBERED = KeyRange.prefix(b"k")
 
 
@@ -118,12 +129,17 @@ def test_batches_are_no_larger_than_asked(store: GatewayStore) -> None:
 
 def test_columns_and_rows_without_them(store: GatewayStore) -> None:
     [scan] = store.scan(TABLE, [Scan(KeyRange(b"k0001", b"k0003"), columns=[b"e", b"d:b"])])
-    assert [[(row.row, list(row.columns)) for row in batch] for batch in scan] == [[(b"k0001", [b"e:a"]), (b"k0002", [b"e:a"])]]
+    assert [[(row.row, list(row.columns)) for row in batch] for batch in scan] == [
+        [(b"k0001", [b"e:a"]), (b"k0002", [b"e:a"])]
+    ]
     assert read(store, Scan(columns=[b"d:b"])) == [[]]
 
 
 def test_several_scans_are_read_in_any_order(store: GatewayStore) -> None:
-    scans = [Scan(KeyRange(key, None), limit=30, batch_size=7, reversed=number % 2 == 1) for number, key in enumerate(KEYS[::30])]
+    scans = [
+        Scan(KeyRange(key, None), limit=30, batch_size=7, reversed=number % 2 == 1)
+        for number, key in enumerate(KEYS[::30])
+    ]
     expected = read(store, *[Scan(scan.range, scan.reversed, limit=30) for scan in scans])
     iterators = list(enumerate(store.scan(TABLE, scans)))
     found: list[list[bytes]] = [[] for _ in scans]
@@ -160,7 +176,9 @@ def test_a_short_scan_takes_the_fewest_calls(proxy: Proxy, gateway: Gateway) -> 
 
 
 def check_calls(proxy: Proxy, gateway: Gateway, store: Any) -> None:
-    """A short scan was read in the fewest calls; its scanner, if it had one, is closed behind the next call and not before."""
+    """A short scan was read in the fewest calls; its scanner, if it had one, is closed behind the next call and not
+    before.
+    """
     assert proxy.saw(1, gateway.whole[:2][-1])
     assert proxy.calls() == gateway.whole[:2]
     store.get(TABLE, KEYS[:1])
@@ -171,7 +189,9 @@ def check_calls(proxy: Proxy, gateway: Gateway, store: Any) -> None:
 
 
 @pytest.mark.parametrize("stop", [b"k0050", b"k0050\x00", b"k00500", None])
-def test_a_short_reversed_scan_too_although_it_may_begin_outside_its_range(proxy: Proxy, gateway: Gateway, stop: bytes | None) -> None:
+def test_a_short_reversed_scan_too_although_it_may_begin_outside_its_range(
+    proxy: Proxy, gateway: Gateway, stop: bytes | None
+) -> None:
     expected = sorted((key for key in KEYS + EDGES if key in KeyRange(b"k", stop)), reverse=True)
     with opened(proxy.url) as store:
         assert read(store, Scan(KeyRange(b"k", stop), reversed=True, limit=20)) == [expected[:20]]
@@ -240,16 +260,22 @@ def test_scanners_that_came_to_their_end_are_closed_with_the_store_at_last(proxy
     assert proxy.saw(1, gateway.close)
 
 
-def test_first_requests_are_sent_before_any_reply_is_read_but_not_more_than_find_room(proxy: Proxy, gateway: Gateway) -> None:
+def test_first_requests_are_sent_before_any_reply_is_read_but_not_more_than_find_room(
+    proxy: Proxy, gateway: Gateway
+) -> None:
     scans = [Scan(KeyRange(key, key + b"\x00")) for key in KEYS] + [Scan(KeyRange(KEYS[0], b"k" * 30_000), limit=1)] * 5
     with opened(proxy.url + "?pool=1") as store:
         iterators = store.scan(TABLE, scans)
         sent = sum(cursor.under_way or cursor.finished for cursor in iterators[0]._multiplexer.cursors)
         assert 100 < sent < len(scans)
-        assert [flat(iterator) for iterator in reversed(iterators)] == [[KEYS[0]]] * 5 + [[key] for key in reversed(KEYS)]
+        assert [flat(iterator) for iterator in reversed(iterators)] == [[KEYS[0]]] * 5 + [
+            [key] for key in reversed(KEYS)
+        ]
 
 
-def test_first_requests_of_many_scans_go_out_in_few_packets(store: GatewayStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_requests_of_many_scans_go_out_in_few_packets(
+    store: GatewayStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held: list[bool] = []
     write = JoinedSocket.write
 
@@ -396,10 +422,16 @@ def test_a_gateway_that_stays_away_ends_the_scan_with_an_error(proxy: Proxy) -> 
                 flat(scan)
 
 
-def test_a_silent_gateway_is_given_more_time_with_each_try(proxy: Proxy, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_gateway_is_given_more_time_with_each_try(
+    proxy: Proxy, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     patience: list[float] = []
     limit = scan_multiplexer.ThriftConnection.limit
-    monkeypatch.setattr(scan_multiplexer.ThriftConnection, "limit", lambda self, timeout: (patience.append(timeout), limit(self, timeout)))
+    monkeypatch.setattr(
+        scan_multiplexer.ThriftConnection,
+        "limit",
+        lambda self, timeout: (patience.append(timeout), limit(self, timeout)),
+    )
     with quick(proxy.url + "?timeout=0.2") as store:
         proxy.on_call(gateway.rows, *["pass"] * gateway.whole.count(gateway.rows), "mute", "mute")
         assert read(store, Scan(NUMBERED, batch_size=200)) == [KEYS]
@@ -433,7 +465,9 @@ def test_a_gateway_that_falls_silent_is_given_up_after_as_many_tries_as_elsewher
         assert proxy.connections - before <= most
 
 
-def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(store: GatewayStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(
+    store: GatewayStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=40)])
     next(scan)
 
@@ -471,7 +505,9 @@ def test_an_interrupted_close_leaves_the_other_scans_of_the_connection_right(
 
 
 @pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")
-def test_a_forked_child_goes_on_with_a_scan_and_so_does_the_parent(store: GatewayStore, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_forked_child_goes_on_with_a_scan_and_so_does_the_parent(
+    store: GatewayStore, caplog: pytest.LogCaptureFixture
+) -> None:
     [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=40)])
     found = [row.row for row in next(scan)]
     for reads in (True, False):

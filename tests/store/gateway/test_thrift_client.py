@@ -20,7 +20,10 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("getTableNames", {}),
     ("getRowsWithColumns", {"tableName": b"t", "rows": [b"a", b"\xff"], "columns": [b"d"], "attributes": {}}),
     ("getRowsWithColumns", {"tableName": b"t", "rows": [], "columns": None, "attributes": {}}),
-    ("mutateRow", {"tableName": b"t", "row": b"a", "mutations": [PutCell(b"d:x", b"1")], "attributes": {b"_ttl": b"\0" * 8}}),
+    (
+        "mutateRow",
+        {"tableName": b"t", "row": b"a", "mutations": [PutCell(b"d:x", b"1")], "attributes": {b"_ttl": b"\0" * 8}},
+    ),
     ("scannerGetList", {"id": 7, "nbRows": 100}),
 ]
 
@@ -58,7 +61,9 @@ def outcome(read: Callable[[str], Any], api: str) -> Any:
 
 @each_protocol
 @pytest.mark.parametrize(("api", "fields"), REPLIES)
-def test_replies_mean_what_they_mean_to_thriftpy2(protocol: Callable[..., Any], api: str, fields: dict[str, Any]) -> None:
+def test_replies_mean_what_they_mean_to_thriftpy2(
+    protocol: Callable[..., Any], api: str, fields: dict[str, Any]
+) -> None:
     buffer = TMemoryBuffer()
     writing = protocol(buffer)
     reply = getattr(SERVICE, api + "_result")()
@@ -75,7 +80,9 @@ def test_an_error_of_the_gateway_itself_is_raised(protocol: Callable[..., Any]) 
     buffer = TMemoryBuffer()
     writing = protocol(buffer)
     writing.write_message_begin("mutateRow", TMessageType.EXCEPTION, 0)
-    writing.write_struct(TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error processing mutateRow"))
+    writing.write_struct(
+        TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error processing mutateRow")
+    )
     writing.write_message_end()
     check_reply(protocol, "mutateRow", buffer.getvalue())
     with pytest.raises(TApplicationException, match="Internal error"):

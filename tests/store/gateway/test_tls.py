@@ -60,7 +60,9 @@ CALLS: list[Callable[[hb.Store], object]] = [
         ("other_host", "IP address mismatch, certificate is not valid for '127.0.0.1'."),
     ],
 )
-def test_a_certificate_that_does_not_verify_is_refused_at_once(people: Cast, holder: str, why: str, transport: str) -> None:
+def test_a_certificate_that_does_not_verify_is_refused_at_once(
+    people: Cast, holder: str, why: str, transport: str
+) -> None:
     with TlsFront(getattr(people, holder)) as front:
         url = f"hbase+thrift2://127.0.0.1:{front.port}?tls=true&ca_file={people.authority.file}&transport={transport}"
         with hb.connect(url) as store:
@@ -80,7 +82,11 @@ def test_the_systems_authorities_do_not_know_ours(people: Cast) -> None:
 
 
 def test_there_is_no_way_around_checks(people: Cast) -> None:
-    for tls in (Tls(), Tls(str(people.authority.file)), Tls(cert_file=str(people.server.cert_file), key_file=str(people.server.key_file))):
+    for tls in (
+        Tls(),
+        Tls(str(people.authority.file)),
+        Tls(cert_file=str(people.server.cert_file), key_file=str(people.server.key_file)),
+    ):
         context = tls.context()
         assert context.check_hostname
         assert context.verify_mode == ssl.CERT_REQUIRED
@@ -106,12 +112,17 @@ def test_a_gateway_without_tls_is_told(people: Cast) -> None:
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("transport", ["buffered", "http"])
-def test_a_client_whose_certificate_is_missed_or_not_accepted_is_told_so(people: Cast, version: ssl.TLSVersion, transport: str) -> None:
+def test_a_client_whose_certificate_is_missed_or_not_accepted_is_told_so(
+    people: Cast, version: ssl.TLSVersion, transport: str
+) -> None:
     url = f"tls=true&ca_file={people.authority.file}&transport={transport}&attempts=1"
     strange = f"&cert_file={people.stranger.cert_file}&key_file={people.stranger.key_file}"
     for more in ("", strange):
         with TlsFront(people.server, clients=people.authority, version=version) as front:
-            with hb.connect(f"hbase://127.0.0.1:{front.port}?{url}{more}") as store, pytest.raises(hb.StoreUnavailable) as caught:
+            with (
+                hb.connect(f"hbase://127.0.0.1:{front.port}?{url}{more}") as store,
+                pytest.raises(hb.StoreUnavailable) as caught,
+            ):
                 store.increment("t", b"k", b"d:n", 1)  # certainly not carried out, or it would be UnknownOutcome
             assert front.handshakes == 0
         if more or version is ssl.TLSVersion.TLSv1_3:
@@ -134,11 +145,16 @@ def test_if_all_certificates_are_bad_each_is_told(people: Cast) -> None:
         url = f"hbase://127.0.0.1:{one.port},127.0.0.1:{other.port}?tls=true&ca_file={people.authority.file}"
         with (
             hb.connect(url) as store,
-            pytest.raises(hb.errors.CertificateRefused, match="The certificates of all HBase gateways were refused, or they") as caught,
+            pytest.raises(
+                hb.errors.CertificateRefused, match="The certificates of all HBase gateways were refused, or they"
+            ) as caught,
         ):
             store.tables()
     assert sorted(caught.value.tried) == sorted(
-        [f"127.0.0.1:{one.port}: certificate has expired", f"127.0.0.1:{other.port}: unable to get local issuer certificate"]
+        [
+            f"127.0.0.1:{one.port}: certificate has expired",
+            f"127.0.0.1:{other.port}: unable to get local issuer certificate",
+        ]
     )
 
 
@@ -248,11 +264,15 @@ def test_a_forked_child_leaves_the_parents_connection_alone(people: Cast, narrow
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_client_certificate_is_shown_and_the_connection_is_kept(people: Cast, narrow: int, version: ssl.TLSVersion) -> None:
+def test_a_client_certificate_is_shown_and_the_connection_is_kept(
+    people: Cast, narrow: int, version: ssl.TLSVersion
+) -> None:
     client: Signed = people.client
     with TlsFront(people.server, narrow, people.authority, version) as front:
         url = f"hbase://localhost:{front.port}?tls=true&ca_file={people.authority.file}&pool=1"
-        with hb.connect(f"{url}&cert_file={client.cert_file}&key_file={client.key_file}&key_password={SECRET}") as store:
+        with hb.connect(
+            f"{url}&cert_file={client.cert_file}&key_file={client.key_file}&key_password={SECRET}"
+        ) as store:
             for _ in range(3):
                 assert store.tables() == ["t"]
                 time.sleep(0.01)  # for messages of TLS itself, which are no sign that the connection ends
@@ -261,7 +281,9 @@ def test_a_client_certificate_is_shown_and_the_connection_is_kept(people: Cast, 
 
 def test_a_connection_that_the_other_side_closes_is_noticed(people: Cast, narrow: int) -> None:
     with TlsFront(people.server, narrow) as front:
-        with hb.connect(f"hbase://localhost:{front.port}?tls=true&ca_file={people.authority.file}&pool=1&attempts=1") as store:
+        with hb.connect(
+            f"hbase://localhost:{front.port}?tls=true&ca_file={people.authority.file}&pool=1&attempts=1"
+        ) as store:
             assert store.tables() == ["t"]
             with store._pool.lease() as lease:  # type: ignore[attr-defined]
                 connection = lease.connection()

@@ -40,7 +40,9 @@ def counted(value: int | None, days: int = 0) -> ResultRow:
 
 @pytest.mark.parametrize("answer", [counted(None), counted(5, days=5)])
 def test_an_increment_whose_answer_has_no_new_value_is_in_doubt(answer: ResultRow) -> None:
-    """HBase answers so to the gateway's second attempt, where the first was carried out by a server that failed then."""
+    """HBase answers so to the gateway's second attempt, where the first was carried out by a server that failed
+    then.
+    """
     asked: list[str] = []
 
     def increment(table: bytes, increment: Any) -> ResultRow:
@@ -56,7 +58,10 @@ def test_an_increment_whose_answer_has_no_new_value_is_in_doubt(answer: ResultRo
 
 
 def test_an_increment_whose_answer_has_a_value_is_not() -> None:
-    with own_gateway(thrift2.SERVICE, increment=lambda table, increment: counted(-7)) as port, Thrift2Store("127.0.0.1", port) as store:
+    with (
+        own_gateway(thrift2.SERVICE, increment=lambda table, increment: counted(-7)) as port,
+        Thrift2Store("127.0.0.1", port) as store,
+    ):
         assert store.increment("t", b"k", b"d:n", 1) == -7
 
 
@@ -79,7 +84,9 @@ def test_a_sequence_takes_the_next_block_if_the_answer_has_no_value() -> None:
 
 
 class Splitting:
-    """The regions of a table, of which one has no server at the first calls: the gateway fails with an exception of Java's own then."""
+    """The regions of a table, of which one has no server at the first calls: the gateway fails with an exception of
+    Java's own then.
+    """
 
     def __init__(self, calls: int) -> None:
         self.left = calls
@@ -91,7 +98,8 @@ class Splitting:
         bounds = [(b"m", b""), (b"", b"m")]
         if self.first:
             return [
-                thrift1._generated.TRegionInfo(startKey=start, endKey=end, name=b"t,%s" % start, id=1, version=1) for start, end in bounds
+                thrift1._generated.TRegionInfo(startKey=start, endKey=end, name=b"t,%s" % start, id=1, version=1)
+                for start, end in bounds
             ]
         info, location = thrift2._definition.THRegionInfo, thrift2._definition.THRegionLocation
         return [location(regionInfo=info(tableName=b"t", startKey=start, endKey=end)) for start, end in bounds]
@@ -112,7 +120,9 @@ GATEWAYS: list[tuple[type[GatewayStore], type[Splitting], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "answering", "call"), GATEWAYS)
-def test_regions_are_asked_for_again_while_one_has_no_server(kind: type[GatewayStore], answering: type[Splitting], call: str) -> None:
+def test_regions_are_asked_for_again_while_one_has_no_server(
+    kind: type[GatewayStore], answering: type[Splitting], call: str
+) -> None:
     waits: list[float] = []
     splitting = answering(3)
     with (
@@ -169,7 +179,8 @@ def test_a_gateway_tells_of_a_stopped_region_server_before_its_caller_hangs_up(t
         ]
         calls = [threads.submit(call, store) for store in stores for call in (*reads, *writes)]
         errors = [call.exception() for call in calls]
-        # The server of hbase:meta, and ZooKeeper: one call, since HBase 2.6 ends the thread of a batch without an answer (HBASE-27781).
+        # The server of hbase:meta, and ZooKeeper: one call, since HBase 2.6 ends the thread of a batch without an
+        # answer (HBASE-27781).
         os.kill(hbase.pids["server"], signal.SIGSTOP)
         lost = [threads.submit(writes[0], store) for store in stores]
         errors += [call.exception() for call in lost]
@@ -178,6 +189,7 @@ def test_a_gateway_tells_of_a_stopped_region_server_before_its_caller_hangs_up(t
     reasons = [str(error.reason) for error in errors if isinstance(error, StoreError)]
     # A call or a scan; a batch; ZooKeeper.
     told = re.compile(
-        r"CallTimeoutException|Failed \d+ actions?: .*timeout|time out before the actionsInProgress|could not be completed in"
+        r"CallTimeoutException|Failed \d+ actions?: .*timeout|time out before the actionsInProgress|could not be "
+        r"completed in"
     )
     assert [reason for reason in reasons if not told.search(reason)] == []

@@ -22,7 +22,9 @@ from hbmodel.store.thrift1.scans import Thrift1ScanCalls
         (Scan(filter=KeyOnly(), limit=3), b"KeyOnlyFilter()"),
     ],
 )
-def test_a_limit_ends_the_scan_in_the_gateway_where_no_other_filter_drops_rows(scan: Scan, filter: bytes | None) -> None:
+def test_a_limit_ends_the_scan_in_the_gateway_where_no_other_filter_drops_rows(
+    scan: Scan, filter: bytes | None
+) -> None:
     reading = Cursor(b"t", scan).reading()
     assert reading is not None
     _, arguments = Thrift1ScanCalls().open(reading)

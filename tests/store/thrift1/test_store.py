@@ -83,7 +83,9 @@ def test_of_one_cell_put_twice_in_a_call_the_last_wins(store: Thrift1Store) -> N
 @lives_for(2.5)
 def test_puts_have_lives_of_their_own(store: Thrift1Store) -> None:
     now = int(time.time() * 1000)
-    store.put(TABLE, [Put(b"l1", {A: b""}, now, ttl=2_500), Put(b"l2", {A: b""}, now), Put(b"l3", {A: b""}, now, ttl=60_000)])
+    store.put(
+        TABLE, [Put(b"l1", {A: b""}, now, ttl=2_500), Put(b"l2", {A: b""}, now), Put(b"l3", {A: b""}, now, ttl=60_000)]
+    )
     assert all(store.get(TABLE, [b"l1", b"l2", b"l3"]))
     time.sleep(max(0, now / 1000 + 2.7 - time.time()))
     assert [row and row.row for row in store.get(TABLE, [b"l1", b"l2", b"l3"])] == [None, b"l2", b"l3"]
@@ -231,7 +233,10 @@ def test_a_disabled_table_is_told_at_once(store: Thrift1Store, hbmodel_hbase: An
     store.create_table(table, [Family(b"d")])
     store._administrate(("disableTable", {"tableName": table.encode()}), table=table)
     begun = time.monotonic()
-    with Thrift1Store.from_url(hbmodel_hbase.url + "?timeout=2&retry_for=120") as impatient, pytest.raises(StoreError, match="disabled"):
+    with (
+        Thrift1Store.from_url(hbmodel_hbase.url + "?timeout=2&retry_for=120") as impatient,
+        pytest.raises(StoreError, match="disabled"),
+    ):
         impatient.put(table, [Put(b"k", CELLS, 1), Put(b"l", CELLS, 1)])
     assert time.monotonic() - begun < 100
     store.delete_table(table)

@@ -24,7 +24,9 @@ puts = st.lists(
 )
 
 
-def newest(cells: list[tuple[bytes, bytes, int, bytes, int | None]]) -> dict[tuple[bytes, bytes, int], tuple[bytes, int | None]]:
+def newest(
+    cells: list[tuple[bytes, bytes, int, bytes, int | None]],
+) -> dict[tuple[bytes, bytes, int], tuple[bytes, int | None]]:
     """What a table holds after writing cells (row, column, timestamp, value, TTL) in order."""
     return {(row, column, time): (value, ttl) for row, column, time, value, ttl in cells}
 

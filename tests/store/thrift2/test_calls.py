@@ -37,7 +37,11 @@ def plain(spec: Any) -> Any:
     """A field's type with the names of classes in their place."""
     if isinstance(spec, tuple):
         return tuple(plain(part) for part in spec)
-    return {"ResultRow": "TResult", "ResultCell": "TColumnValue"}.get(spec.__name__, spec.__name__) if isinstance(spec, type) else spec
+    return (
+        {"ResultRow": "TResult", "ResultCell": "TColumnValue"}.get(spec.__name__, spec.__name__)
+        if isinstance(spec, type)
+        else spec
+    )
 
 
 def fields(of: Any) -> dict[int, Any]:
@@ -99,7 +103,10 @@ def test_rows_are_decoded_with_what_the_port_wants(protocol: Callable[..., Any])
         made(Sent.cell, family=b"d", qualifier=b"a:b", value=b"\xff\x00", timestamp=2**62, type=4),
         made(Sent.cell, family=b"e", qualifier=b"", value=b"", timestamp=1, type=4),
     ]
-    rows = [made(Sent.row, row=b"\x00k", columnValues=cells, stale=False, partial=False), made(Sent.row, columnValues=[], stale=False)]
+    rows = [
+        made(Sent.row, row=b"\x00k", columnValues=cells, stale=False, partial=False),
+        made(Sent.row, columnValues=[], stale=False),
+    ]
     buffer = TMemoryBuffer()
     protocol(buffer, decode_response=False).write_struct(made(Sent.reply, success=rows))
     reply = service.SERVICE.getMultiple_result()
@@ -153,7 +160,10 @@ def test_puts_are_sent_in_their_order_with_their_own_times_and_lives(puts: list[
 def test_calls_are_bounded_in_rows_and_bytes_but_for_a_single_large_row() -> None:
     many = [Put(b"%d" % number, {b"d:x": b""}, 1) for number in range(2 * CALL_SIZES.rows + 1)]
     assert [len(call) for call in sent_puts(put_requests(b"t", many))] == [CALL_SIZES.rows, CALL_SIZES.rows, 1]
-    large, third = Put(b"l", {b"d:x": bytes(CALL_SIZES.write_bytes * 2)}), Put(b"s", {b"d:x": bytes(CALL_SIZES.write_bytes // 3)})
+    large, third = (
+        Put(b"l", {b"d:x": bytes(CALL_SIZES.write_bytes * 2)}),
+        Put(b"s", {b"d:x": bytes(CALL_SIZES.write_bytes // 3)}),
+    )
     assert [len(call) for call in sent_puts(put_requests(b"t", [third, large, third, third, third]))] == [1, 1, 2, 1]
     names = [name for name, _ in delete_requests(b"t", [Delete(put.row) for put in many])]
     assert names == ["deleteMultiple", "deleteMultiple", "deleteSingle"]
@@ -163,13 +173,18 @@ def test_deletes_give_their_time_where_the_gateway_looks_for_it() -> None:
     [(name, arguments)] = delete_requests(b"t", [Delete(b"r", timestamp=5)])
     assert name == "deleteSingle"
     assert (arguments["tdelete"].timestamp, arguments["tdelete"].columns) == (5, None)
-    [(name, arguments)] = delete_requests(b"t", [Delete(b"r", families=[b"d"], timestamp=5), Delete(b"r", columns=[b"d:", b"e:x:y"])])
+    [(name, arguments)] = delete_requests(
+        b"t", [Delete(b"r", families=[b"d"], timestamp=5), Delete(b"r", columns=[b"d:", b"e:x:y"])]
+    )
     assert name == "deleteMultiple"
     families, columns = arguments["tdeletes"]
     assert families.deleteType == service.TDeleteType.DELETE_FAMILY
     assert [(column.family, column.qualifier, column.timestamp) for column in families.columns] == [(b"d", None, 5)]
     assert columns.deleteType == service.TDeleteType.DELETE_COLUMNS
-    assert [(column.family, column.qualifier, column.timestamp) for column in columns.columns] == [(b"d", b"", None), (b"e", b"x:y", None)]
+    assert [(column.family, column.qualifier, column.timestamp) for column in columns.columns] == [
+        (b"d", b"", None),
+        (b"e", b"x:y", None),
+    ]
 
 
 def test_families_and_columns_of_one_row_go_in_one_atomic_call() -> None:
@@ -183,7 +198,9 @@ def test_families_and_columns_of_one_row_go_in_one_atomic_call() -> None:
 
 
 def test_changes_of_a_row_keep_their_order() -> None:
-    change = row_mutations([Delete(b"r", timestamp=4), Put(b"r", {b"d:a": b"1"}, 5, ttl=6), Delete(b"r", columns=[b"d:b"])])
+    change = row_mutations(
+        [Delete(b"r", timestamp=4), Put(b"r", {b"d:a": b"1"}, 5, ttl=6), Delete(b"r", columns=[b"d:b"])]
+    )
     assert change.row == b"r"
     assert [(mutation.put is not None, mutation.deleteSingle is not None) for mutation in change.mutations] == [
         (False, True),
@@ -229,7 +246,13 @@ def test_a_short_scan_says_how_short_it_is() -> None:
     name, arguments = whole(Scan(KeyRange(b"a", b"b"), columns=[b"d", b"e:x"], limit=20))
     scan = arguments["tscan"]
     assert (name, arguments["table"], arguments["numRows"]) == ("getScannerResults", b"t", 20)
-    assert (scan.startRow, scan.stopRow, scan.caching, scan.limit, scan.readType) == (b"a", b"b", 20, 20, service.TReadType.PREAD)
+    assert (scan.startRow, scan.stopRow, scan.caching, scan.limit, scan.readType) == (
+        b"a",
+        b"b",
+        20,
+        20,
+        service.TReadType.PREAD,
+    )
     assert [(column.family, column.qualifier) for column in scan.columns] == [(b"d", None), (b"e", b"x")]
     assert scan.reversed is None
 
@@ -277,7 +300,8 @@ families = st.builds(
 def test_every_setting_of_a_family_has_a_place(family: Family) -> None:
     descriptor = descriptor_of(family)
     configuration = descriptor.configuration or {}
-    descriptor.configuration = {name.encode(): value.encode() for name, value in configuration.items()}  # as it is decoded
+    # as it is decoded
+    descriptor.configuration = {name.encode(): value.encode() for name, value in configuration.items()}
     assert family_of(descriptor) == family
 
 
@@ -303,7 +327,11 @@ def failure(message: str, can_retry: bool = False) -> Exception:
         ("ns:t is disabled.", StoreError, "disabled"),
         ("Failed 1 action: ns:t is disabled.: 1 time, servers with issues: null", StoreError, "disabled"),
         ("org.apache.hadoop.hbase.TableExistsException: ns:t\n\tat x", TableExists, "already"),
-        ("Failed 1 action: x.NoSuchColumnFamilyException: y\n\tat z: 1 time, servers with issues: h", FamilyNotFound, "family"),
+        (
+            "Failed 1 action: x.NoSuchColumnFamilyException: y\n\tat z: 1 time, servers with issues: h",
+            FamilyNotFound,
+            "family",
+        ),
         ("x.DoNotRetryIOException: Field is not a long, it's 1 bytes wide\n\tat y", InvalidRequest, "eight bytes"),
         ("other", StoreError, "refused"),
     ],

@@ -11,7 +11,15 @@ from uuid import uuid4
 import pytest
 
 import hbmodel as hb
-from hbmodel.errors import FamilyNotFound, InvalidRequest, NamespaceNotFound, RowExists, StoreError, TableNotFound, UnknownOutcome
+from hbmodel.errors import (
+    FamilyNotFound,
+    InvalidRequest,
+    NamespaceNotFound,
+    RowExists,
+    StoreError,
+    TableNotFound,
+    UnknownOutcome,
+)
 from hbmodel.store import ConditionalChange, Delete, Family, Put, Scan
 from hbmodel.store.filters import ValueFilter
 from hbmodel.store.ranges import KeyRange
@@ -66,7 +74,12 @@ def test_each_operation_is_one_call(proxy: Proxy, through: Thrift2Store) -> None
         ("mutateRow", lambda: through.mutate_row(TABLE, [Put(b"c1", CELLS, now + 1), Delete(b"c1", timestamp=now)])),
         ("checkAndMutate", lambda: through.check_and_mutate(TABLE, b"c1", A, None, [Put(b"c1", CELLS, now + 2)])),
         ("checkAndMutate", lambda: through.check_and_put(TABLE, b"c1", A, None, Put(b"c1", CELLS))),
-        ("deleteMultiple", lambda: through.delete(TABLE, [Delete(b"c1", timestamp=now), Delete(b"c2", families=[b"e"], timestamp=now)])),
+        (
+            "deleteMultiple",
+            lambda: through.delete(
+                TABLE, [Delete(b"c1", timestamp=now), Delete(b"c2", families=[b"e"], timestamp=now)]
+            ),
+        ),
         ("mutateRow", lambda: through.delete(TABLE, [Delete(b"c1", families=[b"e"], columns=[B], timestamp=now)])),
         ("increment", lambda: through.increment(TABLE, b"c1", b"d:n", 1)),
     ]
@@ -100,8 +113,13 @@ def test_many_conditional_changes_are_spread_over_connections(proxy: Proxy, stor
 
 
 @pytest.mark.parametrize("after", [0, 100, 2000, 5000])
-def test_an_answer_that_is_lost_of_many_changes_leaves_them_in_doubt(proxy: Proxy, store: Thrift2Store, after: int) -> None:
-    changes = [ConditionalChange(row, A, None, [Put(row, {A: b"1"}, 6)]) for row in (b"lost%d-%03d" % (after, n) for n in range(200))]
+def test_an_answer_that_is_lost_of_many_changes_leaves_them_in_doubt(
+    proxy: Proxy, store: Thrift2Store, after: int
+) -> None:
+    changes = [
+        ConditionalChange(row, A, None, [Put(row, {A: b"1"}, 6)])
+        for row in (b"lost%d-%03d" % (after, n) for n in range(200))
+    ]
     with Thrift2Store.from_url(proxy.url + "?timeout=20") as spread:
         proxy.cut_after_reply_bytes(after)
         with pytest.raises(UnknownOutcome):
@@ -152,7 +170,11 @@ def test_a_change_of_a_row_is_never_seen_in_part(store: Thrift2Store) -> None:
         value = b"%d" % number
         column = (b"d:%d" % (number % 3), b"e:%d" % (number % 3))
         time_ = 10 * number
-        change = [Delete(b"whole", timestamp=time_ - 1), Put(b"whole", {column[0]: value}, time_), Put(b"whole", {column[1]: value}, time_)]
+        change = [
+            Delete(b"whole", timestamp=time_ - 1),
+            Put(b"whole", {column[0]: value}, time_),
+            Put(b"whole", {column[1]: value}, time_),
+        ]
         store.mutate_row(TABLE, change)
     done.set()
     watcher.join()
@@ -163,10 +185,17 @@ def test_a_change_of_a_row_is_never_seen_in_part(store: Thrift2Store) -> None:
 
 
 def test_families_and_columns_of_a_change_go_up_to_its_time_only(store: Thrift2Store) -> None:
-    store.put(TABLE, [Put(b"upto", {A: b"50", B: b"50", E: b"50"}, 50), Put(b"upto", {b"d:old": b"40", b"e:old": b"40"}, 40)])
-    store.mutate_row(TABLE, [Delete(b"upto", families=[b"d"], columns=[E, b"e:old"], timestamp=49), Put(b"upto", {b"d:new": b"45"}, 45)])
+    store.put(
+        TABLE, [Put(b"upto", {A: b"50", B: b"50", E: b"50"}, 50), Put(b"upto", {b"d:old": b"40", b"e:old": b"40"}, 40)]
+    )
+    store.mutate_row(
+        TABLE,
+        [Delete(b"upto", families=[b"d"], columns=[E, b"e:old"], timestamp=49), Put(b"upto", {b"d:new": b"45"}, 45)],
+    )
     assert read(store, b"upto") == {A: b"50", B: b"50", E: b"50"}  # and the put at 45 is below the tombstone
-    store.mutate_row(TABLE, [Put(b"upto", {b"d:new": b"51"}, 51), Delete(b"upto", families=[b"d"], columns=[E], timestamp=50)])
+    store.mutate_row(
+        TABLE, [Put(b"upto", {b"d:new": b"51"}, 51), Delete(b"upto", families=[b"d"], columns=[E], timestamp=50)]
+    )
     assert read(store, b"upto") == {b"d:new": b"51"}
 
 
@@ -257,7 +286,9 @@ def test_regions_are_made_and_read_back_with_their_names(store: Thrift2Store, hb
     keys = [b"\x00", b"a,b", b"m\x00\xff", b"\xff\xfe"]
     store.create_table(table, [Family(b"d")], [keys[2], keys[0], keys[3], keys[1]])
     found = store.regions(table)
-    assert [region.range for region in found] == [KeyRange(start, stop) for start, stop in zip([b"", *keys], [*keys, None], strict=True)]
+    assert [region.range for region in found] == [
+        KeyRange(start, stop) for start, stop in zip([b"", *keys], [*keys, None], strict=True)
+    ]
     with Thrift1Store.from_url(hbmodel_hbase.url) as first:  # whose gateway knows the names
         assert found == first.regions(table)
     store.delete_table(table)
@@ -266,7 +297,16 @@ def test_regions_are_made_and_read_back_with_their_names(store: Thrift2Store, hb
 def test_every_setting_of_a_family_is_made_and_read_back(store: Thrift2Store) -> None:
     table = TABLE + "_settings"
     families = [
-        Family(b"a", 3, 3600, "GZ", "ROWCOL", 8192, True, {"hbase.hstore.time.to.purge.deletes": "3600000", "of our own": "é"}),
+        Family(
+            b"a",
+            3,
+            3600,
+            "GZ",
+            "ROWCOL",
+            8192,
+            True,
+            {"hbase.hstore.time.to.purge.deletes": "3600000", "of our own": "é"},
+        ),
         Family(b"b", 1, None, "NONE", "NONE", 65_536, False),
     ]
     store.create_table(table, families)
@@ -308,7 +348,10 @@ def test_a_table_prefix_follows_the_namespace(hbmodel_hbase: Any, store: Thrift2
     url = hbmodel_hbase.thrift2_url
     store.create_namespace(namespace)
     try:
-        with hb.connect(f"{url}?table_prefix=app") as prefixed, hb.connect(f"{url}?table_prefix={namespace}:app") as inside:
+        with (
+            hb.connect(f"{url}?table_prefix=app") as prefixed,
+            hb.connect(f"{url}?table_prefix={namespace}:app") as inside,
+        ):
             prefixed.create_table(f"{namespace}:t", [Family(b"d")])
             assert f"{namespace}:app_t" in store.tables()
             assert f"{namespace}:t" in prefixed.tables()
@@ -392,8 +435,15 @@ def test_a_disabled_table_is_told(store: Thrift2Store, hbmodel_hbase: Any) -> No
 
 def test_the_gateway_resets_what_it_is_not_given_and_the_store_gives_it_everything(store: Thrift2Store) -> None:
     table = f"{TABLE}_reset"
-    settings = {b"VERSIONS": b"3", b"DATA_BLOCK_ENCODING": b"FAST_DIFF", b"KEEP_DELETED_CELLS": b"TRUE", b"MIN_VERSIONS": b"1"}
-    descriptor = TTableDescriptor(tableName=table_name(table.encode()), columns=[TColumnFamilyDescriptor(name=b"d", attributes=settings)])
+    settings = {
+        b"VERSIONS": b"3",
+        b"DATA_BLOCK_ENCODING": b"FAST_DIFF",
+        b"KEEP_DELETED_CELLS": b"TRUE",
+        b"MIN_VERSIONS": b"1",
+    }
+    descriptor = TTableDescriptor(
+        tableName=table_name(table.encode()), columns=[TColumnFamilyDescriptor(name=b"d", attributes=settings)]
+    )
     store._administrate(("createTable", {"desc": descriptor}), table=table)
 
     def told() -> dict[bytes, bytes]:
@@ -404,8 +454,15 @@ def test_the_gateway_resets_what_it_is_not_given_and_the_store_gives_it_everythi
         store.modify_family(table, Family(b"d", ttl=60))
         assert told() == {**settings, b"TTL": b"60"}, "options that this library does not know stay too"
         bare = TColumnFamilyDescriptor(name=b"d", attributes={b"TTL": b"90"})
-        store._administrate(("modifyColumnFamily", {"tableName": table_name(table.encode()), "column": bare}), table=table)
-        defaults = {b"VERSIONS": b"1", b"DATA_BLOCK_ENCODING": b"NONE", b"KEEP_DELETED_CELLS": b"FALSE", b"MIN_VERSIONS": b"0"}
+        store._administrate(
+            ("modifyColumnFamily", {"tableName": table_name(table.encode()), "column": bare}), table=table
+        )
+        defaults = {
+            b"VERSIONS": b"1",
+            b"DATA_BLOCK_ENCODING": b"NONE",
+            b"KEEP_DELETED_CELLS": b"FALSE",
+            b"MIN_VERSIONS": b"0",
+        }
         assert told() == {**defaults, b"TTL": b"90"}
     finally:
         store.delete_table(table)
@@ -413,7 +470,9 @@ def test_the_gateway_resets_what_it_is_not_given_and_the_store_gives_it_everythi
 
 @pytest.mark.slow  # HBase's client tries again for most of a minute
 @pytest.mark.parametrize("gateway", ["thrift1", "thrift2"])
-def test_hbase_refuses_pieces_of_rows_that_a_filter_judges(store: Thrift2Store, hbmodel_hbase: Any, gateway: str) -> None:
+def test_hbase_refuses_pieces_of_rows_that_a_filter_judges(
+    store: Thrift2Store, hbmodel_hbase: Any, gateway: str
+) -> None:
     asked = Scan(cells=5, filter=ValueFilter(A, "=", b""))
     with hb.connect(hbmodel_hbase.url if gateway == "thrift1" else hbmodel_hbase.thrift2_url) as other:
         with pytest.raises(InvalidRequest):
