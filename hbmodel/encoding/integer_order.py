@@ -11,12 +11,7 @@ from hbmodel.encoding.key_field import CompiledKeyField
 
 @frozen
 class IntegerOrder:
-    """The whole numbers of a key field, in the order of their bytes.
-
-    Attributes:
-        first: of all in key order.
-        last: of all in key order.
-    """
+    """The whole numbers of a key field, in the order of their bytes."""
 
     first: int
     last: int

@@ -34,8 +34,8 @@ class KeyField:
     """One field of a key.
 
     Attributes:
-        name: of the model's field.
-        codec: of its values.
+        name: the name of the model's field.
+        codec: the codec of its values.
         desc: whether the largest value comes first: every byte is complemented.
         nullable: whether None is allowed: 00 for None, 01 before a value, so None comes first (last if `desc`).
     """

@@ -68,7 +68,7 @@ def unpack_code(code: Code, slots: Sequence[CompiledKeyField], tail: int, depth:
 
     Args:
         code: in which `data` is the key and `start`, a variable that is changed, where the fields begin.
-        slots: of a layout.
+        slots: the slots of a layout.
         tail: of a layout.
         depth: of the lines.
     """
@@ -135,7 +135,7 @@ class KeyLayout:
         tail: number of bytes of something else that follow the fields (the bucket byte at the end of an index entry of
             a randomly salted model); then no field counts as last.
         closed: whether the last field says where it ends too, though the key ends with it.
-        names: of the fields.
+        names: the names of the fields.
     """
 
     fields: tuple[KeyField, ...] = field(converter=_fields)
@@ -293,7 +293,7 @@ class KeyLayout:
         exactly they.
 
         Args:
-            parts: of the leading fields, from `pack_parts` or `pack_leading`; none for all keys.
+            parts: the parts of the leading fields, from `pack_parts` or `pack_leading`; none for all keys.
             bounds: of the field after them; without any the range is everything under the prefix. Must be None where
                 `parts` are all fields; the range is then the one key (with a tail: every tail of it).
 

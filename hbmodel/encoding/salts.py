@@ -330,7 +330,7 @@ class BoundSalt:
         buckets: how many there are.
         width: length of the prefix, in bytes.
         random: whether buckets are random.
-        prefixes: of all buckets, in bucket order.
+        prefixes: the prefixes of all buckets, in bucket order.
     """
 
     salt: Salt

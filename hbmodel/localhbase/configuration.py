@@ -114,7 +114,7 @@ def site_properties(role: str, directory: Path, settings: Settings, ports: Mappi
 
     Args:
         role: one of `ROLES`.
-        directory: of this local HBase.
+        directory: the directory of this local HBase.
         settings: their properties override those set here.
         ports: port by name.
     """
@@ -243,7 +243,7 @@ def command(role: str, directory: Path, settings: Settings, ports: Mapping[str, 
 
     Args:
         role: one of `ROLES`.
-        directory: of this local HBase.
+        directory: the directory of this local HBase.
         settings: heap sizes.
         ports: port by name.
         java: the runtime.

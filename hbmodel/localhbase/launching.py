@@ -46,7 +46,7 @@ class Launcher:
     """What it takes to start processes in a directory; the directory's lock is held by the caller.
 
     Attributes:
-        directory: of the local HBase.
+        directory: the directory of the local HBase.
         java: the Java runtime.
         class_path: HBase's class path, without the configuration directory.
         timeout: seconds until all processes of one start must answer.

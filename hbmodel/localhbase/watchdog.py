@@ -21,7 +21,7 @@ def watch(directory: Path, owner: Process, *, temporary: bool) -> None:
     """Wait until the owner is gone, then stop HBase.
 
     Args:
-        directory: of the local HBase.
+        directory: the directory of the local HBase.
         owner: the process to wait for.
         temporary: delete the directory, too; nothing is worth saving then, so the processes are killed at once.
     """

@@ -154,7 +154,7 @@ def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
     match them.
 
     Args:
-        plan: of the round.
+        plan: the plan of the round.
         since: the reading of the clock from which its times come.
 
     Returns:

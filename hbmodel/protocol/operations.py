@@ -83,8 +83,8 @@ class CheckAndMutateRows:
     it.
 
     Attributes:
-        table: of the rows.
-        changes: of the rows.
+        table: the table of the rows.
+        changes: the changes of the rows.
         waiting: rows of the same batch that are changed in a later round. Objects of wide rows are rows here, and a
             commit that changes each wide row as a whole applies no change of a row that holds one of them.
         fences: whether the changes fence rows for other writers. They are then no writes of the batch, and nothing is
@@ -156,7 +156,7 @@ class AskIfAhead:
     So the server is asked only about cells that this machine's clock finds in the future.
 
     Attributes:
-        timestamp: of the cell, in ms since 1970.
+        timestamp: the timestamp of the cell, in ms since 1970.
     """
 
     timestamp: int

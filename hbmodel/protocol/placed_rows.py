@@ -20,7 +20,7 @@ class PlacedRows:
     """What is known to be done of a batch.
 
     Attributes:
-        outcomes: of the writes whose rows were put, by row.
+        outcomes: the outcomes of the writes whose rows were put, by row.
         rest: the deletes that belong to such puts and may not be carried out yet, by row.
     """
 
@@ -34,7 +34,7 @@ class PlacedRows:
         """Takes in what has been put: of these outcomes, those of writes that put something.
 
         Args:
-            outcomes: of writes.
+            outcomes: the outcomes of writes.
             rest: the deletes that follow their puts.
         """
         self.outcomes |= {outcome.key: outcome for outcome in outcomes if outcome.action in PUT}

@@ -78,7 +78,7 @@ class LateCalls:
     """Calls whose outcome is unknown, and that may still land.
 
     Attributes:
-        revisions: of the state by which they were sent.
+        revisions: the revisions of the state by which they were sent.
         left: for how long they may land, in ms from the time of the line.
     """
 
@@ -109,7 +109,7 @@ class RollLine:
         sequence: a number that each put of the line raises.
         kind: `on` while the program may write, `rest` while it may not, `gone` if the line was found to be over, and is
             not used again.
-        revisions: of the oldest state by which it may write.
+        revisions: the revisions of the oldest state by which it may write.
         lease: for how long it may begin calls, in ms from the time of the line.
         longest_call: how long a call may live, in ms.
         late: calls of unknown outcome, by states before `revisions`; all of them if it rests.
@@ -175,8 +175,8 @@ class RollLine:
         Args:
             stamp: the time of the line.
             skew: how far the clocks of two servers may differ, in ms.
-            cell: that has changed; None asks for calls of any state.
-            revision: of the cell since the change.
+            cell: the cell that has changed; None asks for calls of any state.
+            revision: the revision of the cell since the change.
         """
         if self.kind == "gone":
             return None
@@ -202,7 +202,7 @@ class SentLine:
     """A put of the line that is not settled yet.
 
     Attributes:
-        line: that was sent.
+        line: the line that was sent.
         since: when, in ms on the clock that never jumps.
     """
 
@@ -218,11 +218,11 @@ class Member:
     Times are in ms on a clock that never jumps and continues while the machine sleeps.
 
     Attributes:
-        id: of its line, used once.
+        id: the id of its line, used once.
         lease: for how long a lease lasts.
         longest_call: how long a call may live.
         writer: who it is.
-        sequence: of the last line that was sent.
+        sequence: the sequence of the last line that was sent.
         held: the line that it knows to be on the roll, or None.
         newest: revisions of the newest state that it has read; None before the first read under this id.
         until: the end of its lease; None if it has none.

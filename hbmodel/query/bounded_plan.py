@@ -18,7 +18,7 @@ def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
     """A plan, restricted to the bounds of its query.
 
     Args:
-        plan: to read the query.
+        plan: the plan to read the query.
         path_backwards: whether the query, without `reversed()`, reads the path from its last key to its first.
 
     Raises:

@@ -49,10 +49,6 @@ def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
     Conditions are translated by value. A field whose codec cannot store a value there has it in no row. An index that
     the table does not have is not read.
 
-    Args:
-        terms: of the query on the model.
-        layout: of the replaced table.
-
     Raises:
         OrderNotAvailable: the order is that of a computed field which the replaced model does not declare.
     """

@@ -88,7 +88,7 @@ class KeyConditions:
         them.
 
         Args:
-            layout: of the key.
+            layout: the layout of the key.
             at: the position.
             consumed: whether predicates count that are not tested on keys, as every row in the index satisfies them: of
                 a row with several entries they select none.

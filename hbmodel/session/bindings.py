@@ -106,7 +106,7 @@ class Bindings:
         current.
 
         Args:
-            *schemas: of the models.
+            *schemas: the schemas of the models.
             counts: whether the only write is an increment, which is a version of its own in every store.
 
         Returns:

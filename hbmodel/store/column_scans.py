@@ -18,9 +18,9 @@ def scan_columns(
     """As `Store.scan`, of the objects whose qualifiers lie in some ranges, whatever their row.
 
     Args:
-        store: of a wide model's objects.
-        table: of logical rows.
-        scans: to start.
+        store: the store of a wide model's objects.
+        table: the table of logical rows.
+        scans: the scans to start.
         columns: ranges of qualifiers as in a `SliceScan`.
 
     Raises:

@@ -34,7 +34,7 @@ def folded(store: Store, wide: WideRows | None, pages: PageSizes = PAGE_SIZES) -
     """A store as the objects of a model see it, each in a row of its own.
 
     Args:
-        store: that does the work.
+        store: the store that does the work.
         wide: how the objects share rows; None where they do not.
         pages: how much of a row is read at once.
     """
@@ -58,7 +58,7 @@ class FoldedStore(WrappingStore):
     A page of objects is not a snapshot, and no read of many objects is.
 
     Args:
-        store: that does the work.
+        store: the store that does the work.
         wides: the wide models; each table of logical rows once.
         pages: how much of a row is read at once.
         widths: what earlier reads have shown of rows.

@@ -41,12 +41,7 @@ class _GrowingPut:
 
 @frozen
 class FoldedWrites:
-    """Writes objects of one wide model.
-
-    Attributes:
-        store: with the table.
-        wide: of the model.
-    """
+    """Writes objects of one wide model."""
 
     store: Store
     wide: WideRows

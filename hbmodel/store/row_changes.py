@@ -79,7 +79,7 @@ def change_together(
     Args:
         store: with the table.
         table: its name.
-        changes: of rows.
+        changes: the changes of rows.
         atomic: whether all changes of a row must be in one call.
 
     Raises:

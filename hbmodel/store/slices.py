@@ -40,7 +40,7 @@ class SliceScan:
 
     Attributes:
         rows: the row keys.
-        ranges: of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
+        ranges: the ranges of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
         reversed: from the last object of the last row to the first.
         keys_only: cells without their values.
         limit: how many objects are wanted, at most; no more are promised to be left out. Where a filter may drop

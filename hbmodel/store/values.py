@@ -71,7 +71,7 @@ class Get:
     Attributes:
         row: row key.
         columns: each `family:qualifier` or `family`; empty reads every family.
-        prefix: of the qualifiers to read; empty reads all of them.
+        prefix: the prefix of the qualifiers to read; empty reads all of them.
         before: in ms; reads the newest version of each cell below this time, as if there were none of this time or
             later. Deletes count at any time. None reads the newest.
     """
@@ -89,7 +89,7 @@ class Put:
     Attributes:
         row: row key, 1 to 32,767 bytes.
         cells: `family:qualifier` -> value; at least one.
-        timestamp: of every cell, in ms; None uses the server's time.
+        timestamp: the timestamp of every cell, in ms; None uses the server's time.
         ttl: TTL of the cells in ms, or None for the family's own.
     """
 

@@ -141,9 +141,6 @@ class Unfolding:
 
     The names of as many cells are compared at once, joined. Other names may join to the same bytes, if a key or an
     alias contains the family with its colon: then each name is compared.
-
-    Args:
-        wide: of the model.
     """
 
     def __init__(self, wide: WideRows) -> None:

@@ -76,8 +76,8 @@ def alter(
     everything they know is kept.
 
     Args:
-        store: that holds the tables.
-        models: that declare them.
+        store: the store that holds the tables.
+        models: the models that declare them.
         splits: for tables that are created, as for `create_tables`; for live tables differences are only reported.
         lossy: also apply changes that lose data: a shorter TTL, fewer versions.
         drop: also drop the indexes that the models do not declare, as `drop_index` does: first queries of programs that

@@ -31,7 +31,7 @@ class Compared:
     """What a comparison of two tables has found.
 
     Attributes:
-        rows: that were looked at.
+        rows: the rows that were looked at.
         missing: in the other table.
         differing: that have other values there.
         refused: that cannot be in the other table.
@@ -50,12 +50,12 @@ class Copying:
     """Copies from one table into another.
 
     Attributes:
-        store: that holds the tables.
-        registry: of the store.
+        store: the store that holds the tables.
+        registry: the registry of the store.
         plan: how rows are brought into the other table.
         planned: makes the plan anew, by what the registry says then.
         writes: carries out what is planned.
-        clock: of the server.
+        clock: the clock of the server.
         throttle: how fast rows are taken.
         batch_size: rows in one round trip.
         still: raises where the phase in which rows are copied is over.

@@ -93,7 +93,7 @@ def create_tables(
     existing table differ, they are not changed but reported, also to the logger `hbmodel`; `alter` changes them.
 
     Args:
-        store: to create them in.
+        store: the store to create them in.
         models: whose tables. Sequences and dictionaries have tables too; those of dictionaries that fields of the
             models use are created automatically.
         splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from

@@ -23,8 +23,8 @@ class DeclaredTable:
     """A table as models declare it.
 
     Attributes:
-        name: of the table.
-        families: of all models that share it, sorted by name.
+        name: the name of the table.
+        families: the families of all models that share it, sorted by name.
         split_keys: where its regions begin; empty where no strategy was given.
         schemas: the models that live in it, or the one whose index it is.
         index: the index whose table it is, or None.
@@ -41,7 +41,7 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
     """The tables that models need, index tables first.
 
     Args:
-        schemas: of the models.
+        schemas: the schemas of the models.
         splits: one strategy for the primary table of each, or a mapping from model or table name to a strategy; the
             table of an index is `<table>.<index>`.
         registry: name of the registry table.

@@ -179,8 +179,9 @@ def diff(
     `external` models, which may hold any columns, and the latter not where objects share rows.
 
     Args:
-        store: that holds the tables.
-        models: to compare; sequences and dictionaries too. The dictionaries that fields of models use are included.
+        store: the store that holds the tables.
+        models: the models to compare; sequences and dictionaries too. The dictionaries that fields of models use are
+            included.
         splits: as for `create_tables`; if given, the live regions are compared with it too.
         registry: name of the registry table.
         sample: how many rows of each table are searched, about; 0 reads none.

@@ -30,7 +30,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     programs, or wait for one lease, before `create_tables`.
 
     Args:
-        store: that holds the tables.
+        store: the store that holds the tables.
         models: whose tables; all models of a table are dropped together. A dictionary may be used by the rows of
             several models, so it is dropped only if it is named; its counter remains, so that no id is given again.
         registry: name of the registry table.

@@ -17,8 +17,8 @@ class IndexBuild:
         index: name of the index.
         state: current state of the index: `readable`, or `building` or `verifying` if rows were refused or share a
             value.
-        rows: that were checked, by all builders.
-        entries: that were put.
+        rows: the rows that were checked, by all builders.
+        entries: the entries that were put.
         adopted: rows from before the first index that were converted to indexed ones.
         missing: entries that the check found missing, and put.
         refused: rows whose entries cannot be made: the key is too long, or values cannot be read.
@@ -73,7 +73,7 @@ class IndexReport:
     Attributes:
         table: primary table.
         index: name of the index.
-        state: of the index in the registry.
+        state: the state of the index in the registry.
         rows: live rows that were checked.
         entries: entries that were checked.
         missing: rows that lack an entry.

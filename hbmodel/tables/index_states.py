@@ -32,10 +32,10 @@ class IndexStates:
     """Changes the states of one index.
 
     Attributes:
-        store: that holds the tables.
-        registry: of the store.
+        store: the store that holds the tables.
+        registry: the registry of the store.
         place: the model, or where the registry keeps it; building needs the model.
-        name: of the index.
+        name: the name of the index.
         drain: how long to wait for others.
         wait: waits.
         cell: by which the registry keeps it, where the name alone does not say which is meant.

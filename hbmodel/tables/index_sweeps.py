@@ -94,11 +94,11 @@ class Sweeps:
     """Sweeps the rows of a table.
 
     Attributes:
-        store: that holds the tables.
-        registry: of the store.
+        store: the store that holds the tables.
+        registry: the registry of the store.
         indexer: makes the entries of rows.
-        index: that the work is for, with its live table.
-        clock: of the server.
+        index: the index that the work is for, with its live table.
+        clock: the clock of the server.
         throttle: limits the rate.
         batch_size: rows in one round trip.
         report: called with the progress, or None.

@@ -55,8 +55,8 @@ def build_index(
     entry, and every row is checked for it, before queries may use the index.
 
     Args:
-        store: that holds the tables.
-        model: that declares the index.
+        store: the store that holds the tables.
+        model: the model that declares the index.
         index: its name, or the index as a model attribute.
         rows_per_second: maximum rate at which this call reads.
         bytes_per_second: the same in bytes of keys and cells.
@@ -138,8 +138,8 @@ def drop_index(
     again, it starts with an empty table of another name.
 
     Args:
-        store: that holds the tables.
-        model: of the table.
+        store: the store that holds the tables.
+        model: the model of the table.
         index: name of the index in the registry.
         dry_run: only return the tables that would be dropped; nothing is changed, and the call does not wait.
         times: shared by all programs that use the table.
@@ -179,8 +179,8 @@ def verify_index(
     older than the grace time count as stale.
 
     Args:
-        store: that holds the tables.
-        model: that declares the index.
+        store: the store that holds the tables.
+        model: the model that declares the index.
         index: its name, or the index as a model attribute.
         sample: check about this many rows, and as many entries, from all over the tables, instead of all.
         rows_per_second: maximum rate of reading.
@@ -219,8 +219,8 @@ def repair_index(
     same `times`. Entries of rows with a TTL are left alone: they expire with their rows.
 
     Args:
-        store: that holds the tables.
-        model: that declares the index.
+        store: the store that holds the tables.
+        model: the model that declares the index.
         index: its name, or the index as a model attribute.
         dry_run: only report what would be done.
         rows_per_second: maximum rate of reading.
@@ -255,8 +255,8 @@ def purge_rows(
     Safe while programs write, and for any number of programs at once.
 
     Args:
-        store: that holds the tables.
-        model: of the table.
+        store: the store that holds the tables.
+        model: the model of the table.
         dry_run: only count those that are old enough.
         rows_per_second: maximum rate of reading.
         times: shared by all programs that use the table.
@@ -308,8 +308,8 @@ def index_status(
     """The registry's state of each index of a model, and a sample that shows how far it has drifted from the rows.
 
     Args:
-        store: that holds the tables.
-        model: of the table.
+        store: the store that holds the tables.
+        model: the model of the table.
         sample: how many rows, and entries, to check for each index; 0 for none.
         times: shared by all programs that use the table.
         registry: name of the registry table.

@@ -52,7 +52,7 @@ class KeptLine:
     Args:
         store: through which it is kept when no session waits for it.
         registry: name of the registry table.
-        row: of the registry.
+        row: the row of the registry.
         member: what the program is on the roll.
         offset: the clocks; learns of the server's time from the first put.
         times: how lines are kept.

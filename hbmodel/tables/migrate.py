@@ -68,8 +68,8 @@ def migrate(
     window, `offline=True`.
 
     Args:
-        store: that holds the tables.
-        model: of the new table, declared with `@hb.model(replaces=...)`.
+        store: the store that holds the tables.
+        model: the model of the new table, declared with `@hb.model(replaces=...)`.
         offline: refuse programs from the start until the cutover, instead of letting them read and write.
         rows_per_second: maximum rate at which this call reads.
         bytes_per_second: the same in bytes of keys and cells.
@@ -132,10 +132,10 @@ class Migration:
     """The steps of a migration, see `migrate`. Each can be repeated by any program: finished work is not repeated.
 
     Attributes:
-        store: that holds the tables.
+        store: the store that holds the tables.
         new: the schema of the new table.
         old: the schema of the old table.
-        registry: of the store.
+        registry: the registry of the store.
         times: shared by all programs.
         throttle: limits the rate.
         batch_size: rows in one round trip.

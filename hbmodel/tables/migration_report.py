@@ -47,7 +47,7 @@ class MigrationReport:
         new: the table that they move to.
         phase: `before`, `prepared`, `moving`, `cut`, `done`; during a rollback `returning` and `returned`, of versioned
             models `halting` and `turned` before them; `closed` in a maintenance window.
-        rows: that were copied, or read by a check.
+        rows: the rows that were copied, or read by a check.
         ranges: key ranges into which the copying is divided.
         finished: how many of them are finished.
         refused: rows that cannot be copied: the key is too long, or the new layout does not accept their values.

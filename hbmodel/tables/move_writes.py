@@ -72,11 +72,11 @@ class MoveWrites:
     """The writes of one piece of work in one phase. Programs that wait for the end of the phase wait for them too.
 
     Args:
-        store: that holds the tables.
-        registry: of the store.
+        store: the store that holds the tables.
+        registry: the registry of the store.
         old: the layout whose row of the registry holds the phase.
         new: the other layout.
-        phase: of the work.
+        phase: the phase of the work.
         lease: seconds for which the registry is trusted.
         longest_call: of a call to the store, in seconds.
     """

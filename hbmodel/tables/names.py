@@ -53,7 +53,7 @@ class Names:
     Results never change, and are cached in bounded memory.
 
     Args:
-        store: that holds the dictionaries, or a session.
+        store: the store that holds the dictionaries, or a session.
         registry: name of the registry table.
         cache: to share with others.
     """
@@ -145,7 +145,7 @@ class Names:
 
         Args:
             dictionary: whose names.
-            prefix: of the names; all by default.
+            prefix: the prefix of the names; all by default.
             limit: maximum number of names.
         """
         self._check(dictionary)

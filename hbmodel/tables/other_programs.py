@@ -64,8 +64,8 @@ class OtherPrograms:
     """The programs that use the tables of a store.
 
     Attributes:
-        store: that holds the tables.
-        registry: of the store.
+        store: the store that holds the tables.
+        registry: the registry of the store.
         drain: for how long they may act on an earlier state.
         wait: waits.
     """
@@ -85,9 +85,9 @@ class OtherPrograms:
         """Whether nothing can be written any more by the state before a change; waits a moment if something can.
 
         Args:
-            row: of the registry.
+            row: the row of the registry.
             found: what it says, read after the change.
-            cell: of the row that was changed.
+            cell: the cell of the row that was changed.
             since: when the registry took the change in, in ms by its server's clock.
             now: the server's time, in ms.
         """

@@ -22,7 +22,7 @@ def is_over(found: Registration, row: bytes, others: OtherPrograms) -> bool:
 
     Args:
         found: what the registry says of the table that the objects come from.
-        row: of the registry.
+        row: the row of the registry.
         others: the programs that use the tables.
     """
     move = found.move

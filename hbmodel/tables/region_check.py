@@ -32,7 +32,7 @@ class RegionUse:
     """How a model uses one region.
 
     Attributes:
-        region: of the live table.
+        region: the region of the live table.
         reachable: whether a row key of the model can be in it.
         rows: how many rows of the sample are in it.
     """
@@ -60,7 +60,7 @@ def check_regions(
     """Compares the regions of a live table with the keys of a model.
 
     Args:
-        store: that has the table.
+        store: the store that has the table.
         model: whose primary table, or index table, it is.
         index: an index or its name, for its table.
         sample: objects of the model, to count how many rows each region gets.

@@ -52,7 +52,7 @@ class MatchedIndexes:
     """The indexes of a model and those of the registry.
 
     Attributes:
-        states: of declared indexes that are registered, by the declared name.
+        states: the states of declared indexes that are registered, by the declared name.
         undeclared: the others that are registered.
         ambiguous: names of declared indexes of which it cannot be said which registered one they are.
         taken: declared indexes that are not registered, or not by that name, whose names another one has or has had, by
@@ -164,7 +164,7 @@ def layout_mismatches(
     """What differs between the layouts of a model and of the registry, each with what is declared and what is live.
 
     Args:
-        schema: of the model.
+        schema: the schema of the model.
         layout: as registered.
         hows: which renames are none.
     """

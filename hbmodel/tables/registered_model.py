@@ -40,7 +40,7 @@ def registered_model(place: RegistryKey, found: Registration) -> type[Any]:
     It is for reading: the registry keeps no defaults, so a column that a row lacks reads as None.
 
     Args:
-        place: of the model in the registry.
+        place: the place of the model in the registry.
         found: what is registered there.
 
     Raises:
@@ -70,9 +70,9 @@ def registered_index(place: RegistryKey, found: Registration, state: IndexState)
     put them.
 
     Args:
-        place: of the indexed model in the registry.
+        place: the place of the indexed model in the registry.
         found: what is registered there.
-        state: of the index.
+        state: the state of the index.
 
     Raises:
         SchemaMismatch: a codec or salt is of a program's own.

@@ -62,7 +62,7 @@ class IndexState:
         spec: as the index was declared.
         since: when the registry took this in, in ms by its server's clock.
         generation: how many tables the index has had before this one.
-        name: that it has.
+        name: the name that it has.
         cell: the name that it was first registered with, by which the registry keeps it.
         was: the names that it has had.
         former: other names under which it has been dropped; they are free for other indexes.
@@ -106,7 +106,7 @@ def as_live(index: Index, state: IndexState, alone: bool = True) -> Index:
 
     Args:
         index: as declared.
-        state: of the index.
+        state: the state of the index.
         alone: whether the registry knows of no columns or indexes beyond those of the model.
     """
     return evolve(index, table=state.table, kept_by_all=state.state in KEPT_BY_ALL, alone=alone)
@@ -117,10 +117,10 @@ class Registration:
     """One table as the registry knows it, with the bytes that a change must be checked against.
 
     Attributes:
-        layout: of keys and columns.
+        layout: the layout of keys and columns.
         indexes: by the name that each was first registered with.
         rows: how rows say that they are live.
-        cells: of the registry's row.
+        cells: the cells of the registry's row.
         rows_since: when the registry took `rows` in, in ms by its server's clock.
         move: how far its objects have moved into another table, or None.
         listed: since when all programs that write it are on the writers' roll, in ms by the server's clock; 0 if they
@@ -152,16 +152,16 @@ class Binding:
     """A model as it may be used right now.
 
     Attributes:
-        schema: of the model.
+        schema: the schema of the model.
         written: indexes that writes must keep, with their live tables.
         readable: indexes that queries may use.
         unknown: names of live indexes that the model does not declare; it may then read but not write.
         rows: which rows of the table are live.
-        states: of the declared indexes, by name.
+        states: the states of the declared indexes, by name.
         unregistered: columns that the registry does not know.
         phase: how far the objects of the table have moved into another one, see `protocol.migration`.
         phase_since: when the registry took the phase in, in ms by its server's clock.
-        cells: of the registry's row, from which all this was read.
+        cells: the cells of the registry's row, from which all this was read.
     """
 
     schema: TableSchema

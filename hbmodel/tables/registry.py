@@ -86,7 +86,7 @@ class Registry:
     """Reads and changes the registry of a store.
 
     Args:
-        store: that holds the tables.
+        store: the store that holds the tables.
         table: name of the registry table.
     """
 

@@ -18,10 +18,6 @@ TRIES = 3
 def drive_with_retries(store: Store, protocol: Protocol[R]) -> R:
     """Runs a protocol to its end.
 
-    Args:
-        store: to run it against.
-        protocol: to run.
-
     Raises:
         UnknownOutcome: an operation was tried several times, and its outcome is not known yet.
     """

@@ -70,7 +70,7 @@ def next_revision(value: bytes | None, now: int) -> int:
     created again gets higher ones than it had before.
 
     Args:
-        value: of the cell, or None.
+        value: the value of the cell, or None.
         now: this machine's clock in ms.
     """
     return max(revision_of(value) + 1, now)
@@ -134,7 +134,7 @@ class RollLines:
     """Reads, marks and deletes lines.
 
     Attributes:
-        store: that holds the tables.
+        store: the store that holds the tables.
         registry: name of the registry table.
     """
 
@@ -166,9 +166,9 @@ class RollLines:
         deleted.
 
         Args:
-            row: of the registry.
-            cell: of the row that was changed. The change must have been read before this is called.
-            revision: of the cell since then.
+            row: the row of the registry.
+            cell: the cell of the row that was changed. The change must have been read before this is called.
+            revision: the revision of the cell since then.
             now: the server's time, in ms.
             unread: how long a line is taken to stand that has another form, in ms.
             skew: how far two servers' clocks may differ, in ms.

@@ -29,7 +29,7 @@ class Sample:
     """Some rows of a table, or all of them.
 
     Attributes:
-        batches: of rows.
+        batches: the batches of rows.
         share: of the rows of the table, as an estimate; None where the distances of the rows found are too different
             for one.
     """
@@ -44,10 +44,10 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
     Places are even in the space of keys, not in the number of rows: a cluster of keys may be looked at seldom.
 
     Args:
-        store: that holds the table.
-        table: to sample.
+        store: the store that holds the table.
+        table: the table to sample.
         count: of rows, at least 1.
-        columns: to read of them.
+        columns: the columns to read of them.
         only: what of their cells is read, or None.
     """
     first, last = _end(store, table, False), _end(store, table, True)
@@ -88,8 +88,8 @@ class _Run:
     """What one scan read.
 
     Attributes:
-        rows: that have a distance to what is before them.
-        length: of the keys from the beginning of the scan to its last row.
+        rows: the rows that have a distance to what is before them.
+        length: the length of the keys from the beginning of the scan to its last row.
     """
 
     rows: int

@@ -41,9 +41,9 @@ class IdSequence:
     never given, nor is a block whose increment lost its answer. `hb.create_tables(store, sequence)` creates the table.
 
     Args:
-        name: of the sequence, unique in its table.
+        name: the name of the sequence, unique in its table.
         block: ids to reserve at a time.
-        table: of the counters, shared by sequences.
+        table: the table of the counters, shared by sequences.
 
     Raises:
         DeclarationError: an argument is invalid.
@@ -62,7 +62,7 @@ class IdSequence:
         """The ids, from the counter in a store.
 
         Args:
-            store: that holds the table of counters, or a session.
+            store: the store that holds the table of counters, or a session.
         """
         return SequenceIds(store_of(store), counter_of(self.table, self.name), self.block)
 
@@ -74,8 +74,8 @@ class SequenceIds:
     blocks.
 
     Args:
-        store: that holds the counter.
-        counter: of the sequence.
+        store: the store that holds the counter.
+        counter: the counter of the sequence.
         block: ids to reserve at a time.
     """
 

@@ -41,8 +41,8 @@ class Counts:
     """What was counted in a range, or in all of them.
 
     Attributes:
-        rows: that are objects.
-        entries: that were put.
+        rows: the rows that are objects.
+        entries: the entries that were put.
         adopted: rows that got system cells.
         missing: entries that were not there.
         refused: rows whose entries cannot be made.
@@ -104,8 +104,8 @@ class RangeClaim:
     """A range that this program works on.
 
     Attributes:
-        range: that is left to do.
-        counts: of what was done in it, by any program.
+        range: the range that is left to do.
+        counts: the counts of what was done in it, by any program.
     """
 
     range: KeyRange
@@ -138,7 +138,7 @@ class Progress:
     Attributes:
         ranges: how many there are.
         done: how many of them are done.
-        counts: of all.
+        counts: the counts of all.
         free_at: when the next claim runs out, in ms by the server's clock, if all ranges that are left are taken; else
             0.
         plan: the cell with the ranges.
@@ -156,7 +156,7 @@ class SharedRanges:
     """The ranges of one piece of work.
 
     Attributes:
-        store: that holds the registry.
+        store: the store that holds the registry.
         registry: name of its table.
         row: its row for this work.
         now: the server's time in ms.

@@ -88,7 +88,7 @@ class FromSample:
     """Regions that hold equal shares of a sample.
 
     Attributes:
-        objects: of the model; their row keys are used, salt included.
+        objects: the objects of the model; their row keys are used, salt included.
         regions: maximum number: equal keys are never separated.
     """
 

@@ -68,7 +68,7 @@ class TableFromRegistry:
             catalog: the registry.
             table: its name in the store.
             family: of the model, where the table holds several.
-            kind: of the model, where the family holds several.
+            kind: the kind of the model, where the family holds several.
 
         Raises:
             TableNotFound: the registry knows no such table.

@@ -47,9 +47,9 @@ def unmapped_columns(
     blanked them.
 
     Args:
-        store: that holds the table.
-        schemas: of the models whose families are looked at, all of one table.
-        others: of further models of the table.
+        store: the store that holds the table.
+        schemas: the schemas of the models whose families are looked at, all of one table.
+        others: the schemas of further models of the table.
         count: of rows to sample, about.
     """
     table, mapped = schemas[0].table, {name for schema in schemas for name in schema.family_names}
@@ -89,8 +89,8 @@ def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], st
     """The required columns that rows of a table lack, so that reading them is an `IncompleteRow`.
 
     Args:
-        store: that holds the table.
-        schema: of a model whose objects have rows of their own.
+        store: the store that holds the table.
+        schema: the schema of a model whose objects have rows of their own.
         rows: their keys.
         state: how rows say that they are live.
     """

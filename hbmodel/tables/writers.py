@@ -19,9 +19,9 @@ class TableWriter:
     """A program on the writers' roll of a table.
 
     Attributes:
-        table: that it writes.
+        table: the table that it writes.
         family: default column family of the model that it writes with.
-        kind: of the model, or empty.
+        kind: the kind of the model, or empty.
         state: `writing` while it may write, `resting` if it has not for a while, `ended` if it must have ended without
             a word (it was killed, or cannot reach HBase) and none of its calls can take effect any more, `unknown` if a
             newer version wrote its line.
@@ -67,7 +67,7 @@ def table_writers(
     Empty for a store that checks the registry inside each of its writes: there is no roll.
 
     Args:
-        store: that holds the tables.
+        store: the store that holds the tables.
         table: name of the table.
         times: shared by all programs that use the table.
         registry: name of the registry table.

@@ -45,7 +45,7 @@ class WritersRoll:
     Thread-safe. In a forked child it begins with nothing: the lines remain the parent's.
 
     Args:
-        lease: of the lines, in ms.
+        lease: the lease of the lines, in ms.
         longest_call: how long a call may live, in ms.
         offset: the clocks; learns of the server's time from the first put of a line.
         times: how lines are kept.
@@ -183,10 +183,10 @@ class Calls:
     is asked for.
 
     Args:
-        roll: of this program.
+        roll: the roll of this program.
         store: through which a lease is taken that is missing.
         registry: name of the registry table.
-        rows: of the registry.
+        rows: the rows of the registry.
     """
 
     def __init__(self, roll: WritersRoll, store: Store, registry: str, rows: Iterable[bytes]) -> None:

@@ -17,7 +17,7 @@ def main(name: str | None = None) -> None:
     """Runs the command with the arguments of the process.
 
     Args:
-        name: that the help shows; by default that of the file that was started.
+        name: the name that the help shows; by default that of the file that was started.
     """
     try:
         from hbmodel.tools.cli import main as command

@@ -72,7 +72,7 @@ class Dictionary(FixedWidth[str]):
     """Text that is stored as ids. Created with `hb.ids.dictionary`.
 
     Attributes:
-        name: of the dictionary; the names of its tables begin with it.
+        name: the name of the dictionary; the names of its tables begin with it.
         ids: codec of the ids.
     """
 

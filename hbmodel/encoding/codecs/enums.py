@@ -45,7 +45,7 @@ class EnumOf(Codec[E]):
 
     Args:
         enumeration: the Enum subclass; a Flag is stored as its number, combinations included.
-        codec: of the values; by default that of their common type.
+        codec: the codec of the values; by default that of their common type.
     """
 
     python_type: type[E] = field(converter=_instance_of_enum, alias="enumeration")

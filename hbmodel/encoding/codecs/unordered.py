@@ -121,7 +121,7 @@ class DigestPrefixed(Codec[V]):
     """The first bytes of a digest of the value's raw form, followed by the value itself, so that it can be read back.
 
     Args:
-        codec: of the value.
+        codec: the codec of the value.
         length: how many bytes (or hex digits) of the digest.
         algorithm: a name that `hashlib` knows.
         hex: whether the digest is written as lower-case hex digits.

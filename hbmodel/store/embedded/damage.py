@@ -28,8 +28,8 @@ def check_undamaged(connection: sqlite3.Connection | None, path: str | None, err
     """Looks for damage of a file after an error that its contents may have caused.
 
     Args:
-        connection: to the file; None if none could be opened.
-        path: of the file.
+        connection: the connection to the file; None if none could be opened.
+        path: the path of the file.
         error: what using its contents ended with.
 
     Raises:

@@ -109,7 +109,7 @@ class Database:
     file is closed before a fork, and each process opens its own when it needs one.
 
     Args:
-        path: of the file, created if it is missing; None keeps everything in memory.
+        path: the path of the file, created if it is missing; None keeps everything in memory.
         connect: opens a connection.
 
     Raises:

@@ -87,7 +87,7 @@ class RowReader:
     """Turns the segments of a row into what a read shows of it.
 
     Args:
-        layout: of the table.
+        layout: the layout of the table.
         projection: the columns asked for.
         filter: the read's, or None.
         now: the server's time in ms.
@@ -343,7 +343,7 @@ class ScanPosition:
     Attributes:
         range: what is still to be read; None when nothing is.
         remaining: rows still to be given out, or None for all.
-        pieces: of the row under way, as they were when it was read.
+        pieces: the pieces of the row under way, as they were when it was read.
         ended: whether nothing more is wanted.
     """
 

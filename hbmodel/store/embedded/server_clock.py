@@ -48,7 +48,7 @@ class EmbeddedClock:
         The change would replace that version. Only families that keep several versions are looked at.
 
         Args:
-            layout: of the table.
+            layout: the layout of the table.
             changes: the rows with their mutations.
             now: the time, in ms.
         """

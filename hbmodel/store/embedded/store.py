@@ -61,8 +61,8 @@ class EmbeddedStore(ClosingStore):
     server's time replaces a version of its own millisecond: it waits for the next one (unless the clock was given).
 
     Args:
-        path: of the file, created if it is missing (its directory is not); None keeps everything in memory, private to
-            this object.
+        path: the path of the file, created if it is missing (its directory is not); None keeps everything in memory,
+            private to this object.
         clock: the server's clock, in ms since 1970; the machine's by default.
         connect: opens a connection to a SQLite file, or to one in memory, and says how long it waits for other
             processes.

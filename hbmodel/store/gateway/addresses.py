@@ -84,9 +84,6 @@ class Gateways:
 
     Connections go to them in turn, starting with a random one, so that the clients of a cluster spread over its
     gateways.
-
-    Args:
-        gateways: at least one.
     """
 
     def __init__(self, gateways: Sequence[Gateway]) -> None:

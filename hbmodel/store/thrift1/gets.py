@@ -56,7 +56,7 @@ class Questions:
 
     Args:
         gets: without prefixes.
-        sizes: of the calls.
+        sizes: the sizes of the calls.
     """
 
     def __init__(self, gets: Sequence[Get], sizes: CallSizes = CALL_SIZES) -> None:

@@ -44,7 +44,7 @@ def put_calls(puts: Sequence[Put], size: int | None = None, sizes: CallSizes = C
     Args:
         puts: what to put.
         size: their `put_size` in all, or None where it is not known.
-        sizes: of the calls.
+        sizes: the sizes of the calls.
     """
     if len(puts) == 1:
         yield WriteCall(puts[0].timestamp, puts[0].ttl, [_put_row(puts[0])])
@@ -65,7 +65,7 @@ def delete_calls(
     Args:
         deletes: what to delete.
         families: all families of the table, for the deletes of whole rows; the gateway has no batch call for those.
-        sizes: of the calls.
+        sizes: the sizes of the calls.
     """
     return _grouped((_delete_row(delete, families) for delete in deletes), sizes)
 

@@ -28,7 +28,7 @@ def put_requests(
         table: its name in HBase.
         puts: what to put.
         size: their `put_size` in all, or None where it is not known.
-        sizes: of the calls.
+        sizes: the sizes of the calls.
     """
     for run in without_rivals(puts):
         for batch in put_batches(run, size, sizes):
@@ -46,7 +46,7 @@ def delete_requests(table: bytes, deletes: Sequence[Delete], sizes: CallSizes = 
     Args:
         table: its name in HBase.
         deletes: what to delete.
-        sizes: of the calls.
+        sizes: the sizes of the calls.
     """
     simple: list[Delete] = []
     for delete in deletes:
