@@ -56,7 +56,8 @@ class RowSlot(CompiledKeyField):
         return f"({self.inner.packed(code, value)}){ESCAPE_CODE}" + (f" + {TERMINATOR!r}" if self.last else "")
 
     def range(self, prefix: bytes, bounds: Bounds) -> KeyRange:
-        # An object key is not below an escaped bound just where its row is not below the bound.
+        # Escaping keeps the order: an object key is at or above an escaped bound if and only if its row is at or above
+        # the bound.
         found = self.inner.range(prefix.replace(ESCAPED_ZERO, TERMINATOR[:1]), bounds)
         return KeyRange(escape(found.start), None if found.stop is None else escape(found.stop))
 

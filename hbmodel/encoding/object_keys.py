@@ -105,7 +105,7 @@ class ObjectKeyForm:
         return KeyRange(self._bound(rows.start), None if rows.stop is None else self._bound(rows.stop))
 
     def _bound(self, row: bytes) -> bytes:
-        """The object keys of this row and of those above it are not below this, all others are."""
+        """The smallest object key that a row with this key, or with a larger one, can have."""
         return row[: self.salt] + escape(row[self.salt :])
 
     def slices(self, places: KeyRange, prefix_end: PrefixEnd | None = None) -> tuple[Slice, ...]:

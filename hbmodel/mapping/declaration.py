@@ -91,9 +91,8 @@ def build_schema(
         name, maps, fields, families, immutable=options.immutable, external=options.external, marked=system, flag=flag
     )
     wide = wide_rows(name, layout, salt, fields, families, row=options.row, kind=options.kind, marked=marked)
-    # Whoever changes a row must know which entries to take back: it has read the row, or rows never change. Where cells
-    # expire, or a row has several entries or several places to stand in, entries say nothing by themselves; nor where
-    # others write the table.
+    # Entries can answer queries without the row only if every writer can revoke them: it has read the row (versioned),
+    # or rows never change (immutable). Not with cells that expire, several entries or buckets a row, or other programs.
     lasting = not (options.external or salt.random or any(family.ttl is not None for family in families))
     known = lasting and (versioned or options.immutable)
 

@@ -79,7 +79,7 @@ class FieldExpression(Generic[T]):
         except (EncodingError, QueryError) as error:
             raise type(error)(error.message, **{**error.details, "field": self.of.name}) from None
         if floor is None:  # every storable value is above it
-            # Without a None to leave out it is every value there is: negated, none, and nothing that no key could hold.
+            # Every row with a value matches. NOT IN negates correctly, and names no value that a key cannot hold.
             return (
                 In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,) if self.of.nullable else ()),))
             )

@@ -39,8 +39,8 @@ class Index:
         renamed_from: the former name, or None.
         stored_spec: like `spec`, with the place of each stored field in the bytes instead of its name: indexes with
             equal ones have the same entries, whatever their names.
-        kept_by_all: whether every program that writes the table maintains the index by now.
-        alone: whether no program that writes the table has columns or indexes that the model does not declare.
+        kept_by_all: whether by now every program that writes the table maintains the index.
+        alone: whether this model declares every column and every index that is registered for the table.
     """
 
     name: str

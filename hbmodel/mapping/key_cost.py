@@ -136,5 +136,5 @@ def _shortest(codec: Codec[Any], unterminated: bool) -> int:
         return min(len(encode(member)) for member in kind)
     if kind == (IPv4Address, IPv6Address):
         return len(encode(IPv4Address(0)))
-    # A codec of somebody else's, of another type, is taken for nothing.
+    # A custom codec of any other type counts as 0 bytes.
     return len(encode(kind())) if kind in {str, bytes, Decimal} and isinstance(kind, type) else 0

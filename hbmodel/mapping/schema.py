@@ -296,9 +296,9 @@ class TableSchema:
     def kept_columns(self) -> tuple[bytes, ...]:
         """The cells that say when entries were put last. Where objects share rows a delete leaves them.
 
-        There it takes the entries that it has listed. An earlier put may land behind that, and must not be hidden by
-        halves: its entries would be seen again once a new object is put. For the same reason a new object does not
-        blank them.
+        Such a delete removes the entries that it has listed. An earlier put may still land after that. It must stay
+        hidden as a whole, or its entries would be seen again once a new object is put. So a new object does not blank
+        these cells either.
         """
         return tuple(of.column for of in self.maps if of.marked)
 

@@ -126,9 +126,10 @@ def plan(
         _mention_merging(terms, merging)
         _mention_unreadable(terms, readable)
         raise FullScanRefused(
-            "The query would read the whole table: bound the leading key fields of the table or an index, or say "
-            ".allow_full_scan(). "
-            "first(), last() and limit() need neither where the keys settle every condition.",
+            "The query would read the whole table: add a condition on the leading key fields of the table or an "
+            "index, or "
+            "call .allow_full_scan(). first(), last() and limit() need neither if the key ranges alone decide "
+            "every condition.",
             table=schema.table,
             path=made.path.name,
             leading=made.path.layout.names[0],

@@ -168,7 +168,7 @@ class MigrationRouting:
         if self.outdated(batch):
             table = batch.owners[0].schema.table
             raise SchemaMismatch(
-                "The objects have moved on to another table during a commit; commit again.", table=table
+                "The migration went on to its next phase during the commit: call commit() again.", table=table
             )
 
     def outdated(self, batch: Batch) -> bool:

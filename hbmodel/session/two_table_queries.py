@@ -67,7 +67,8 @@ class TwoTableQueries:
         for item in itertools.chain(self._items(terms), (_END,)):
             if not self.moves.lasts(terms.schema, moment):
                 raise SchemaMismatch(
-                    "The objects have moved on to another table during a query; ask again.", table=terms.schema.table
+                    "The migration went on to its next phase during the query: run the query again.",
+                    table=terms.schema.table,
                 )
             if item is not _END:
                 yield item

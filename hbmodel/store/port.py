@@ -63,7 +63,7 @@ EVERYTHING_POSSIBLE = Capabilities(
     namespaces=True,
     one_call_scans=True,
 )
-"""Of a store that can do all that the port knows."""
+"""The capabilities of a store that supports every call of the port."""
 
 
 class Reads(Protocol):

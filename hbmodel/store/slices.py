@@ -43,8 +43,8 @@ class SliceScan:
         ranges: the ranges of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
         reversed: from the last object of the last row to the first.
         keys_only: cells without their values.
-        limit: how many objects are wanted, at most; no more are promised to be left out. Where a filter may drop
-            some, more are read when they are asked for.
+        limit: the reading stops after about this many objects; it may return more. Where a filter drops some, more are
+            read when they are asked for.
         page: cells in the first page of each row; None where `SliceReader.sized` has yet to choose.
         batch_size: rows in a batch, at most.
     """
@@ -203,8 +203,8 @@ class SliceReader:
     def _rows(
         self, scan: SliceScan, batches: Iterable[Sequence[Row]]
     ) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
-        """The objects of a scan, and what is behind it: it ends with as many rows as there are objects wanted, one
-        in each at least.
+        """The objects of a scan, and the scan for what is behind it. It reads as many rows as objects are wanted, since
+        each row has at least one.
         """
         assert scan.page is not None
         if self._in_pieces(scan):

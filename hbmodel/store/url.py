@@ -33,7 +33,9 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
     form = f"{scheme}://host:port,host:port?option=value"
     found, colon, rest = url.partition("://")
     if not colon or found != scheme:
-        raise StoreURLError("The store URL has another scheme: write it in the expected form.", expected=form)
+        raise StoreURLError(
+            "The scheme of the store URL is not known here: write the URL in the expected form.", expected=form
+        )
     address, _, query = rest.partition("?")
     hosts, _, path = address.partition("/")
     if path or "@" in hosts or "#" in rest:
@@ -47,7 +49,7 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
         arguments["port"] = int(hosts[1:])
     elif hosts:
         arguments["host"] = [unquote(host) for host in hosts.split(",")]
-    given = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)  # a plus sign is itself: this is no form
+    given = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)  # parse_qsl would make a space of a plus sign
     # What looks like the name of an unknown option may be the rest of a secret that holds an unescaped "&".
     quotable = not any(name in secrets for name, _ in given)
     for name, text in given:
@@ -63,7 +65,7 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
             arguments[name] = options[name](text)
         except ValueError:
             raise StoreURLError(
-                "The store URL has an option with an invalid value: give one as expected.",
+                "The value of an option in the store URL is invalid: give a value as expected.",
                 option=name,
                 value=text if quotable else None,
                 expected=_expected(options[name]),

@@ -264,7 +264,7 @@ def shell_line(call: Callable[..., object], *arguments: object) -> str:
         call(*arguments)
     except CapabilityError as error:
         return str(error.shell)
-    raise AssertionError("A store did what its capabilities exclude.")
+    raise AssertionError("The store carried out a call that its capabilities exclude: this is a mistake in the store.")
 
 
 def _configured(table: DeclaredTable) -> bool:

@@ -91,7 +91,7 @@ def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
     for table in planned:
         if table.name in taken:
             raise SchemaMismatch(
-                "A model's table is used for something else: give it another name.",
+                "The name of a model's table is taken, by another use: give the table another name.",
                 table=table.name,
                 by=taken[table.name],
             )

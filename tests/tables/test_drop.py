@@ -120,7 +120,7 @@ def test_a_table_is_one_thing_only() -> None:
     with hb.connect("memory:") as store:
         for models in ((Dropped, Squatter), (Squatter, Dropped), (Usurper,)):
             for call in (hb.create_tables, hb.diff):
-                with pytest.raises(hb.SchemaMismatch, match="table is used for something else"):
+                with pytest.raises(hb.SchemaMismatch, match="table is taken, by another use"):
                     call(store, *models)
         assert store.tables() == []
         fill(store)

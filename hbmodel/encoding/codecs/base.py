@@ -255,7 +255,7 @@ def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
         return floor, floor is value
     try:
         return floor, codec.exact.encode(value) == codec.encode(floor)
-    except EncodingError:  # only what is not storable as it is has a floor below itself
+    except EncodingError:  # the value cannot be stored exactly, so its floor is below it
         return floor, False
 
 

@@ -125,7 +125,7 @@ class EnumOf(Codec[E]):
     @property
     def source(self) -> Source | None:
         if issubclass(self.python_type, Flag) or self.python_type.__hash__ is None:
-            return None  # combinations are no members; or there is no looking up
+            return None  # combinations of flags are no members; members without a hash are no keys of a dictionary
         codes = {member: self.encode(member) for member in self.python_type}
         members = {code: member for member, code in codes.items()}
         if len(members) < len(self.python_type) or not all(self._settled(*each) for each in codes.items()):
