@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RELEASE := $(VENV)-release
 STORE ?= embedded
 PYTEST_ARGS ?=
 TESTED ?=
@@ -19,7 +20,7 @@ DEFAULT_SUITE := -n 6 --dist loadfile --no-loadscope-reorder -m "not slow and no
 # The tests start many processes, and each would compile the library and the tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo wheel test test-fast test-all test-pythons test-stress check-samples check-protocol lint typecheck bench soak docs format update clean
+.PHONY: demo wheel release test test-fast test-all test-pythons test-stress check-samples check-protocol lint typecheck bench soak docs format update clean
 
 # pip itself first: from 25.3 on it can hold the build backend to the same versions.
 $(STAMP): pyproject.toml constraints.txt hbmodel/_version.py
@@ -33,6 +34,12 @@ demo: $(STAMP)  ## load flights and ask ten questions; STORE=hbase does it on a 
 
 wheel: $(STAMP)  ## what pip installs elsewhere, in WHEELS
 	$(BIN)/python -m pip wheel --quiet --no-deps --build-constraint constraints.txt --wheel-dir $(WHEELS) .
+
+release:  ## the sdist and the wheel, checked, in WHEELS, and what to do next
+	$(PYTHON) -m venv --clear $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --upgrade --constraint constraints.txt pip
+	$(RELEASE)/bin/python -m pip install --quiet --constraint constraints.txt --group release
+	.ci/release $(RELEASE)/bin/python $(WHEELS)
 
 test: $(STAMP)  ## the default suite, real HBase included
 	$(BIN)/python -m pytest $(DEFAULT_SUITE) $(PYTEST_ARGS)
@@ -82,9 +89,9 @@ docs: $(STAMP)  ## run every example of the documentation and build the site, in
 update:  ## the newest versions of all that development installs, for every Python and platform; runs nothing else
 	$(PYTHON) -m venv --clear $(VENV)-update
 	$(VENV)-update/bin/python -m pip install --quiet uv
-	printf '%s\n' pip hatchling editables | $(VENV)-update/bin/uv pip compile --quiet --system-certs --universal --upgrade \
-		--python-version 3.11 --extra dev --no-annotate --custom-compile-command 'make update' --output-file constraints.txt pyproject.toml -
+	printf '%s\n' pip hatchling hatch-fancy-pypi-readme editables | $(VENV)-update/bin/uv pip compile --quiet --system-certs --universal --upgrade \
+		--python-version 3.11 --extra dev --group release --no-annotate --custom-compile-command 'make update' --output-file constraints.txt pyproject.toml -
 	rm -rf $(VENV)-update
 
 clean:
-	rm -rf $(VENV) .venv3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) $(RELEASE) .venv3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

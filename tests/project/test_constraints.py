@@ -44,7 +44,7 @@ def installed(package: str = "hbmodel", extras: tuple[str, ...] = ("dev",)) -> s
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_everything_is_pinned_once_for_every_python(python: str) -> None:
-    needed = installed() | {"pip", "hatchling", "editables"}
+    needed = installed() | {"pip", "hatchling", "hatch-fancy-pypi-readme", "editables", "build", "twine"}
     assert len(needed) > 40
     for name in needed:
         (pin,) = pinned(name, python)
