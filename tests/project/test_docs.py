@@ -88,7 +88,7 @@ def test_the_pages_name_everything_that_is_public() -> None:
     assert {name for name in public - {"__version__"} if not re.search(rf"(\bhb\.(\w+\.)?|`){name}\b", text)} == set()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/queries.md", "docs/tables.md"])
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/queries.md", "docs/tables.md"])
 def test_what_a_page_shows_as_printed_is_printed(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
