@@ -111,7 +111,7 @@ def programs() -> Iterator[tuple[str, str]]:
     text = "# Example programs\n\nEach runs on a local file, and on a real HBase with `--store hbase`.\n\n"
     yield "programs/index.md", text + "\n".join(listed) + "\n"
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    yield "programs/changes.md", changes
+    yield "programs/changes.md", changes.replace("](docs/", "](../")
 
 
 def on_files(files: Files, *, config: Any) -> Files:

@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+OTHERS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+"""Pages without examples."""
+
 MADE = ("http", "reference/", "programs/")
 """What is no file of the repository: addresses, and pages that are made for the site, whose links `make docs`
 checks.
@@ -65,7 +68,7 @@ def test_every_page_but_a_reference_table_has_examples() -> None:
     assert {page.name for page in PAGES if not BLOCK.search(page.read_text())} <= {"bytes.md"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *(ROOT / name for name in OTHERS)], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
         if not target.startswith(MADE):

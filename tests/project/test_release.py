@@ -50,6 +50,18 @@ def test_the_project_says_who_makes_it_and_where() -> None:
     assert all(url.startswith(PROJECT["urls"]["Source"]) for url in PROJECT["urls"].values())
 
 
+def test_the_changelog_begins_with_the_version_that_is_built() -> None:
+    heading = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert heading is not None
+    assert re.fullmatch(rf"{re.escape(hbmodel.__version__)} \((unreleased|20\d\d-\d\d-\d\d)\)", heading[1])
+
+
+def test_the_papers_name_the_same_repository() -> None:
+    papers = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+    named = {url for text in papers for url in re.findall(r"https://github\.com/[\w-]+/[\w-]+", text)}
+    assert named == {PROJECT["urls"]["Source"]}
+
+
 def test_ci_runs_the_fast_suite_on_every_python_that_is_named() -> None:
     jobs = workflow()["jobs"]
     assert jobs["fast"]["strategy"]["matrix"]["python"] == CLASSIFIED == ["3.11", "3.12", "3.13"]

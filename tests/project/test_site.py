@@ -69,6 +69,7 @@ def test_programs_have_pages_and_links_lead_to_them() -> None:
     pages = dict(MADE["programs"]())
     assert "programs/comments.md" in pages
     assert "](comments.md)" in pages["programs/index.md"]
+    assert "](../paging.md)" in pages["programs/changes.md"]
 
 
 def test_the_reference_shows_constructors_of_attrs_classes() -> None:
