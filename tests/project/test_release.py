@@ -26,7 +26,9 @@ def shown_elsewhere() -> str:
     """The README as a wheel carries it, by the substitution that the build makes."""
     (substitution,) = DECLARED["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return re.sub(substitution["pattern"], substitution["replacement"], text).replace("$HFPR_VERSION", hbmodel.__version__)
+    return re.sub(substitution["pattern"], substitution["replacement"], text).replace(
+        "$HFPR_VERSION", hbmodel.__version__
+    )
 
 
 def check_links(text: str) -> None:
@@ -57,7 +59,10 @@ def test_the_changelog_begins_with_the_version_that_is_built() -> None:
 
 
 def test_the_papers_name_the_same_repository() -> None:
-    papers = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+    papers = [
+        (ROOT / name).read_text(encoding="utf-8")
+        for name in ("README.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")
+    ]
     named = {url for text in papers for url in re.findall(r"https://github\.com/[\w-]+/[\w-]+", text)}
     assert named == {PROJECT["urls"]["Source"]}
 
@@ -95,4 +100,12 @@ def test_a_release_is_built_checked_and_tried(tmp_path: Path) -> None:
         check_links(archive.read(metadata).decode())
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"README.md", "LICENSE", "CHANGELOG.md", "Makefile", "constraints.txt", "pytest_hbmodel.py", "hbmodel/errors.py"} <= names
+    assert {
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "Makefile",
+        "constraints.txt",
+        "pytest_hbmodel.py",
+        "hbmodel/errors.py",
+    } <= names
