@@ -6,10 +6,11 @@ when a test asks for one of its fixtures, so that it costs other test runs nothi
 needs it and is stopped at the end of the session, however that ends. The workers of pytest-xdist share one.
 
 Environment:
-    HBMODEL_TEST_URL: the store of `hbmodel_store`, see `hbmodel_url`. HBMODEL_REQUIRE_HBASE: with `1`, it is an error
-    if HBase cannot be started; otherwise the tests that need it are skipped. HBMODEL_TEST_HBASE: `HOST:PORT,HOST:PORT`,
-    the Thrift1 and Thrift2 gateways of a running cluster, used instead of starting one.
-        Either side may be empty (`,HOST:PORT`).
+    HBMODEL_TEST_URL: the store of `hbmodel_store`, see `hbmodel_url`.
+    HBMODEL_REQUIRE_HBASE: with `1`, it is an error if HBase cannot be started; otherwise the tests that need it are
+        skipped.
+    HBMODEL_TEST_HBASE: `HOST:PORT,HOST:PORT`, the Thrift1 and Thrift2 gateways of a running cluster, used instead of
+        starting one. Either side may be empty (`,HOST:PORT`).
 """
 
 from __future__ import annotations

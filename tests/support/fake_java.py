@@ -4,9 +4,9 @@ without Java.
 The server logs that it is ready; a gateway listens and answers Thrift calls. What else they do is told in the
 environment:
 
-    FAKE_SERVER, FAKE_THRIFT1, FAKE_THRIFT2    `die` (log an error and end), `mute` (never be ready), `stubborn` (ignore
-    SIGTERM) FAKE_TAKEN                                 path of a file; while it exists, the role that it names removes
-    it and finds its port taken
+    FAKE_SERVER, FAKE_THRIFT1, FAKE_THRIFT2: `die` (log an error and end), `mute` (never be ready), `stubborn` (ignore
+        SIGTERM).
+    FAKE_TAKEN: the path of a file; while it exists, the role that it names removes it and finds its port taken.
 """
 
 from __future__ import annotations

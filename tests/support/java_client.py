@@ -2,15 +2,17 @@
 it.
 
 Run with the path of a configuration directory, it reads commands from its input, a line of JSON each, and answers each
-with one:
+with one when it is done:
 
     {"do": "create", "table": "t", "family": "d"}
     {"do": "put", "table": "t", "family": "d", "row": "r", "columns": {"a": "text", "b": 5}, "timestamp": 10}
         a row may be a list of parts, joined by `Bytes.add`: text, ints, and {"reverse": 5} for `Long.MAX_VALUE - 5`
-    {"do": "delete", "table": "t", "family": "d", "row": "r", "columns": ["a"]} {"do": "cells", "table": "t"}    the
-    answer: [row, column, timestamp, value] of every cell, bytes in hex {"do": "flush", "table": "t"} {"do": "compact",
-    "table": "t"}    a major compaction; answered when it is over {"do": "split", "table": "t", "row": "m"}    the
-    region of the row, which begins the second half; answered when both halves are there {"do": "drop", "table": "t"}
+    {"do": "delete", "table": "t", "family": "d", "row": "r", "columns": ["a"]}
+    {"do": "cells", "table": "t"}    the answer: [row, column, timestamp, value] of every cell, bytes in hex
+    {"do": "flush", "table": "t"}
+    {"do": "compact", "table": "t"}    a major compaction; answered when it is over
+    {"do": "split", "table": "t", "row": "m"}    the region of the row, which begins the second half
+    {"do": "drop", "table": "t"}
 """
 
 from __future__ import annotations
@@ -85,11 +87,10 @@ def java_client(hbase: Path) -> Iterator[JavaClient]:
         ) as process:
             try:
                 yield JavaClient(process)
-            except BaseException:
-                log.seek(0)
-                sys.stderr.write(log.read().decode(errors="replace"))
-                raise
             finally:
+                if process.poll() is not None:  # it has ended by itself: what it said last is the reason
+                    log.seek(0)
+                    sys.stderr.write(log.read().decode(errors="replace"))
                 process.kill()
 
 
