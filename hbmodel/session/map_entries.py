@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from attrs import evolve
 
@@ -16,9 +16,6 @@ from hbmodel.session.get_many import known_rows
 from hbmodel.store.page_sizes import PageSizes
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 def slice_of(
