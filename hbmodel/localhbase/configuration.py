@@ -37,6 +37,9 @@ _EXPORTED = (
     "java.base/sun.net.dns",
     "java.base/sun.net.util",
 )
+STILL = 60
+"""Seconds for which the server survives that none of its threads runs."""
+
 JVM_FLAGS = (
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     *(f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTED),
@@ -159,6 +162,11 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
         # stop.
         "zookeeper.recovery.retry": "1",
         "zookeeper.recovery.retry.intervalmill": "200",
+        # Nobody takes over from a server that stands still, as on a busy or halted machine. By default it loses its
+        # session with its own ZooKeeper after ten seconds, and ends. Not longer: a killed server that is started again
+        # on other ports waits for the end of its former session.
+        "zookeeper.session.timeout.localHBaseCluster": str(1000 * STILL),
+        "hbase.zookeeper.property.maxSessionTimeout": str(1000 * STILL),
     }
 
 

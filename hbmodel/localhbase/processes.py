@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,10 +19,10 @@ from attrs import frozen
 from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.extras import required
 
-_SAME_START = 1.0
-"""Seconds by which two readings of the time at which a process began may differ: the system derives it from ticks
-since boot.
-"""
+_ON_LINUX = sys.platform == "linux"
+
+_SAME_START = 0.0 if _ON_LINUX else 2.0
+"""Seconds by which two readings of the time at which a process began may differ."""
 
 KILL_TIMEOUT = 30.0
 """Seconds after which a killed process is given up; one that writes to a slow disk takes a while."""
@@ -35,7 +36,8 @@ class Process:
 
     Attributes:
         pid: its process id.
-        created: when it began, in seconds since 1970.
+        created: when it began, in seconds; since boot on Linux, which stays the same when the clock is set, and
+            otherwise since 1970.
     """
 
     pid: int
@@ -55,9 +57,25 @@ def known(pid: int) -> Process:
     """
     psutil = required("psutil")
     try:
-        return Process(pid, psutil.Process(pid).create_time())
+        return Process(pid, _created(psutil.Process(pid)))
     except psutil.Error as error:
         raise LocalHBaseError("There is no process with this id; give the id of one that runs.", pid=pid) from error
+
+
+def _created(found: Any) -> float:
+    """What `Process.created` is; psutil's own time is that since boot, plus the clock's time at boot.
+
+    Raises:
+        psutil.NoSuchProcess: it has ended.
+    """
+    if not _ON_LINUX:
+        created: float = found.create_time()
+        return created
+    try:
+        fields = Path(f"/proc/{found.pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError as error:
+        raise required("psutil").NoSuchProcess(found.pid) from error
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def is_alive(process: Process) -> bool:
@@ -65,7 +83,7 @@ def is_alive(process: Process) -> bool:
     psutil = required("psutil")
     try:
         found = psutil.Process(process.pid)
-        if abs(found.create_time() - process.created) > _SAME_START:
+        if abs(_created(found) - process.created) > _SAME_START:
             return False
         return found.status() != psutil.STATUS_ZOMBIE or _is_ending(found)
     except psutil.Error:
@@ -118,7 +136,7 @@ def marked(mark: str) -> list[Process]:
     for process in psutil.process_iter():
         try:
             if mark in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(Process(process.pid, process.create_time()))
+                found.append(Process(process.pid, _created(process)))
         except psutil.Error:
             continue  # it ended meanwhile, or belongs to somebody else
     return found

@@ -5,7 +5,9 @@ order.
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +21,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.localhbase import LocalHBase
-from hbmodel.store import Scan
+from hbmodel.store import Family, Scan
 from tests.project.test_flights import flights
 from tests.support.models import Order, Sample, order
 from tests.support.scenarios import check_exact
@@ -83,6 +85,25 @@ def own(hbmodel_hbase: Any) -> Iterator[Own]:
     """Where the shared one cannot be started, this is not tried."""
     with LocalHBase() as hbase:
         yield Own(hbase)
+
+
+# --- a machine that stands still --------------------------------------------------------------------------------------
+
+
+def test_an_hbase_survives_that_its_machine_stands_still(own: Own) -> None:
+    """By default HBase's server ends after ten seconds, and all calls after it fail."""
+    pids = own.hbase.pids
+    try:
+        for pid in pids.values():
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(13)  # ten, and the interval in which ZooKeeper looks for sessions that are over
+    finally:
+        for pid in pids.values():
+            os.kill(pid, signal.SIGCONT)
+    with hb.connect(own.url("thrift2")) as store:
+        store.create_table("test_stood_still", [Family(b"d")])
+        store.delete_table("test_stood_still")
+    assert own.hbase.pids == pids
 
 
 # --- gateways under scans ---------------------------------------------------------------------------------------------

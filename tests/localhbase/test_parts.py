@@ -95,6 +95,17 @@ def test_another_process_of_the_same_id_is_not_taken_for_the_recorded_one() -> N
     assert not processes.is_alive(Process(me.pid, me.created - 60))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system's time of the start is all there is")
+def test_a_process_is_known_again_after_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = processes.this_process()
+    since_1970 = psutil.Process(me.pid).create_time()
+    boot = psutil.boot_time() + 3600
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: boot)
+    assert psutil.Process(me.pid).create_time() > since_1970 + 3000
+    assert processes.is_alive(me)
+    assert processes.this_process() == me
+
+
 def test_a_child_that_has_ended_is_dead_and_leaves_no_zombie(tmp_path: Path) -> None:
     process = spawned(tmp_path, "print('said')")
     wait_until(lambda: not processes.is_alive(process))

@@ -34,6 +34,17 @@ from hbmodel.localhbase.java import find_java
 
 ROOT = Path(__file__).parents[2]
 
+PATIENT = (
+    "hbase.client.operation.timeout",
+    "hbase.client.scanner.timeout.period",
+    "hbase.rpc.timeout",
+    "hbase.client.meta.operation.timeout",
+    "hbase.client.meta.scanner.timeout.period",
+    "hbase.client.meta.read.rpc.timeout",
+    "zookeeper.registry.async.get.timeout",
+)
+"""The client's limits of time, in ms."""
+
 Cell = tuple[bytes, bytes, int, bytes]
 """Row, `family:qualifier`, timestamp, value."""
 
@@ -168,7 +179,11 @@ def main(configuration: str) -> None:
         [region] = [region for region in admin.getRegions(name) if region.containsRow(row)]
         admin.splitRegionAsync(region.getRegionName(), row).get()
 
-    with Factory.createConnection() as connection:
+    # The configuration is that of the gateways, which give up soon; a busy machine is slower than that.
+    patient = jpype.JClass("org.apache.hadoop.hbase.HBaseConfiguration").create()
+    for name in PATIENT:
+        patient.set(name, "60000")
+    with Factory.createConnection(patient) as connection:
         for line in sys.stdin:
             said = json.loads(line)
             name, admin = TableName.valueOf(jpype.JString(said["table"])), connection.getAdmin()
