@@ -15,14 +15,14 @@ from uuid import uuid4
 import pytest
 
 import hbmodel as hb
-from tests.support.beds import HBASE, drop_left
+from tests.support.beds import ONE_GATEWAY, drop_left
 from tests.support.names_writer import NUMBERS, WORDS
 
 PROGRAMS = 4
 LENGTHS = [pytest.param(1.5, id="short"), pytest.param(60.0, id="long", marks=pytest.mark.slow)]
 
 
-@pytest.fixture(params=["file", *HBASE])
+@pytest.fixture(params=["file", *ONE_GATEWAY])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of a store that several programs can open."""
     if request.param == "file":

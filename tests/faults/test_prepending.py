@@ -14,13 +14,13 @@ import pytest
 
 import hbmodel as hb
 from tests.faults.prepender import STACK, Entry
-from tests.support.beds import HBASE, drop_left
+from tests.support.beds import ONE_GATEWAY, drop_left
 
 PROGRAMS = 8
 COUNTS = [pytest.param(8, id="few"), pytest.param(1_000, id="many", marks=pytest.mark.slow)]
 
 
-@pytest.fixture(params=["file", *HBASE])
+@pytest.fixture(params=["file", *ONE_GATEWAY])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of a store that several programs can open."""
     if request.param == "file":

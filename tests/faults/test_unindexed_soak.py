@@ -25,6 +25,9 @@ LIFE = 2_500
 meanwhile.
 """
 
+STORES = ("embedded", HBASE[0], pytest.param("thrift2", marks=[pytest.mark.hbase, pytest.mark.slow]))
+"""By default one that changes rows atomically and one that does not."""
+
 SECONDS = [pytest.param(5.0, id="short"), pytest.param(60.0, id="long", marks=pytest.mark.slow)]
 
 
@@ -127,7 +130,7 @@ def changed(obj: Any, changes: dict[str, Any]) -> Any:
 @pytest.mark.lengthy
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seconds", SECONDS)
-@pytest.mark.parametrize("bed", ["embedded", *HBASE], indirect=True)
+@pytest.mark.parametrize("bed", STORES, indirect=True)
 def test_threads_on_few_rows(bed: Bed, seconds: float) -> None:
     bed.use(Crowded)
     seed = random.randrange(1 << 30)

@@ -16,13 +16,13 @@ import pytest
 
 import hbmodel as hb
 from tests.faults.wide_writer import ROWS, Owner, Part, Versioned
-from tests.support.beds import HBASE, drop_left
+from tests.support.beds import ONE_GATEWAY, drop_left
 
 PROGRAMS = 8
-LENGTHS = [pytest.param(4.0, id="short"), pytest.param(60.0, id="long", marks=pytest.mark.slow)]
+LENGTHS = [pytest.param(2.0, id="short"), pytest.param(60.0, id="long", marks=pytest.mark.slow)]
 
 
-@pytest.fixture(params=["file", *HBASE])
+@pytest.fixture(params=["file", *ONE_GATEWAY])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of a store that several programs can open."""
     if request.param == "file":

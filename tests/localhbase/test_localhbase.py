@@ -415,6 +415,7 @@ def real() -> Iterator[LocalHBase]:
 
 
 @pytest.mark.hbase
+@pytest.mark.slow  # the tests that kill processes under programs end, restart and leave one too
 def test_a_real_hbase_keeps_rows_over_a_crash_and_leaves_nothing(real: LocalHBase) -> None:
     def table() -> happybase.Table:
         return happybase.Connection("127.0.0.1", real.ports["thrift1"], timeout=120_000).table("t")

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 import hbmodel as hb
-from tests.support.beds import drop_left
+from tests.support.beds import ONE_GATEWAY, drop_left
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -97,13 +97,10 @@ def test_flights_says_which_package_is_missing(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-THRIFT2 = pytest.param("thrift2", marks=pytest.mark.hbase)
-STORES = ("memory", "file", pytest.param("thrift1", marks=pytest.mark.hbase), THRIFT2)
-FEW_STORES = (
-    *("memory", pytest.param("file", marks=pytest.mark.slow)),
-    *(pytest.param("thrift1", marks=[pytest.mark.hbase, pytest.mark.slow]), THRIFT2),
-)
-"""One store of this process and one gateway by default, where a program prints the same on all of them."""
+STORES = ("memory", "file", *ONE_GATEWAY)
+MOST_STORES = ("memory", pytest.param("file", marks=pytest.mark.slow), *ONE_GATEWAY)
+FEW_STORES = (*MOST_STORES[:3], pytest.param("thrift2", marks=[pytest.mark.hbase, pytest.mark.slow]))
+"""By default the store in memory, where a program prints the same on all, and asks HBase for nothing of its own."""
 
 
 @pytest.fixture(params=STORES)
@@ -288,7 +285,7 @@ def test_limit_and_offset(url: str) -> None:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize(
-    "url", ["file", *FEW_STORES[2:], pytest.param("memory", marks=pytest.mark.slow)], indirect=True
+    "url", ["file", *MOST_STORES[2:], pytest.param("memory", marks=pytest.mark.slow)], indirect=True
 )
 def test_points(url: str, tmp_path: Path) -> None:
     done = run("points", "--store", url, "--points", "6000", "--export", str(tmp_path), COLUMNS="120")
@@ -414,7 +411,7 @@ def test_flights_starts_an_hbase_and_stops_it() -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("url", FEW_STORES, indirect=True)
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_cell_versions(url: str) -> None:
     done = run("cell_versions", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr

@@ -221,7 +221,11 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("kind", BROKEN)
+FEW = ("collection", "incomplete", "killed", "make")
+"""One for each way in which a run is found to have broken; the others are told by the same lines."""
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=() if kind in FEW else pytest.mark.slow) for kind in BROKEN])
 def test_a_run_that_broke_fails_at_once(checkout: Checkout, kind: str) -> None:
     checkout.write("checks/test_failing.py", "def test():\n    assert False\n")
     for name, text in BROKEN[kind].items():

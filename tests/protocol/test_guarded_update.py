@@ -16,7 +16,7 @@ from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import UpdateFields
 from hbmodel.store import ConditionalPut, Delete, Family, Put
-from tests.support.beds import HBASE, Bed, cells_of, fresh
+from tests.support.beds import HBASE, KINDS, Bed, cells_of, fresh, paired
 from tests.support.beside import Beside, commit
 
 
@@ -34,12 +34,31 @@ def model(name: str, *, required: type | None, flag: bool = False, **options: An
     return hb.model(table=name, family="d", **exists, **options)(type("Made", (), fields))
 
 
+SLOW = [pytest.mark.hbase, pytest.mark.slow]
+
 NUMBER = model("gu_number", required=int)
 TEXT = model("gu_text", required=str)
 FLAG = model("gu_flag", required=int, flag=True)
 EXTERNAL = model("gu_external", required=int, external=True)
 NOTHING = model("gu_nothing", required=None)
 MODELS = (NUMBER, TEXT, FLAG, EXTERNAL, NOTHING)
+
+
+ON_HBASE = {FLAG: "thrift1", NUMBER: "thrift2"}
+"""By default each gateway has one model: a store that changes rows one by one and one that does not are there too."""
+
+BESIDE = paired(
+    *((KINDS[:4], made) for made in MODELS),
+    *(
+        ([store if ON_HBASE.get(made) == store.values[0] else pytest.param(*store.values, marks=SLOW)], made)
+        for made in MODELS
+        for store in HBASE
+    ),
+)
+
+
+def table_of(made: Any) -> str:
+    return hb.schema.schema_of(made).table
 
 
 def value(made: Any, number: int) -> Any:
@@ -58,7 +77,7 @@ def read(session: hb.Session, made: Any) -> Any:
     return None if found is None else (found.m, found.o)
 
 
-@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema.schema_of(made).table)
+@pytest.mark.parametrize("made", MODELS, ids=table_of)
 @pytest.mark.parametrize("before", ["y", None])
 def test_an_update_to_none_leaves_the_row(bed: Bed, made: Any, before: str | None) -> None:
     session = use(bed, made)
@@ -77,7 +96,9 @@ def test_an_update_to_none_leaves_the_row(bed: Bed, made: Any, before: str | Non
 
 @pytest.mark.lengthy
 @pytest.mark.every_store
-@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema.schema_of(made).table)
+@pytest.mark.parametrize(
+    ("bed", "made"), BESIDE, indirect=["bed"], ids=lambda given: given if isinstance(given, str) else table_of(given)
+)
 def test_any_call_of_another_program_between_two_calls_of_an_update(bed: Bed, made: Any) -> None:
     """What is left is what some order of the two leaves: no row is gone that nobody deleted, and none is back that
     was.
@@ -382,7 +403,7 @@ def of_row(done: Sequence[Operation], key: str) -> list[ConditionalPut | Delete]
     return [each for each in found if (each.put.row if isinstance(each, ConditionalPut) else each.row) == key.encode()]
 
 
-@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema.schema_of(made).table)
+@pytest.mark.parametrize("made", MODELS, ids=table_of)
 def test_each_row_gets_what_it_gets_alone(made: Any) -> None:
     two = value(made, 2)
     changes: dict[str, dict[str, Any]] = {

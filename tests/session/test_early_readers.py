@@ -271,7 +271,7 @@ ADVANCES: Sequence[RowState] = ("marking", "mixed", "adopting", "indexed")
 @pytest.mark.lengthy
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_it_reads_what_is_there_whatever_is_written(kind: str, data: st.DataObject) -> None:
     """Writes by one state after the other, beside a session that knows the first one."""
     names, there = ["a", "b", "c"], set[str]()

@@ -23,6 +23,11 @@ from tests.support.faulty import RecordingStore
 HBASE = tuple(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2"))
 """HBase itself, through each of its gateways."""
 
+ONE_GATEWAY = (pytest.param("thrift1", marks=[pytest.mark.hbase, pytest.mark.slow]), HBASE[1])
+"""The same, of which the default suite runs one, where a test is about what programs do and not about what a gateway
+answers.
+"""
+
 CUT = 3
 """Bytes of a row key in front of the cut."""
 

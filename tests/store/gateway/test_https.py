@@ -93,7 +93,7 @@ def gateways(hbase: LocalHBase, tmp_path_factory: pytest.TempPathFactory) -> Ite
 # --- what every store promises of reads and writes, over HTTPS and in frames ------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["https2", "compact2"])
+@pytest.fixture(scope="module", params=[pytest.param("https2", marks=pytest.mark.slow), "compact2"])
 def bed(request: pytest.FixtureRequest, gateways: Gateways) -> Iterator[Bed]:
     url = gateways[request.param]
     table, narrow = (f"{name}_{uuid4().hex}" for name in ("conformance", "narrow"))

@@ -151,7 +151,7 @@ def test_a_region_that_stays_without_a_server_is_an_error_that_says_so(
 
 
 @pytest.mark.hbase
-@pytest.mark.lengthy
+@pytest.mark.slow  # an HBase and a second region server of its own, which are silent until every limit has passed
 def test_a_gateway_tells_of_a_stopped_region_server_before_its_caller_hangs_up(tmp_path: Path) -> None:
     """The reason is HBase's own, and not that nothing came in time."""
     rows = [b"%03d" % (3 * number) for number in range(300)]
