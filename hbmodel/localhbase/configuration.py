@@ -37,8 +37,8 @@ _EXPORTED = (
     "java.base/sun.net.dns",
     "java.base/sun.net.util",
 )
-STILL = 60
-"""Seconds for which the server survives that none of its threads runs."""
+SURVIVED_PAUSE = 60
+"""Seconds for which all threads of the server may stand still without its end."""
 
 JVM_FLAGS = (
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
@@ -163,10 +163,10 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
         "zookeeper.recovery.retry": "1",
         "zookeeper.recovery.retry.intervalmill": "200",
         # Nobody takes over from a server that stands still, as on a busy or halted machine. By default it loses its
-        # session with its own ZooKeeper after ten seconds, and ends. Not longer: a killed server that is started again
-        # on other ports waits for the end of its former session.
-        "zookeeper.session.timeout.localHBaseCluster": str(1000 * STILL),
-        "hbase.zookeeper.property.maxSessionTimeout": str(1000 * STILL),
+        # session with its own ZooKeeper after ten seconds, and ends. It is not longer because
+        # a killed server that is started again on other ports waits for the end of its former session.
+        "zookeeper.session.timeout.localHBaseCluster": str(1000 * SURVIVED_PAUSE),
+        "hbase.zookeeper.property.maxSessionTimeout": str(1000 * SURVIVED_PAUSE),
     }
 
 

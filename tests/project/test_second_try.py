@@ -222,7 +222,7 @@ BROKEN = {
 
 
 FEW = ("collection", "incomplete", "killed", "make")
-"""One for each way in which a run is found to have broken; the others are told by the same lines."""
+"""The kinds that run by default: one for each check that finds a broken run."""
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=() if kind in FEW else pytest.mark.slow) for kind in BROKEN])
