@@ -1,7 +1,7 @@
-"""Building of Python functions as source: straight code for one model, in which codecs that can stand as expressions.
+"""Builds Python functions from source: code for one model, in which codecs are expressions where they can be.
 
-Such a function serves ordinary values and stored bytes that are as they should be. It falls back on plain code, which
-knows every case and every error, when anything is raised in it.
+Such a function handles ordinary values and valid stored bytes. If anything is raised in it, it falls back on plain
+code, which handles every case and every error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.codecs.base import Source, source_of
 
 UNSIGNED = "BHIQ"
-"""Formats of numbers whose complement, bit by bit, is the largest number less them."""
+"""Formats of unsigned numbers: the bitwise complement of a number is the largest number minus it."""
 
 
 class Code:
@@ -40,12 +40,12 @@ class Code:
         return name
 
     def variable(self) -> str:
-        """A local variable of its own."""
+        """A new local variable."""
         self._variables += 1
         return f"x{self._variables}"
 
     def fill(self, template: str, of: Source, value: str) -> str:
-        """An expression of a codec about the value that `value` stands for."""
+        """An expression from a codec's `Source`, with `value` in place of the value."""
         used = {name: self.name(meaning) for name, meaning in of.scope.items() if f"{{{name}}}" in template}
         return template.format(v=value, t=self.variable() if "{t}" in template else "", **used)
 
@@ -68,26 +68,27 @@ class Code:
         return f"{self.name(pack_word(source.word))}({self.fill(source.encode, source, value)})"
 
     def accepts(self, codec: Codec[Any], value: str) -> str | None:
-        """A condition for `encode` to hold, or None where the codec itself looks at the value."""
+        """The condition under which `encode` is right, or None where the codec checks the value itself."""
         source = source_of(codec)
         return None if source is None else f"type({value}) is {self.name(source.accepts)}"
 
     def build(self) -> Callable[..., Any]:
         """The function."""
         name = self._lines[0].removeprefix("def ").partition("(")[0]
-        # Nothing in it comes from outside: names are made here, and bytes and numbers stand as their repr.
+        # The source contains nothing from outside: names are made here, and bytes and numbers are written as their
+        # repr.
         exec("\n".join(self._lines), self._scope)
         made: Callable[..., Any] = self._scope[name]
         return made
 
 
 def unpack_word(word: str) -> Callable[[bytes], tuple[Any, ...]]:
-    """`struct`'s reading of one number."""
+    """The function of `struct` that reads one number."""
     return Struct(">" + word).unpack
 
 
 def pack_word(word: str) -> Callable[..., bytes]:
-    """`struct`'s writing of one number."""
+    """The function of `struct` that writes one number."""
     return Struct(">" + word).pack
 
 

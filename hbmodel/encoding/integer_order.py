@@ -18,8 +18,8 @@ class IntegerOrder:
 
     @classmethod
     def of(cls, slot: CompiledKeyField) -> IntegerOrder | None:
-        """The order of a field at its place; None where it holds None too, no whole numbers, or bytes that do not
-        keep their order.
+        """The order of a field at its place in the key. None where the field is nullable, holds no whole numbers, or
+        does not preserve their order.
         """
         codec = slot.of.codec
         low, high = getattr(codec, "low", None), getattr(codec, "high", None)
@@ -32,9 +32,9 @@ class IntegerOrder:
         return 1 if self.first < self.last else -1
 
     def before(self, value: int) -> int | None:
-        """The number that stands just before another; None before the first."""
+        """The number that comes directly before another; None before the first."""
         return None if value == self.first else value - self._step
 
     def earlier(self, one: int, other: int) -> int:
-        """Of two numbers the one that stands first."""
+        """The number that comes first, of two."""
         return min(one, other, key=lambda value: value * self._step)

@@ -16,7 +16,7 @@ from hbmodel.errors import DeclarationError, DecodingError, EncodingError, Hbmod
 from hbmodel.store.ranges import KeyRange
 
 NONE, SOME = b"\x00", b"\x01"
-"""What stands for None, and before a value, in a nullable field."""
+"""The byte for None, and the byte before a value, in a nullable field."""
 
 EMPTY_RANGE: Final = KeyRange(b"", b"")
 
@@ -94,7 +94,7 @@ def _nullable_decode_unterminated(decode: DecodeUnterminated) -> DecodeUntermina
 
 
 def named(error: HbmodelError, name: str) -> HbmodelError:
-    """An error of a codec with the name of the field, which codecs do not know."""
+    """The error of a codec with the name of the field added; a codec does not know it."""
     return type(error)(error.message, **{**error.details, "field": name})
 
 
@@ -108,7 +108,7 @@ def _reverse(order: Order) -> Order:
 class CompiledKeyField:
     """A field at its place in a key, with its functions resolved once.
 
-    `unterminated` says that nothing follows it and that it ascends, so that its form needs no end of its own.
+    `unterminated` says that the field ascends and ends the key, so that its bytes need no terminator.
     """
 
     of: KeyField
@@ -138,7 +138,7 @@ class CompiledKeyField:
 
     @property
     def word(self) -> str | None:
-        """Format of the number that the field is, as `struct` names it, where generated code can read it as one."""
+        """The field's format in `struct`'s notation if generated code can read its bytes as one number, else None."""
         source = source_of(self.of.codec)
         if source is None or source.word is None or self.of.nullable or (self.of.desc and source.word not in UNSIGNED):
             return None
@@ -154,7 +154,9 @@ class CompiledKeyField:
 
     @property
     def raw(self) -> bool:
-        """Whether generated code can cut the field's raw form out of a key by itself: text or bytes of any length."""
+        """Whether generated code can find the end of the field's raw form in a key without a call: text or bytes of
+        any length.
+        """
         return type(self.of.codec) in (TextCodec, BytesCodec) and not self.of.nullable
 
     def packed(self, code: Code, value: str) -> str:
@@ -172,7 +174,7 @@ class CompiledKeyField:
         return f"{part}.translate({code.name(COMPLEMENT)})" if self.of.desc else part
 
     def number(self, code: Code, value: str) -> str:
-        """The expression of the number that the field is, for a value that the codec's source accepts."""
+        """The expression of the field as a number, for a value that the codec's source accepts."""
         source = source_of(self.of.codec)
         assert source is not None
         assert self.word is not None
@@ -218,8 +220,8 @@ class CompiledKeyField:
             return False
 
     def keys_of(self, packed: bytes) -> KeyRange:
-        """The keys that begin with these bytes of one value; next to the bounds of the values around it wherever
-        none is between.
+        """The range of keys that begin with the bytes of one value. Where no other value can lie between two values,
+        the range of the first ends where that of the second begins.
         """
         return (
             KeyRange.exactly(packed) if self.unterminated and self.of.codec.width is None else KeyRange.prefix(packed)
@@ -268,7 +270,7 @@ class CompiledKeyField:
             inclusive = not is_low
         around = self._around(prefix, floor)
         if is_low == (self.order == "ascending"):
-            # The keys above: those of the bound itself have a successor or else nothing is above them.
+            # The keys above the bound begin at the successor of its own keys; without a successor there are none.
             return (
                 KeyRange(around.start, None)
                 if inclusive

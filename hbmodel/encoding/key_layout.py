@@ -125,16 +125,16 @@ def _slots(layout: KeyLayout) -> tuple[CompiledKeyField, ...]:
 
 @frozen
 class KeyLayout:
-    """The fields of a key in order, compiled for packing and unpacking. Salts come before them and are not its
-    business.
+    """The fields of a key in order, compiled for packing and unpacking. Salts come before them and are not part of the
+    layout.
 
-    Every field says by itself where it ends, but for a last ascending one, which ends with the key.
+    Every field marks its own end, except a last ascending field, which ends with the key.
 
     Attributes:
         fields: at least one, with different names.
         tail: number of bytes of something else that follow the fields (the bucket byte at the end of an index entry of
             a randomly salted model); then no field counts as last.
-        closed: whether the last field says where it ends too, though the key ends with it.
+        closed: whether the last field marks its end too, although the key ends with it.
         names: the names of the fields.
     """
 
@@ -189,7 +189,8 @@ class KeyLayout:
         try:
             return self._pack(values)
         except Exception:
-            pass  # another number of values than fields, or one that cannot be stored: plain code tells which
+            # there are too few or too many values, or one cannot be stored: plain code raises the error that says which
+            pass
         if len(values) != len(self._slots):
             raise self._wrong_count(values)
         return [slot.pack(value) for slot, value in zip(self._slots, values, strict=True)]
@@ -227,7 +228,8 @@ class KeyLayout:
         try:
             return self._unpack(data, start)
         except Exception:
-            # plain code tells what is wrong; outside, so that its errors carry no stored bytes along as their context
+            # plain code raises the error that says what is wrong; outside of the `except`, so that no stored bytes are
+            # in its context
             pass
         return self._slowly(data, start)
 
@@ -277,20 +279,20 @@ class KeyLayout:
                 joined += [part for _, _, part in found]
         if all(slot.inline for slot in self._slots):
             return conditions, " + ".join(joined)
-        # whatever such codecs make of a value, if they make bytes of it
+        # such a codec may write any bytes for a value, as long as they are bytes
         return conditions, f"b''.join(({', '.join(joined)},))"
 
     def order_of(self, position: int) -> Order:
         """How byte order at this position follows the order of values, codec, direction and position taken into
         account.
 
-        None stands before all values where the field ascends and behind them where it is declared `desc`.
+        None comes before all values if the field ascends, and after them if it is declared `desc`.
         """
         return self._slots[position].order
 
     def range_of(self, parts: Sequence[bytes], bounds: Bounds | None = None) -> KeyRange:
-        """The keys, without salt, whose leading fields have these bytes and whose next field lies within `bounds`:
-        exactly they.
+        """The exact range of the keys, without salt, whose leading fields have these bytes and whose next field lies
+        within `bounds`.
 
         Args:
             parts: the parts of the leading fields, from `pack_parts` or `pack_leading`; none for all keys.
@@ -310,7 +312,7 @@ class KeyLayout:
 
 
 def check_length(key: bytes, *, table: str | None = None, index: str | None = None) -> None:
-    """Refuses keys, salt included, that HBase would answer with nothing but "internal error".
+    """Refuses keys, salt included, for which HBase would only answer "internal error".
 
     Raises:
         KeyTooLong: the key is empty or longer than 32,767 bytes.

@@ -77,7 +77,7 @@ class Codec(ABC, Generic[T]):
     if not TYPE_CHECKING:  # type checkers see by themselves that most codecs are not callable
 
         def __call__(self, *arguments, **options):
-            """A codec without arguments is no class: it is written as it stands."""
+            """Refuses a call: a codec without arguments is an instance, and is named without parentheses."""
             raise DeclarationError(
                 "This codec takes no arguments: write its name alone, without parentheses.", codec=type(self).__name__
             )
@@ -156,7 +156,7 @@ class Codec(ABC, Generic[T]):
 
     @property
     def canonical(self) -> bool:
-        """Whether equal values have equal bytes, so that a server can compare them."""
+        """Whether equal values have equal bytes, so that the server can compare values by their bytes."""
         return self.key
 
     def constant(self, value: T) -> T:
@@ -200,11 +200,13 @@ class Codec(ABC, Generic[T]):
 
 
 DefaultCodecs = Mapping[type, Codec[Any]]
-"""`DEFAULTS` of a module of codecs: the codecs of plain Python types that a field may be annotated with."""
+"""The type of `DEFAULTS` in a module of codecs: the codec of each plain Python type that a field may be annotated
+with.
+"""
 
 SpecReaders = Mapping[str, Callable[[Mapping[str, Any], Callable[[Mapping[str, Any]], Codec[Any]]], Codec[Any]]]
-"""`SPECS` of a module of codecs: by the name in a spec, what makes the codec of one, given what makes the codec of
-an inner spec.
+"""The type of `SPECS` in a module of codecs: for each name in a spec, a function that makes the codec. Its second
+argument makes the codec of an inner spec.
 """
 
 
@@ -260,11 +262,11 @@ def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
 
 
 _EXACT = frozenset({str, bytes, int, bool})
-"""Types whose values every codec of theirs stores as they are, or refuses."""
+"""Types whose codecs store each value unchanged or refuse it."""
 
 
 def read_back(codec: Codec[T], value: T) -> T:
-    """A value in its form after a read; unchanged if the codec cannot store it."""
+    """The value as a read would return it; the value itself if the codec cannot store it."""
     kind = type(value)
     # without a form for keys: these store what reads back equal
     if not codec.key or (kind in _EXACT and kind is codec.python_type):

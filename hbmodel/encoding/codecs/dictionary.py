@@ -31,16 +31,16 @@ class NameIds(Protocol):
 
 
 _NAMES: ContextVar[NameIds | None] = ContextVar("hbmodel_names", default=None)
-"""What the call under way looks names up in: that of the session whose call it is. Nothing outlives the call."""
+"""Where the call that is running looks names up: the names of its session. It is unset after the call."""
 
 _CLAIMS: ContextVar[bool] = ContextVar("hbmodel_claims", default=False)
-"""Whether what is encoded is about to be written, so that a name without an id gets one."""
+"""Whether values are encoded to be written, so that a name without an id gets one."""
 
 bind_names = _NAMES.set
-"""Begins the use of names and ids in this thread; gives what `unbind_names` takes."""
+"""Binds names and ids to this thread; returns the token that `unbind_names` takes."""
 
 unbind_names = _NAMES.reset
-"""Ends it."""
+"""Undoes a `bind_names`."""
 
 
 @contextmanager

@@ -67,7 +67,7 @@ class EnumOf(Codec[E]):
     key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.key, takes_self=True))
 
     def __attrs_post_init__(self) -> None:
-        # Whether all members can be stored is better known now than at the first write.
+        # The declaration, not the first write, finds out whether all members can be stored.
         for member in self.python_type:
             try:
                 self.codec.exact.encode(member.value)

@@ -18,7 +18,7 @@ SIGN = 1 << 63
 ALL = (1 << 64) - 1
 NEGATIVE_ZERO = WORD.pack(SIGN ^ ALL)
 NAN = bytes.fromhex("fff8000000000000")
-"""What is stored for every NaN: Java's one, above all numbers."""
+"""The bytes of every NaN: those of Java's canonical NaN, which sort above all numbers."""
 
 
 def _exact(value: object) -> float:
@@ -47,7 +47,7 @@ def _declared(nan: Any) -> bool:
 class FloatCodec(FixedWidth[float]):
     """An IEEE 754 double, big-endian, with the sign bit flipped if positive and all bits flipped if negative.
 
-    NaN is refused: it has no place in an order. -0.0 is equal to 0.0 and written as it.
+    NaN is refused: it has no place in an order. -0.0 equals 0.0 and has the same bytes.
 
     `Float64(nan=True)` stores NaN too, in columns alone. In queries `==` and `in_` with NaN find the rows that hold it,
     whichever NaN it is; `<` and its like are false for it, as in Python. All other bytes are those of `Float64`.

@@ -17,8 +17,8 @@ Spec = Mapping[str, Any]
 
 @frozen
 class UnknownCodec(Codec[bytes]):
-    """A custom codec of some program, of which only the description is known: its values are the stored bytes. Not for
-    keys.
+    """Stands for a custom codec of another program, of which only the description is known. Its values are the stored
+    bytes. Not for keys.
 
     Args:
         described: the program's description of it.

@@ -15,7 +15,7 @@ from hbmodel.errors import DeclarationError
 
 
 def _members(declared: Any) -> set[Any]:
-    # What a type is a union of, as plain types, codecs named in annotations, and NoneType.
+    # The parts of a union: plain types, codecs that annotations name, and NoneType.
     origin = get_origin(declared)
     if origin in (Union, UnionType):
         return {member for argument in get_args(declared) for member in _members(argument)}

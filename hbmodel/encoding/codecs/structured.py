@@ -13,7 +13,7 @@ from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 V = TypeVar("V")
 
-# What msgspec lets through for values that it cannot write.
+# What is raised for values that msgspec cannot write: its own errors, and others that it lets through.
 UNWRITABLE = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError, AttributeError)
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -25,8 +25,8 @@ PATH = re.compile(r" - at `(?P<path>\$[^`]*)`$")
 
 
 def _misfit(error: Exception) -> dict[str, str]:
-    """What msgspec says of types and names of declared fields, and where; its other messages may contain values, and
-    are left out.
+    """The part of msgspec's message that names types and declared fields, and their place. The rest is left out,
+    because it may contain values.
     """
     message = str(error)
     said = [

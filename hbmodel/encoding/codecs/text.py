@@ -112,7 +112,7 @@ def fixed_prefix(data: bytes, width: int) -> bytes | None:
 
 
 class _Terminated(Codec[T]):
-    # The forms are the same for text and bytes, but for the conversion.
+    # Text and bytes have the same forms; only the conversion differs.
     __slots__ = ()
 
     may_be_empty = True
