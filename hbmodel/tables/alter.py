@@ -70,22 +70,22 @@ def alter(
 ) -> Alteration:
     """Changes live tables to what models declare: creates tables, adds families, changes options, registers the rest.
 
-    A field or an index with another name and the same bytes is renamed in the registry; if several are possible, the
-    model decides with `renamed_from=`. A new index on existing rows is registered as absent: `build_index` builds it.
-    Repeating the call finishes what a crash interrupted. Programs with older models continue to work while it runs:
-    everything they know is kept.
+    A field or an index with another name and the same bytes is renamed in the registry. If several renames are
+    possible, the model decides with `renamed_from=`. A new index on existing rows is registered as absent:
+    `build_index` builds it. Repeating the call finishes what a crash interrupted. Programs with older models continue
+    to work during the call: everything that they know is kept.
 
     Args:
         store: the store that holds the tables.
         models: the models that declare them.
         splits: for tables that are created, as for `create_tables`; for live tables differences are only reported.
         lossy: also apply changes that lose data: a shorter TTL, fewer versions.
-        drop: also drop the indexes that the models do not declare, as `drop_index` does: first queries of programs that
-            still declare them stop, then writes, then the table is dropped. The models' own writes wait only for the
-            first of these steps, one lease. The registry also forgets the members of enumerations that the models do
-            not have.
-        times: shared by all programs that use the tables; only dropping waits for them.
-        progress: called with an `IndexProgress` while it waits.
+        drop: also drop the indexes that the models do not declare, as `drop_index` does. Programs that still declare
+            such an index first stop to query it, then to write it; then its table is dropped. The models' own writes
+            wait only for the first of these steps, one lease. The registry also forgets the members of enumerations
+            that the models do not have.
+        times: the times on which all programs that use the tables agree; only dropping an index waits.
+        progress: called with an `IndexProgress` while the call waits.
         registry: name of the registry table.
 
     Raises:
@@ -137,9 +137,9 @@ def alter(
 def _drop_undeclared(
     store: Store, catalog: Registry, schema: TableSchema, times: IndexTimes, progress: Report | None
 ) -> list[str]:
-    """Drops the indexes that a model does not declare, all at the same time; returns the tables that went.
+    """Drops the indexes that a model does not declare, all at the same time; returns the deleted tables.
 
-    Those of which the table alone is left, since a call was killed, are among them.
+    Indexes of which a killed call has left only the table are dropped too.
     """
     found = None if catalog.table not in store.tables() else catalog.read(schema)
     if found is None:
@@ -180,8 +180,8 @@ def _add(store: Store, change: _FamilyChange) -> None:
 
 
 def _family_changes(found: Iterable[Difference], primary_tables: set[str]) -> Sequence[_FamilyChange]:
-    """The changes of families, in an order in which index entries never end before their rows, wherever a crash
-    comes.
+    """The changes of families, in an order in which index entries never expire before their rows, even after a crash
+    between two changes.
     """
     options: dict[tuple[str, str], list[Difference]] = {}
     changes: list[_FamilyChange] = []
@@ -189,7 +189,7 @@ def _family_changes(found: Iterable[Difference], primary_tables: set[str]) -> Se
         if difference.effect == "left":
             continue
         if difference.kind == "family":
-            # it may live longer than entries did
+            # the cells of a new family may live longer than the entries did before
             changes.append(_FamilyChange(difference.table, difference.declared, True, 3))
         elif difference.kind == "option" and difference.family is not None:
             options.setdefault((difference.table, difference.family), []).append(difference)
@@ -201,8 +201,8 @@ def _family_changes(found: Iterable[Difference], primary_tables: set[str]) -> Se
             if option == "ttl":
                 values["ttl"] = FOREVER if difference.declared is None else difference.declared
                 shorter, of_index = difference.effect == "lossy", table not in primary_tables
-                # Entries are to live at least as long as rows: longer lives begin with the index tables, shorter ones
-                # end there.
+                # Entries must live at least as long as rows: a longer TTL is set on the index tables first, a shorter
+                # one on the index tables last.
                 order = (2 if of_index else 1) if shorter else (1 if of_index else 2)
             elif option.startswith("configuration."):
                 values.setdefault("configuration", {})[option.removeprefix("configuration.")] = difference.declared

@@ -1,5 +1,5 @@
-"""Copies the rows of a table into another layout, in ranges that programs share, and looks for those that are
-missing there.
+"""Copies the rows of a table into another layout, in ranges that programs share, and looks for rows that are missing
+in the new table.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Compared:
     """What a comparison of two tables has found.
 
     Attributes:
-        rows: the rows that were looked at.
-        missing: in the other table.
-        differing: that have other values there.
-        refused: that cannot be in the other table.
-        samples: some of those, as (row key in hex, why).
+        rows: how many rows were looked at.
+        missing: how many of them are missing in the other table.
+        differing: how many have other values in the other table.
+        refused: how many cannot be in the other table.
+        samples: some of the refused rows, as (row key in hex, why).
     """
 
     rows: int = 0
@@ -53,12 +53,12 @@ class Copying:
         store: the store that holds the tables.
         registry: the registry of the store.
         plan: how rows are brought into the other table.
-        planned: makes the plan anew, by what the registry says then.
+        planned: makes a new plan by what the registry says then.
         writes: carries out what is planned.
         clock: the clock of the server.
         throttle: how fast rows are taken.
         batch_size: rows in one round trip.
-        still: raises where the phase in which rows are copied is over.
+        still: raises if the phase in which rows are copied is over.
         report: called with how far the work has come, or None.
         claim_life: seconds for which a range belongs to a program that gives no sign of life.
     """
@@ -90,7 +90,7 @@ class Copying:
         return SharedRanges(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
 
     def begin_again(self) -> None:
-        """Begins work once more that is done but has refused rows."""
+        """Begins the copying once more if it is done but has left rows out."""
         progress = self.claims.progress()
         if progress is not None and progress.done == progress.ranges and progress.counts.unfinished:
             self.claims.begin_again(progress, self._ranges())
@@ -99,7 +99,7 @@ class Copying:
         return [region.range for region in self.store.regions(self._source.table)]
 
     def copy(self) -> None:
-        """Copies all rows, together with other programs that do so."""
+        """Copies all rows, together with other programs that copy them."""
         while True:
             self.still()
             progress = self.claims.progress()
@@ -126,7 +126,7 @@ class Copying:
             for rows, since in current._batches(claim.range):
                 moved = current._moved(rows)
                 if not current._carry(moved, since):
-                    break  # they were read too long ago, the phase is over, or the indexes have changed
+                    break  # the rows were read too long ago, the phase is over, or the indexes have changed
                 claim.advance(key_successor(rows[-1].row), _counted(moved))
                 self.throttle.passed(rows)
             else:
@@ -134,11 +134,11 @@ class Copying:
                 return
 
     def _current(self) -> Self:
-        """The same by a plan made anew."""
+        """A copy of this object with a new plan."""
         return evolve(self, plan=self.planned())
 
     def _carry(self, moved: Sequence[TranslatedRow], since: int) -> bool:
-        """Brings rows into the other table; False if that must be planned again.
+        """Brings rows into the other table; returns False if that must be planned again.
 
         Raises:
             IndexUnavailable: a table has an index that the model does not declare.
@@ -147,14 +147,14 @@ class Copying:
         return self.writes.carry_out(self._carried(moved, since), self.plan, self.clock)
 
     def _carried(self, moved: Sequence[TranslatedRow], since: int) -> Protocol[bool]:
-        """What brings rows that were read into the other table; returns whether it has."""
+        """The protocol that brings rows into the other table, and returns whether it has done so."""
         return copy_rows(moved, self._target.table, since)
 
     def _moved(self, rows: Sequence[Row]) -> list[TranslatedRow]:
         return [moved for row in rows if (moved := self.plan.mover.of(row)) is not None]
 
     def _batches(self, within: KeyRange | None = None) -> Iterator[tuple[Sequence[Row], int]]:
-        """The rows of a range, or all, each batch with a reading of the clock from before it was read."""
+        """The rows of a range, or of the table, in batches, each with the server's time from before it was read."""
         scan = Scan(columns=self.plan.mover.columns, batch_size=self.batch_size)
         asked = following = self.clock.now()
         (batches,) = self.store.scan(self._source.table, [scan if within is None else evolve(scan, range=within)])
@@ -170,7 +170,7 @@ class Copying:
     # --- both tables --------------------------------------------------------------------------------------------------
 
     def compare(self, *, mend: bool) -> Compared:
-        """Looks for every row in the other table, and copies those that are missing there if that is wanted."""
+        """Looks for every row in the other table, and with `mend` copies the rows that are missing there."""
         found = Compared()
         for rows, since in self._batches():
             moved = self._moved(rows)
@@ -197,8 +197,8 @@ class Copying:
                     own[row.source], other
                 )
         if mend and missing:
-            # A row that is absent then was deleted, by a program that was suspended until the deletes ended, or it has
-            # expired.
+            # If a row is still absent after this, it has expired, or a program that was suspended until the deletes
+            # ended has deleted it.
             self._carry_all([own[row.source] for row in missing], missing, since)
         samples = [*found.samples, *((row.source.hex(), str(row.error)) for row in refused)]
         return Compared(
@@ -210,14 +210,14 @@ class Copying:
         )
 
     def _lacks(self, row: Row, other: Row) -> bool:
-        """Whether a cell that the models do not declare is not the same in the other table."""
+        """Whether a cell that the models do not declare is missing or different in the other table."""
         there = {column: cell.value for column, cell in other.columns.items()}
         return any(
             there.get(column) != value for column, value in undeclared_cells(self._source, self._target, row).items()
         )
 
     def _carry_all(self, rows: Sequence[Row], moved: Sequence[TranslatedRow], since: int) -> None:
-        """Brings rows into the other table, by as many plans as that takes."""
+        """Brings rows into the other table, with a new plan for each attempt that fails."""
         current = self
         while not current._carry(moved, since):
             self.still()

@@ -26,7 +26,7 @@ class DeclaredTable:
         name: the name of the table.
         families: the families of all models that share it, sorted by name.
         split_keys: where its regions begin; empty where no strategy was given.
-        schemas: the models that live in it, or the one whose index it is.
+        schemas: the models whose objects it holds, or the model whose index it is.
         index: the index whose table it is, or None.
     """
 
@@ -42,15 +42,15 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
 
     Args:
         schemas: the schemas of the models.
-        splits: one strategy for the primary table of each, or a mapping from model or table name to a strategy; the
-            table of an index is `<table>.<index>`.
+        splits: one strategy for the primary tables of all models, or a mapping from model or table name to a strategy;
+            the table of an index is `<table>.<index>`.
         registry: name of the registry table.
 
     Raises:
         DeclarationError: a strategy is for no table of these models, does not suit its table, or two strategies for one
             table differ.
-        SchemaMismatch: two models of one table share a family or an index name, or a model's table is an index table of
-            another one, or the registry.
+        SchemaMismatch: two models of one table share a family or an index name, or a model's table is the registry, or
+            an index table of another model.
     """
     schemas = list(dict.fromkeys(schemas))
     _check_shared(schemas)
@@ -79,14 +79,14 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
 
 
 def _with_most_versions(family: Family, other: Family | None) -> Family:
-    """A family that two models share, with as many versions as the one that wants most."""
+    """A family that two models share, with the larger number of versions that they declare."""
     if other is None or other.max_versions is None or (family.max_versions or 0) >= other.max_versions:
         return family
     return evolve(family, max_versions=other.max_versions)
 
 
 def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
-    """Raises `SchemaMismatch` where two of the tables have one name, or one has that of the registry."""
+    """Raises `SchemaMismatch` if two of the tables have the same name, or one has the name of the registry."""
     taken = {registry: "the registry"}
     for table in planned:
         if table.name in taken:
@@ -102,9 +102,9 @@ def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
 def index_families(schema: TableSchema, index: Index) -> list[Family]:
     """The families of an index table, see `entry_families`.
 
-    They have the compression of the model's, and its TTL, so that no entry outlives its row or ends before it. The rows
-    of a table that others fill have times of their server's, so that their entries might end a little before them:
-    those stay until repair.
+    They have the compression and the TTL of the model's families, so that an entry lives exactly as long as its row. In
+    a table that other programs fill, the server gives the rows their timestamps, so entries with a TTL might expire a
+    little before their rows. The index tables of such models have no TTL: stale entries stay until a repair.
     """
     names = entry_families(schema, index)
     used = [family for family in schema.families if family.name in names]
@@ -115,8 +115,10 @@ def index_families(schema: TableSchema, index: Index) -> list[Family]:
 
 
 def _check_shared(schemas: Sequence[TableSchema]) -> None:
-    """What two models of one table share, one would lose: a delete removes a model's families of a row, and an
-    entry's whole row.
+    """Raises `SchemaMismatch` if two models of one table share a family or an index name.
+
+    A delete removes the model's families of a row, or the whole row of an entry, and with them what another model has
+    there.
     """
     for at, one in enumerate(schemas):
         for other in schemas[at + 1 :]:

@@ -80,17 +80,17 @@ class Difference:
     """One difference between a model and a live table.
 
     Attributes:
-        table: its name.
+        table: the name of the table.
         kind: `namespace`, `table`, `family`, `option` (of a family), `splits`, `entry` (of the registry), `layout`,
             `column`, `member` (of an enumeration), `index`, or `rename` (of a key field, a column or an index).
         what: what differs, such as `family d ttl`.
-        declared: by the model; None if it declares nothing.
-        live: in the store; None if it does not exist.
-        effect: what `alter` does: `safe`, it applies it; `lossy`, only with `lossy=True`; `left`, it leaves it;
-            `refused`, it refuses to change anything.
+        declared: what the model declares; None if it declares nothing.
+        live: what the store has; None if it has nothing.
+        effect: what `alter` does: `safe`, it applies the declaration; `lossy`, it does so only with `lossy=True`;
+            `left`, it leaves the difference; `refused`, it refuses to change anything.
         why: the reason if it is not safe, or what to know if it is.
-        family: name of the family, of a `family` or an `option`.
-        option: name of the option; one of the family's configuration begins with `configuration.`.
+        family: the name of the column family, for a `family`, an `option` or a `column`.
+        option: the name of the option; a setting of the family's configuration begins with `configuration.`.
     """
 
     table: str
@@ -105,12 +105,12 @@ class Difference:
 
     @property
     def undeclared(self) -> bool:
-        """Whether it is an index, or a member of an enumeration, that the model does not declare."""
+        """Whether the difference is an index or an enumeration's member that the model does not declare."""
         return self.kind in {"index", "member"} and self.declared is None
 
     @property
     def safe(self) -> bool:
-        """Whether `alter` applies it without an option."""
+        """Whether `alter` applies the declaration without an option."""
         return self.effect == "safe"
 
     def __str__(self) -> str:
@@ -144,8 +144,8 @@ def _seconds(ttl: int | None) -> str:
 class Diff:
     """The differences between live tables and models; falsy if there are none.
 
-    Printed, it has one line for each: `+` is created, `~` is changed, `-` is changed only with `lossy=True`, `=` is
-    left, `!` makes `alter` refuse.
+    Printed, it has one line for each difference. `alter` creates what has a `+`, changes what has a `~`, changes what
+    has a `-` only with `lossy=True`, leaves what has a `=`, and refuses to change anything if a line has a `!`.
     """
 
     differences: Sequence[Difference]
@@ -164,7 +164,7 @@ class Diff:
 
 
 SAMPLE = 100
-"""Rows of each table in which columns are looked for that no model has, or that the model requires."""
+"""How many rows of each table are searched for columns that no model declares, and for missing required columns."""
 
 
 def diff(
@@ -172,23 +172,25 @@ def diff(
 ) -> Diff:
     """Compares live tables with what models declare, and changes nothing.
 
-    It compares missing tables and families, the families' options (those that the model gives, and the TTL; for an
-    `external` model the TTL only if given), the registry's entry, and the indexes with their tables. Options that the
-    store cannot read are not compared: the Thrift1 gateway returns neither block sizes nor configurations. A sample of
-    rows is searched for columns that no model has, and for rows that lack a required column; not in tables of
-    `external` models, which may hold any columns, and the latter not where objects share rows.
+    It reports missing tables and families, and compares the families' options (those that the model gives, and the TTL;
+    for an `external` model the TTL only if given), the registry's entry, and the indexes with their tables. Options
+    that the store cannot read are not compared: the Thrift1 gateway returns neither block sizes nor configurations.
+
+    A sample of rows is searched for columns that no model declares, and for required columns that are missing. Tables
+    of `external` models are not searched, since they may hold any columns. Required columns are not looked for if
+    objects share rows.
 
     Args:
         store: the store that holds the tables.
-        models: the models to compare; sequences and dictionaries too. The dictionaries that fields of models use are
+        models: the models to compare, and sequences and dictionaries. The dictionaries that fields of models use are
             included.
         splits: as for `create_tables`; if given, the live regions are compared with it too.
         registry: name of the registry table.
-        sample: how many rows of each table are searched, about; 0 reads none.
+        sample: about how many rows of each table are searched; 0 reads none.
 
     Raises:
-        DeclarationError: no model was given, a strategy for splits does not suit its table, or the sample is no number
-            from 0 on.
+        DeclarationError: no model was given, a strategy for splits does not suit its table, or the sample is not a
+            whole number of at least 0.
         SchemaMismatch: two of the models share a family or an index name.
     """
     check_store(store)
@@ -272,7 +274,7 @@ def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]
 def _unmapped_families(
     store: Store, table: DeclaredTable, catalog: Registry, existing: Collection[str]
 ) -> Iterator[Difference]:
-    """Families of a live table that neither these models nor registered ones map: a delete leaves their cells."""
+    """Families of a live table that neither these models nor registered ones map: deletes leave the cells in them."""
     mapped = {family.name for family in table.families}
     live = [family.name for family in store.families(table.name) if family.name not in mapped]
     registered = catalog.families_of(table.name) if live and catalog.table in existing else set()
@@ -290,7 +292,9 @@ def _unmapped_columns(
     entries: Mapping[TableSchema, Registration | None],
     sample: int,
 ) -> Iterator[Difference]:
-    """Columns that some rows hold in the models' families, and that neither they nor other registered models have."""
+    """Columns in sampled rows that neither these nor other registered models declare, and required columns that rows
+    lack.
+    """
     others = registered_others(catalog, table.schemas)
     if others is None:
         return
@@ -317,7 +321,7 @@ def _unmapped_columns(
 
 
 def _options(family: Family, live: Family, configurable: bool, external: bool) -> Iterator[tuple[str, Any, Any]]:
-    """Name, declared and live value of each option that the model gives and the store shows."""
+    """The name, declared value and live value of each option that the model gives and the store can read."""
     if family.ttl is not None or not external:
         yield "ttl", family.ttl, live.ttl
     names = ["max_versions", "compression", "bloom_filter", "in_memory", *(["block_size"] if configurable else [])]
@@ -393,7 +397,7 @@ def _compare_entry(
 
 
 def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Difference]:
-    """Indexes that have other names in the registry, and those of which it cannot be said which they are."""
+    """Indexes that have other names in the registry, ambiguous ones, and those whose names belong to other indexes."""
     matched = match_indexes(schema, entry)
     for name, state in sorted(matched.states.items()):
         if renamed_index(schema.indexes[name], state) is not None and (
@@ -434,7 +438,7 @@ def unbuilt(schema: TableSchema, name: str) -> Difference:
 def _taken_index_table(
     store: Store, catalog: Registry, table: DeclaredTable, existing: Collection[str]
 ) -> Iterator[Difference]:
-    """A table in place of an index table that is to be created."""
+    """A difference if another table has the name of an index table that is to be created."""
     try:
         check_index_tables(store, catalog, [table], existing)
     except SchemaMismatch as error:

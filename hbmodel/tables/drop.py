@@ -23,25 +23,26 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     """Disables and drops the primary tables of models with all their rows, their index tables and their registry
     entries.
 
-    Tables that are already gone are skipped, so it can be repeated after a crash. Namespaces and the registry table
-    remain, and so do the tables of `external` models, which belong to other programs. Programs that still use the
-    tables get `TableNotFound`. But if the tables are created again before a program's lease of the registry is over
-    (`Session`, a minute by default), it still writes by the old entry, and such writes may be lost. So stop such
+    Tables that no longer exist are skipped, so the call can be repeated after a crash. Namespaces and the registry
+    table remain, and so do the tables of `external` models, which belong to other programs. Programs that still use the
+    tables get `TableNotFound`. But if the tables are created again before the lease of such a program is over
+    (`Session`, a minute by default), it still writes by the old entry, and these writes may be lost. So stop such
     programs, or wait for one lease, before `create_tables`.
 
     Args:
         store: the store that holds the tables.
-        models: whose tables; all models of a table are dropped together. A dictionary may be used by the rows of
-            several models, so it is dropped only if it is named; its counter remains, so that no id is given again.
+        models: the models whose tables are dropped; all models of a table must be given together. The rows of several
+            models may use a dictionary, so it is dropped only if it is given; its counter remains, so that no id is
+            assigned again.
         registry: name of the registry table.
 
     Returns:
         The names of the tables that were dropped.
 
     Raises:
-        DeclarationError: no model was given, or a sequence was, whose table is shared.
-        SchemaMismatch: another model, which is not named, uses one of the tables, or one is another model's index
-            table; or objects are being migrated from or to one of the tables.
+        DeclarationError: no model was given, or a sequence was given: all sequences share one table.
+        SchemaMismatch: a model that was not given uses one of the tables; or a table is another model's index table; or
+            objects are being migrated from or to one of the tables.
     """
     check_store(store)
     if not models:
@@ -71,9 +72,9 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
                     )
             _check_at_rest(schema, entry)
         index_tables.update(dict.fromkeys(_index_tables(store, catalog, schema, entry, existing)))
-    # Primary tables first: without rows there is nothing that an index could lack, so a crash leaves a state in which
-    # `create_tables` too is right. In any other order there would be rows whose registered indexes are gone or not
-    # empty. The registry's entry last: it is what tells a repeated call the names of the live index tables.
+    # Primary tables are deleted first: without rows, an index lacks nothing, so `create_tables` would be right after a
+    # crash too. In any other order, a crash could leave rows whose registered indexes are gone or not empty. The
+    # registry's entry is deleted last, because a repeated call needs it to find the live index tables.
     own = dict.fromkeys(schema.table for schema in schemas if not schema.external)
     dropped = [table for table in [*own, *index_tables] if table in existing]
     for table in dropped:
@@ -87,11 +88,11 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
 def _index_tables(
     store: Store, catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]
 ) -> Iterator[str]:
-    """The index tables of a model: those that the registry has, and those of creations that were killed before they
-    were registered.
+    """The index tables of a model: the registered ones, and those that a killed call created but did not register.
 
-    A table that only has the name of one, and rows, is another program's. Where neither the model nor its index table
-    is registered, the primary table tells them apart.
+    A table that only has the name of an index table, and has rows, belongs to another program. If neither the model nor
+    the index table is registered and the primary table exists, a table with the families of the index is taken for its
+    table.
     """
     states = [] if entry is None else [state for _, state in sorted(entry.indexes.items())]
     for state in states:  # an index may live under another name than the declared one
@@ -111,7 +112,7 @@ def _index_tables(
 
 
 def _check_at_rest(schema: TableSchema, entry: Registration | None) -> None:
-    """Raises `SchemaMismatch` where objects are being moved from, or to, a table."""
+    """Raises `SchemaMismatch` if objects are being moved from or to a table."""
     if entry is None:
         return
     if entry.cells.get(FROM) or (entry.move is not None and entry.move.phase not in {BEFORE, DONE}):

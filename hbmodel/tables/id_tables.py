@@ -1,5 +1,5 @@
-"""What is declared in a store in addition to models: sequences, dictionaries, and those that the fields of models
-have.
+"""Tables of ids that are declared besides those of models: for sequences, dictionaries, and the dictionaries that
+models' fields use.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from hbmodel.mapping.schema import schema_of
 from hbmodel.tables.sequence import IdSequence
 
 Declared: TypeAlias = type[Any] | IdSequence | Dictionary
-"""What has tables."""
+"""What has tables: a model, a sequence or a dictionary."""
 
 
 def models_and_ids(declared: Iterable[Declared], *, used: bool = True) -> tuple[list[type[Any]], list[type[Any]]]:
-    """The models among what was given, and the models of the tables of ids: of the sequences and dictionaries given.
+    """The given models, and the models of the id tables of the given sequences and dictionaries.
 
     Args:
         declared: models, sequences and dictionaries.
-        used: whether the dictionaries that the models' fields use are meant too.
+        used: whether to include the dictionaries that the models' fields use.
     """
     models: list[type[Any]] = []
     ids: dict[type[Any], None] = {}

@@ -1,4 +1,4 @@
-"""What the operations on indexes take as arguments, checked before anything is done."""
+"""Checks the arguments of the operations on indexes before anything is done."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ def check_speeds(**given: Any) -> None:
 
 
 def check_choices(**given: Any) -> None:
-    """Raises `DeclarationError` for what is neither True nor False: a name, say, of the one index that is meant to
-    be dropped.
-    """
+    """Raises `DeclarationError` for a value that is neither True nor False, such as `drop=` with an index's name."""
     for name, value in given.items():
         if not isinstance(value, bool):
             raise DeclarationError("This must be True or False.", option=name, found=repr(value))
@@ -32,10 +30,10 @@ def check_work(
     """Raises `DeclarationError` for an argument that cannot be used.
 
     Args:
-        batch_size: of a build or a check.
-        sample: of a check; at least `least`.
-        claim_life: in seconds.
-        progress: what is called with the progress.
+        batch_size: how many rows a build or a check reads in one round trip.
+        sample: how many rows a check reads; at least `least`, or None.
+        claim_life: how long a range is claimed, in seconds.
+        progress: the function that is called with the progress, or None.
         least: the smallest sample.
     """
     if (whole_number(batch_size) or 0) < 1:

@@ -1,8 +1,8 @@
-"""The way of an index through its states, step by step in the registry, and how long each step must wait.
+"""Leads an index through its states in the registry, step by step, and waits before each step as long as is needed.
 
-A state that must not meet the state before the last waits for the programs that still write by that one, see
-`other_programs`. Where every write looks at the registry inside its own transaction, nothing remains to wait for but
-the leases of readers.
+If a next state must not be in use together with the state before the current one, the step waits for the programs that
+may still write by that earlier state, see `other_programs`. If every write checks the registry inside its own
+transaction, only the leases of readers are waited for.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class IndexStates:
         registry: the registry of the store.
         place: the model, or where the registry keeps it; building needs the model.
         name: the name of the index.
-        drain: how long to wait for others.
-        wait: waits.
-        cell: by which the registry keeps it, where the name alone does not say which is meant.
+        drain: how long other programs may act on an earlier state.
+        wait: waits a part of the time that is left.
+        cell: the name of the index's cell in the registry, if the index's name alone is ambiguous.
     """
 
     store: Store
@@ -55,7 +55,7 @@ class IndexStates:
         return self.place
 
     def registered(self) -> Registration:
-        """What the registry says; raises `SchemaMismatch` where the table is not registered."""
+        """What the registry says of the table; raises `SchemaMismatch` if it is not registered."""
         found = self.registry.read(self.place)
         if found is None:
             raise SchemaMismatch(
@@ -66,7 +66,7 @@ class IndexStates:
         return found
 
     def state(self, found: Registration) -> IndexState | None:
-        """What it says of the index."""
+        """What the registration says of the index."""
         if self.cell is not None:
             return found.indexes.get(self.cell)
         if isinstance(self.place, TableSchema):
@@ -80,7 +80,7 @@ class IndexStates:
         return self.registry.change_index(self.place, self.name if before is None else before.cell, found, **changes)
 
     def as_declared(self) -> Registration:
-        """What the registry says; raises `SchemaMismatch` where rows or entries are laid out otherwise than the
+        """What the registry says of the table; raises `SchemaMismatch` if rows or entries have another layout than the
         model declares.
         """
         found = self.registered()
@@ -88,8 +88,9 @@ class IndexStates:
         return found
 
     def live(self) -> tuple[Registration, IndexState]:
-        """An index that writers keep; raises `IndexUnavailable` for any other, `SchemaMismatch` where it is declared
-        otherwise.
+        """The registration and the state of an index that writers keep.
+
+        Raises `IndexUnavailable` if writers do not keep the index, and `SchemaMismatch` if it is declared otherwise.
         """
         found = self.as_declared()
         state = self.state(found)
@@ -104,8 +105,8 @@ class IndexStates:
     def until_building(self, splits: SplitsOption = None) -> Registration:
         """Leads an absent index to the state in which it is built, or finds it in that state or a later one.
 
-        Before its first index a table's rows have no system cells. Then the way is longer: sessions first learn to set
-        such cells, and write as on an indexed table when no session is left that does not (see `RowState`).
+        Before its first index, a table's rows have no system cells, so more steps are needed. First sessions learn to
+        set such cells. When all sessions do, they begin to write as on an indexed table (see `RowState`).
         """
         schema = self._schema
         while True:
@@ -125,7 +126,7 @@ class IndexStates:
             elif found.rows == "unindexed":
                 self.registry.change_rows(self.place, found, "marking")
             elif found.rows == "marking":
-                # Sessions that still read as before are not waited for: they tell a dead marker too.
+                # Sessions that still read as before are not waited for: they recognise a dead marker too.
                 if self._written(found, ROWS, found.rows_since, now):
                     self.registry.change_rows(self.place, found, "adopting" if self._others.gated else "mixed")
             elif state is None or state.state == ABSENT:
@@ -137,8 +138,8 @@ class IndexStates:
                 self._change(found, state, state=BUILDING)
 
     def _written(self, found: Registration, cell: bytes, since: int, now: int) -> bool:
-        """Whether nothing can be written any more by what the registry said before a cell was changed; waits a
-        moment if not.
+        """Whether no program can still write by what the registry said before a cell was changed; waits a moment if
+        one can.
         """
         return self._others.have_written(registry_row(self.place), found, cell, since, now)
 
@@ -147,9 +148,7 @@ class IndexStates:
         return OtherPrograms(self.store, self.registry, self.drain, self.wait)
 
     def _create(self, found: Registration, state: IndexState | None, splits: SplitsOption) -> None:
-        """Creates the index table under a name that no table of the index has had; its entries are kept from then
-        on.
-        """
+        """Creates the index table, under a name that no table of the index has had. Then writers keep its entries."""
         schema = self._schema
         index = schema.index(self.name)
         if state is None or not state.entry.get("creating") or not same_entries(index, state):
@@ -168,21 +167,21 @@ class IndexStates:
         planned = next(t for t in plan_tables([schema], splits, self.registry.table) if t.index is index)
         made = create_declared(self.store, evolve(planned, name=state.table))
         if not made and not may_be_taken(self.store, self.registry, schema, index, state.table):
-            # Another program is building it already, and then the entry has changed, or has made a table of this name
-            # for something else.
+            # Either another program is building the index already: then the entry has changed. Or another program has
+            # created a table of this name for something else.
             self._change(found, state, creating=False)
             return
         if not self._change(found, state, state=WRITE_ONLY, creating=False, strays=[]) and made:
             after = self.state(self.registered())
-            if after is None or after.table != state.table:  # it was declared otherwise meanwhile
+            if after is None or after.table != state.table:  # another declaration was registered meanwhile
                 self._delete_tables([state.table])
 
     def _unused(self, names: Sequence[str]) -> list[str]:
-        """Those of the tables that were begun for the index which are there, and hold nothing."""
+        """Those of the tables begun for the index that exist and are empty."""
         return unused(self.store, self.registry, self.place, names)
 
     def _delete_tables(self, names: Sequence[str]) -> list[str]:
-        """Deletes those that are there; returns them."""
+        """Deletes those of the tables that exist; returns their names."""
         existing = set(self.store.tables()) if names else set[str]()
         found = [name for name in names if name in existing]
         for name in found:
@@ -191,7 +190,7 @@ class IndexStates:
         return found
 
     def change(self, before: str, after: str) -> None:
-        """From one state to the next, unless another program has done that."""
+        """Changes the state from `before` to `after`, unless another program has done that."""
         found = self.registered()
         state = self.state(found)
         if state is not None and state.state == before:
@@ -203,15 +202,15 @@ class IndexStates:
         return self.registered().rows == "indexed"
 
     def rows_adopted(self) -> None:
-        """From now on only rows with system cells are live: every row has them."""
+        """Registers that only rows with system cells are live; by now every row has them."""
         while (found := self.registered()).rows == "adopting":
             self.registry.change_rows(self.place, found, "indexed")
 
     def drop(self) -> list[str]:
         """Leads an index to the state absent and drops its tables; returns their names.
 
-        Queries end first, writes next, then the table goes: in any other order a session would read an index that
-        others do not keep, or write into a table that is gone.
+        First queries stop using the index, then writes stop keeping it, and then the table is deleted. In any other
+        order a session would read an index that other sessions do not keep, or write into a table that is gone.
         """
         self._known()
         self.leave()
@@ -238,7 +237,7 @@ class IndexStates:
         ]
 
     def _known(self) -> IndexState:
-        """What the registry says of the index; raises `UnknownIndex` where it has none of this name."""
+        """What the registry says of the index; raises `UnknownIndex` if it has none of this name."""
         state = None
         if isinstance(self.name, str):
             found = self.registered()
@@ -259,7 +258,7 @@ class IndexStates:
     def leave(self) -> None:
         """Ends the maintenance of the index by writes, once no query uses it."""
         while (state := self.state(found := self.registered())) is not None:
-            if state.state == ABSENT and not state.entry.get("creating"):  # else its table may be there
+            if state.state == ABSENT and not state.entry.get("creating"):  # with `creating`, its table may exist
                 return
             if state.state not in {ABSENT, WRITE_ONLY}:
                 self.hide()
@@ -269,7 +268,7 @@ class IndexStates:
                 self._leave(found, state)
 
     def _leave(self, found: Registration, state: IndexState) -> None:
-        """Makes an index absent whose table is to go."""
+        """Makes an index absent, and notes which of its tables are to be deleted."""
         changes: dict[str, Any] = {
             "state": ABSENT,
             "dropping": False,
@@ -281,5 +280,5 @@ class IndexStates:
         self._change(found, state, **changes)
 
     def _leaving(self, state: IndexState) -> list[str]:
-        """The tables that go with an index, those of earlier drops that were killed included."""
+        """The tables to delete when an index is dropped, including those that earlier, killed drops have left."""
         return sorted({*state.filled, *self._unused(state.begun)})

@@ -26,7 +26,7 @@ from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 from hbmodel.tables.shared_ranges import CLAIM_LIFE, Counts
 
 BATCH = 500
-"""Rows that one round trip of a build or a check reads."""
+"""How many rows one round trip of a build or a check reads."""
 
 
 @within_names
@@ -49,28 +49,31 @@ def build_index(
 
     Any number of programs may call this at the same time, on one machine or many, also through `map` of an executor.
     They share the table's regions through the registry, and each returns when the index is built. If a call is killed,
-    another one or the next one finishes its work. Programs may write in the meantime. Their sessions maintain the index
-    once they have noticed the change of the registry. So the build first waits for the programs that may still write by
-    what it said before, up to three times on a table without any index; `progress` names them. Then every row gets its
-    entry, and every row is checked for it, before queries may use the index.
+    another call at the same time, or the next one, finishes its work.
+
+    Programs may write in the meantime. Their sessions maintain the index once they have noticed the change of the
+    registry. So the build first waits for the programs that may still write by what the registry said before; on a
+    table without any index it waits up to three times. `progress` names these programs. Then every row gets its entry.
+    Queries may use the index after every row has been checked for its entry.
 
     Args:
         store: the store that holds the tables.
         model: the model that declares the index.
-        index: its name, or the index as a model attribute.
+        index: the name of the index, or the index as a model attribute.
         rows_per_second: maximum rate at which this call reads.
-        bytes_per_second: the same in bytes of keys and cells.
+        bytes_per_second: the maximum rate in bytes of keys and cells.
         dry_run: only read the rows and count what would be put; nothing is changed, and the call does not wait.
         progress: called regularly with an `IndexProgress`.
         splits: where the regions of the index table begin, as for `create_tables`.
-        times: shared by all programs that use the table.
+        times: the times on which all programs that use the table agree.
         batch_size: rows in one round trip.
         claim_life: seconds after which another program takes over a range if this one stops responding.
         registry: name of the registry table.
 
     Returns:
-        What was done, by all programs together. Its `state` is `building` or `verifying` if rows were refused (the
-        entry is too long or values cannot be read) or share a value of a unique index. Fix those rows and call again.
+        What all programs together have done. Its `state` is `building` or `verifying` if some rows were refused (their
+        entries are too long or their values cannot be read), or share a value of a unique index. Fix those rows and
+        call again.
 
     Raises:
         SchemaMismatch: the table is not registered, or has another layout.
@@ -98,7 +101,7 @@ def build_index(
             sweeps.begin_again()
             first = False
         if state.state == READABLE:
-            sweeps.forget()  # also what a program that was killed has left
+            sweeps.forget()  # also deletes what a killed program has left
             return work.built(READABLE, total, missing)
         if state.state == BUILDING:
             total = sweeps.build()
@@ -106,7 +109,7 @@ def build_index(
                 return work.built(BUILDING, total, missing)
             work.states.change(BUILDING, VERIFYING)
         elif state.state == VERIFYING:
-            if not total.rows:  # others have built it
+            if not total.rows:  # other programs have built it
                 total = sweeps.counted_in("building")
             checked = sweeps.verify()
             missing = checked.missing
@@ -129,20 +132,19 @@ def drop_index(
     progress: Report | None = None,
     registry: str = REGISTRY_TABLE,
 ) -> list[str]:
-    """Drops an index, which the model need not declare any more, while programs read and write; returns the dropped
-    tables.
+    """Drops an index while programs read and write; returns the dropped tables.
 
-    Queries stop using it within a lease, for which the call waits on every store (`readers`). Then writes stop
-    maintaining it, and its table is dropped once no program may still write by what the registry said before
-    (`writers`, which `progress` names). If a call is killed, the next one finishes its work. If the index is built
-    again, it starts with an empty table of another name.
+    The model need not declare the index any more. Queries stop using it within a lease; on every store, the call waits
+    that long (`readers`). Then writes stop maintaining it. Its table is dropped once no program may still write by what
+    the registry said before (`writers`, which `progress` names). If a call is killed, the next one finishes its work.
+    If the index is built again, it starts with an empty table of another name.
 
     Args:
         store: the store that holds the tables.
         model: the model of the table.
         index: name of the index in the registry.
         dry_run: only return the tables that would be dropped; nothing is changed, and the call does not wait.
-        times: shared by all programs that use the table.
+        times: the times on which all programs that use the table agree.
         progress: called regularly with an `IndexProgress`.
         registry: name of the registry table.
 
@@ -181,12 +183,12 @@ def verify_index(
     Args:
         store: the store that holds the tables.
         model: the model that declares the index.
-        index: its name, or the index as a model attribute.
-        sample: check about this many rows, and as many entries, from all over the tables, instead of all.
+        index: the name of the index, or the index as a model attribute.
+        sample: check about this many rows, and as many entries, from all over the tables; None checks all.
         rows_per_second: maximum rate of reading.
-        bytes_per_second: the same in bytes of keys and cells.
+        bytes_per_second: the maximum rate in bytes of keys and cells.
         progress: called regularly with an `IndexProgress`.
-        times: shared by all programs that use the table.
+        times: the times on which all programs that use the table agree.
         batch_size: rows in one round trip.
         registry: name of the registry table.
 
@@ -221,12 +223,12 @@ def repair_index(
     Args:
         store: the store that holds the tables.
         model: the model that declares the index.
-        index: its name, or the index as a model attribute.
+        index: the name of the index, or the index as a model attribute.
         dry_run: only report what would be done.
         rows_per_second: maximum rate of reading.
-        bytes_per_second: the same in bytes of keys and cells.
+        bytes_per_second: the maximum rate in bytes of keys and cells.
         progress: called regularly with an `IndexProgress`.
-        times: shared by all programs that use the table.
+        times: the times on which all programs that use the table agree.
         batch_size: rows in one round trip.
         registry: name of the registry table.
 
@@ -250,23 +252,23 @@ def purge_rows(
     batch_size: int = BATCH,
     registry: str = REGISTRY_TABLE,
 ) -> int:
-    """Deletes the markers of deleted indexed rows that are older than the grace time, and returns how many there were.
+    """Deletes the markers of deleted indexed rows if they are older than the grace time; returns their number.
 
     Safe while programs write, and for any number of programs at once.
 
     Args:
         store: the store that holds the tables.
         model: the model of the table.
-        dry_run: only count those that are old enough.
+        dry_run: only count the markers that are old enough.
         rows_per_second: maximum rate of reading.
-        times: shared by all programs that use the table.
+        times: the times on which all programs that use the table agree.
         batch_size: rows in one round trip.
         registry: name of the registry table.
 
     Raises:
         SchemaMismatch: the table has another layout.
-        CapabilityError: the build of the table's first index is still adopting its rows: until then only a marker
-            distinguishes the rest of a deleted row from a row without system cells.
+        CapabilityError: the table's first index is not built yet. Until then, only its marker distinguishes the rest
+            of a deleted row from a live row without system cells.
     """
     check_store(store)
     check_times(times)
@@ -305,13 +307,13 @@ def index_status(
     times: IndexTimes = TIMES,
     registry: str = REGISTRY_TABLE,
 ) -> list[IndexReport]:
-    """The registry's state of each index of a model, and a sample that shows how far it has drifted from the rows.
+    """The registry's state of each index of a model, and in a sample, how far its entries differ from the rows.
 
     Args:
         store: the store that holds the tables.
         model: the model of the table.
         sample: how many rows, and entries, to check for each index; 0 for none.
-        times: shared by all programs that use the table.
+        times: the times on which all programs that use the table agree.
         registry: name of the registry table.
     """
     check_store(store)

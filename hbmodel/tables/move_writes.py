@@ -1,5 +1,5 @@
-"""Writes of a program that moves objects between two tables: each is made by what the registry says of them then, as
-a session's are.
+"""Writes of a program that moves objects between two tables. Like those of a session, each write follows what the
+registry says of the tables at that time.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class MovePlan:
     Attributes:
         source: the binding of the table that rows come from.
         target: the binding of the table that they go to.
-        mover: makes the rows.
-        way: of versioned models: seals, copies and closes them; None for others.
+        mover: makes the rows of the other table.
+        way: for versioned models, how rows are sealed, copied and closed; None for others.
     """
 
     source: Binding
@@ -50,9 +50,9 @@ class MovePlan:
         Args:
             source: the binding of the table that rows come from.
             target: the binding of the table that they go to.
-            back: whether that is the way back.
+            back: whether rows move back into the old table.
             seals: whether the phase is one in which rows of versioned models are sealed.
-            bound: of the clocks, in ms.
+            bound: the bound of the clocks, in ms.
         """
         versioned = target.schema.versioned
         mover = RowTranslator(source.reader, target.schema, target.written, versioned or target.writes_system_cells)
@@ -62,14 +62,14 @@ class MovePlan:
         return cls(source, target, mover, Way(leaves, evolve(enters, over_closed=back), back, seals))
 
     def check_writable(self) -> None:
-        """Raises `IndexUnavailable` where a table that is written has an index which the model does not declare."""
+        """Raises `IndexUnavailable` if a table that is written has an index that the model does not declare."""
         self.target.check_writable()
         if self.way is not None:
             self.source.check_writable()
 
 
 class MoveWrites:
-    """The writes of one piece of work in one phase. Programs that wait for the end of the phase wait for them too.
+    """The writes of one piece of work in one phase. A program that waits for the end of the phase waits for these too.
 
     Args:
         store: the store that holds the tables.
@@ -77,8 +77,8 @@ class MoveWrites:
         old: the layout whose row of the registry holds the phase.
         new: the other layout.
         phase: the phase of the work.
-        lease: seconds for which the registry is trusted.
-        longest_call: of a call to the store, in seconds.
+        lease: for how many seconds the registry is trusted.
+        longest_call: how long a call to the store may live, in seconds.
     """
 
     def __init__(
@@ -99,8 +99,7 @@ class MoveWrites:
         """Runs a protocol to its end.
 
         Returns:
-            What the protocol returns; False too if the plan no longer holds, so that what is left must be planned
-            again.
+            What the protocol returns. Also False if the plan no longer holds: then the rest must be planned again.
         """
         rows = [registry_row(self._old), registry_row(self._new)]
         gate = partial(self._check, plan)
@@ -122,7 +121,7 @@ class MoveWrites:
             holds = self._bind(self._old).phase == self._phase
             for planned in (plan.source, plan.target):
                 now = self._bind(planned.schema)
-                # A phase that was begun again, after a rollback, is another one: what was read before may have been
+                # If a phase has begun again after a rollback, it is another phase: rows read before may have been
                 # deleted.
                 holds = holds and now.writes_like(planned) and now.phase_since == planned.phase_since
         except SchemaMismatch as error:
@@ -132,7 +131,9 @@ class MoveWrites:
 
     @property
     def _bind(self) -> Callable[[TableSchema], Binding]:
-        """The binding of a layout: inside a transaction by the registry's row there, else by what the roll allows."""
+        """A function that binds a layout: by the registry's row inside the transaction if the store checks it there,
+        else by what the program's lines on the roll allow.
+        """
         roll = self._roll
         if roll is None:
             return lambda schema: self._known.binding(schema, self._registry)

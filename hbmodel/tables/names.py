@@ -24,17 +24,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 READ_AHEAD = 100
-"""Names that are read from the one asked for on: rows are in the order of ids, so those are likely to be asked for
-next.
+"""How many names are read at once, beginning with the one asked for. Rows are in the order of ids, so the next names
+are likely to be asked for soon.
 """
 
 AT_ONCE = 1_000
-"""Names that are looked up in one call."""
+"""How many names are looked up in one call, at most."""
 
 
 def within_names(function: Callable[P, R]) -> Callable[P, R]:
-    """Runs a function, which takes a store first and maybe `registry`, with access to the names of the store's
-    dictionaries.
+    """Decorates a function so that it runs with access to the names of the store's dictionaries.
+
+    The function's first argument is the store; it may have the argument `registry`.
     """
 
     @functools.wraps(function)
@@ -49,13 +50,13 @@ def within_names(function: Callable[P, R]) -> Callable[P, R]:
 class Names:
     """The names and ids of the dictionaries in a store. Thread-safe.
 
-    A session looks them up by itself. This is for work outside of sessions, and for listing the names of a dictionary.
-    Results never change, and are cached in bounded memory.
+    A session looks up names and ids by itself. This class is for work outside of sessions, and for listing the names of
+    a dictionary. Names and ids never change, so they are cached, in bounded memory.
 
     Args:
         store: the store that holds the dictionaries, or a session.
         registry: name of the registry table.
-        cache: to share with others.
+        cache: a cache to share with other objects; by default a new one.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Names:
         return found
 
     def find(self, dictionary: Dictionary, names: Iterable[str]) -> Mapping[str, int]:
-        """The ids of those names that have one, in as few calls as possible."""
+        """The ids of those names that have one, looked up in as few calls as possible."""
         found: dict[str, int] = {}
         missing: list[str] = []
         _dictionary(dictionary)
@@ -134,7 +135,7 @@ class Names:
         return found
 
     def _named(self, dictionary: Dictionary, number: int) -> Iterator[tuple[int, str]]:
-        """Ids with their names, from one on."""
+        """Ids with their names, beginning with the id `number`."""
         of = tables_of(dictionary)
         scan = Scan(KeyRange(of.ids.encode(number)), columns=[of.name_column], limit=READ_AHEAD, batch_size=READ_AHEAD)
         for row in self._rows(of.id_table, scan):
@@ -144,8 +145,8 @@ class Names:
         """The names that begin with a prefix, in order.
 
         Args:
-            dictionary: whose names.
-            prefix: the prefix of the names; all by default.
+            dictionary: the dictionary.
+            prefix: the prefix of the names; by default all names are returned.
             limit: maximum number of names.
         """
         self._check(dictionary)
@@ -167,9 +168,7 @@ class Names:
             unbind_names(token)
 
     def _check(self, dictionary: Dictionary) -> None:
-        """Raises `SchemaMismatch` where the dictionary's ids have another codec in the store, and `TableNotFound`
-        where it has none.
-        """
+        """Raises `SchemaMismatch` if the dictionary's ids have another codec in the store."""
         if dictionary in self._cache.checked:
             return
         of = tables_of(_dictionary(dictionary))

@@ -1,8 +1,8 @@
 """Waits for the programs that still read and write a table by an earlier state of the registry.
 
-Readers learn of a state when the lease of what they knew is over. Writers are on the writers' roll: those that may
-still write by an earlier state are waited for, and nobody else. Where a program may write that is on no roll, because
-its version is older, a change waits for the lease and the longest call together.
+Readers learn of a new state when their leases of the earlier one end. Writers are on the writers' roll: a change waits
+for those that may still write by an earlier state, and for no others. If programs of an older version, which are not on
+the roll, may write the table, a change waits for the lease and the longest call together.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from hbmodel.tables.registry import Registry
 from hbmodel.tables.roll_lines import RollLines, revision_of
 
 Awaited = Literal["readers", "writers"]
-"""For whom a wait is: for the leases of sessions that may still read by an earlier state, or for all that may still
-write by one.
+"""Who is waited for: sessions that may still read by an earlier state, until their leases end, or all programs that may
+still write by one.
 """
 
 Waited = Callable[[float, Awaited, Sequence[str]], None]
-"""Waits some of so many seconds that are left for somebody, for these writers if they are known; returns to have the
-registry looked at.
+"""Waits for a part of the seconds that are left. It is given these seconds, who is waited for, and descriptions of the
+writers, if they are known. When it returns, the registry is read again.
 """
 
 
 @frozen
 class Drain:
-    """How long the sessions of an earlier state may still read and write by it.
+    """How long sessions that still know an earlier state of the registry may go on reading and writing by it.
 
     Attributes:
         lease: longest lease of any session of the table, in seconds.
@@ -45,12 +45,12 @@ class Drain:
 
     @property
     def read(self) -> int:
-        """Until the last session of an earlier state has noticed, in ms."""
+        """How long it takes at most until every session has noticed a change, in ms."""
         return round(self.lease * 1000) + 1
 
     @property
     def written(self) -> int:
-        """Until the last call of an earlier state has landed too, in ms."""
+        """How long it takes at most until no call that follows the earlier state can take effect any more, in ms."""
         return round((self.lease + self.longest_call) * 1000) + 1
 
     @property
@@ -66,8 +66,8 @@ class OtherPrograms:
     Attributes:
         store: the store that holds the tables.
         registry: the registry of the store.
-        drain: for how long they may act on an earlier state.
-        wait: waits.
+        drain: how long programs may act on an earlier state.
+        wait: waits for a part of the time that is left.
     """
 
     store: Store
@@ -76,19 +76,19 @@ class OtherPrograms:
     wait: Waited
 
     def have_read(self, since: int, now: int) -> bool:
-        """Whether no session reads any more by the state before `since`; waits some of the time until then if one
-        may.
+        """Whether no session can still read by the state before `since`; if one can, waits for a part of the time that
+        is left.
         """
         return self._over(since, self.drain.read, now, "readers")
 
     def have_written(self, row: bytes, found: Registration, cell: bytes, since: int, now: int) -> bool:
-        """Whether nothing can be written any more by the state before a change; waits a moment if something can.
+        """Whether no program can still write by the state before a change; waits a moment if one can.
 
         Args:
             row: the row of the registry.
-            found: what it says, read after the change.
+            found: what the row says, read after the change.
             cell: the cell of the row that was changed.
-            since: when the registry took the change in, in ms by its server's clock.
+            since: when the change was written to the registry, in ms by its server's clock.
             now: the server's time, in ms.
         """
         if self.gated or since + self.drain.written < now:

@@ -1,7 +1,7 @@
-"""Which registered fields and indexes a model declares, under any name, and whether they agree.
+"""Finds the registered fields and indexes that a model declares, under any name, and compares them.
 
 A key field is known by its place, a column by its family and qualifier, an index by its name and its entries. The
-registry keeps the names that each has had, so that programs from before and after a rename use the same tables.
+registry keeps their earlier names, so that programs from before and after a rename use the same tables.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hbmodel.tables.layout_text import canonical_json, compare_layouts, differen
 from hbmodel.tables.registration import ABSENT, IndexState, Registration
 
 How = Literal["said", "seen", "ambiguous"]
-"""How a rename is known: the declaration says it; it is the only one that the bytes allow; there are others."""
+"""How a rename is known: the declaration says it; the bytes allow no other rename; or the bytes allow several."""
 
 
 ALL_VERSIONED = (
@@ -34,10 +34,10 @@ class Rename:
 
     Attributes:
         what: `key field` or `column d:n`.
-        place: in the bytes: `key 0`, or the column.
+        place: where its bytes are: `key 0`, or the column.
         live: the name in the registry.
         declared: the name in the model.
-        how: it is known.
+        how: how the rename is known.
     """
 
     what: str
@@ -53,10 +53,10 @@ class MatchedIndexes:
 
     Attributes:
         states: the states of declared indexes that are registered, by the declared name.
-        undeclared: the others that are registered.
-        ambiguous: names of declared indexes of which it cannot be said which registered one they are.
-        taken: declared indexes that are not registered, or not by that name, whose names another one has or has had, by
-            name.
+        undeclared: the registered indexes that the model does not declare.
+        ambiguous: names of declared indexes that could be any of several registered ones.
+        taken: registered indexes that have, or have had, the name of another declared index, by that name. The declared
+            index is not registered, or not by that name.
     """
 
     states: Mapping[str, IndexState]
@@ -66,7 +66,7 @@ class MatchedIndexes:
 
     @property
     def unknown(self) -> Sequence[IndexState]:
-        """Those of the others that are live."""
+        """Those of the undeclared indexes that are live."""
         return [state for state in self.undeclared if state.state != ABSENT]
 
 
@@ -74,7 +74,7 @@ class MatchedIndexes:
 
 
 def names_at(layout: Mapping[str, Any], place: str) -> list[str]:
-    """The names of a registered field: the one that it has, and those before."""
+    """The names of a registered field: the current one, then the earlier ones."""
     spec = layout["key"][int(place[4:])] if place.startswith("key ") else layout["columns"][place]
     return [spec["name"], *layout.get("was", {}).get(place, ())]
 
@@ -124,8 +124,8 @@ def _nameless(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames: Sequence[Rename]) -> Mapping[str, Any]:
-    """The declared layout under the names of the registry, for key fields that have had the declared names or are
-    renamed so.
+    """The declared layout with the registry's names for its key fields, if the registry knows the declared names or
+    `renames` leads to them.
     """
     declared: Mapping[str, Any] = schema.layout_spec
     renamed = {rename.place for rename in renames}
@@ -140,7 +140,7 @@ def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames:
 
 
 def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> dict[str, Any]:
-    """A registered layout with other names for fields, and the ones before kept."""
+    """A registered layout with new names for fields; the earlier names are kept in it."""
     found: dict[str, Any] = {
         **layout,
         "key": [dict(spec) for spec in layout["key"]],
@@ -161,12 +161,12 @@ def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> di
 def layout_mismatches(
     schema: TableSchema, layout: Mapping[str, Any], hows: Sequence[How] = ("said",)
 ) -> list[tuple[str, Any, Any]]:
-    """What differs between the layouts of a model and of the registry, each with what is declared and what is live.
+    """The differences between the layouts of a model and of the registry: what differs, what is declared, what is live.
 
     Args:
         schema: the schema of the model.
-        layout: as registered.
-        hows: which renames are none.
+        layout: the registered layout.
+        hows: renames of key fields that are known in these ways are no difference.
     """
     renames = field_renames(schema, layout)
     found = compare_layouts(as_registered_names(schema, layout, [r for r in renames if r.how in hows]), layout)
@@ -176,7 +176,7 @@ def layout_mismatches(
 
 
 def rename_hints(renames: Sequence[Rename]) -> list[str]:
-    """What to do about renames that no declaration says."""
+    """What to do about renames that the declaration does not say."""
     lines: list[str] = []
     for rename in renames:
         is_key = rename.place.startswith("key ")
@@ -205,8 +205,8 @@ def same_entries(index: Index, state: IndexState) -> bool:
 
 
 def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What is declared and what is registered of an index: by the names of fields, or their places where only these
-    differ.
+    """The declared and the registered description of an index: with the names of fields, or with their places if only
+    these differ.
     """
     declared, live = index.spec, state.spec
     if same_spec(declared, live) and not same_entries(index, state):
@@ -218,9 +218,9 @@ def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any]
 def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
     """Finds the registered index of each declared one.
 
-    That is one with a table that has the name, or has had it; else the only one with its entries; else one without a
-    table, by the name of its cell. The last has nothing to keep, so that an index of the declared name comes before one
-    that says `was`.
+    It is an index with a table that has, or has had, the declared name; else the only index with the same entries; else
+    an index without a table whose cell has the name. An index without a table has nothing to keep. So its cell is given
+    to a declared index of that name before one that names it in `renamed_from`.
     """
     free = dict(found.indexes)
     states: dict[str, IndexState] = {}
@@ -266,11 +266,11 @@ def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
 def _taken(
     schema: TableSchema, found: Registration, states: Mapping[str, IndexState]
 ) -> Iterator[tuple[str, IndexState]]:
-    """Declared names under which programs would mean two indexes: each with the other one."""
+    """The declared names that would stand for two indexes, each with the index that the model does not mean."""
     names = {state.cell: {state.name, *state.was} for state in found.indexes.values() if state.tables}
     for name, state in states.items():
         if renamed_index(schema.indexes[name], state) is not None:
-            names[state.cell] = {name}  # those that exchange their names do so together
+            names[state.cell] = {name}  # indexes that exchange their names are renamed together
     for name, index in schema.indexes.items():
         own = states.get(name)
         if own is None or not own.tables or renamed_index(index, own) is not None:
@@ -290,15 +290,15 @@ def _likeness(index: Index, state: IndexState) -> tuple[bool, ...]:
 
 
 def state_of_index(schema: TableSchema, found: Registration, name: str) -> IndexState | None:
-    """What the registry says of an index, by its name in the model or, if the model has none of that name, in the
+    """What the registry says of an index. The name is that in the model or, if the model has no such index, that in the
     registry.
     """
     return match_indexes(schema, found).states.get(name) if name in schema.indexes else found.named(name)
 
 
 def renamed_index(index: Index, state: IndexState) -> Mapping[str, Any] | None:
-    """What changes in the registry's entry of an index that has got another name; None where it knows the name, or
-    has no table.
+    """What changes in the registry's entry of an index that has a new name; None if the registry knows the name, or
+    the index has no table.
     """
     if not state.tables or index.name in {state.name, *state.was}:
         return None
@@ -317,7 +317,7 @@ def named_anew(index: Index, state: IndexState | None) -> dict[str, Any]:
 
 
 def generation_of(index: Index, state: IndexState | None, found: Registration) -> int:
-    """How many tables an index of a name may have had, also as another index of the registry that is dropped by now."""
+    """How many tables an index of this name may have had; dropped indexes that had the name count too."""
     before = [state.generation for state in found.indexes.values() if index.name in state.former]
     return max([0 if state is None else state.generation, *before])
 
@@ -349,5 +349,5 @@ def check_layout(schema: TableSchema, found: Registration) -> None:
 
 
 def taken_line(name: str, state: IndexState) -> str:
-    """That an index is declared under a name that another one has had."""
+    """The line of a message that says that the name of an index belongs, or belonged, to another one."""
     return f"index {name}: the name belongs to an index that is called {state.name} now; choose another"

@@ -1,4 +1,4 @@
-"""A model made from what the registry says of a table, for reading it where no program's model is at hand."""
+"""A model made from what the registry says of a table, for reading it without the model of a program."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ABSENT_CELL: Final[Any] = Factory(lambda: None)
 """What is read where a row lacks a column: the registry does not keep defaults."""
 
 ENTRY_CELL = "_v"
-"""What the cell is called that every index entry has."""
+"""The name of the field for the cell that every index entry has."""
 
 
 def registered_model(place: RegistryKey, found: Registration) -> type[Any]:
-    """A model with the keys, columns, salt and plain indexes that the registry has of a table.
+    """A model with the keys, columns, salt and plain indexes that are registered for a table.
 
     It is for reading: the registry keeps no defaults, so a column that a row lacks reads as None.
 
@@ -44,8 +44,8 @@ def registered_model(place: RegistryKey, found: Registration) -> type[Any]:
         found: what is registered there.
 
     Raises:
-        SchemaMismatch: a codec or salt is of a program's own, so keys cannot be read without the program.
-        StoreError: the entry has another shape than this version knows.
+        SchemaMismatch: a program defines a codec or the salt, so keys cannot be read without that program.
+        StoreError: the registry's entry has another shape than this version knows.
     """
     with entry_of(place.table):
         return _model(place, found)
@@ -66,8 +66,8 @@ def _model(place: RegistryKey, found: Registration) -> type[Any]:
 
 
 def registered_index(place: RegistryKey, found: Registration, state: IndexState) -> type[Any]:
-    """A model whose objects are the entries of an index: their key fields, what they cover, and the cell that says who
-    put them.
+    """A model whose objects are the entries of an index. Its fields are the key fields, the covered columns, and the
+    cell `_v`, by which the write that put the entry is known.
 
     Args:
         place: the place of the indexed model in the registry.
@@ -75,8 +75,8 @@ def registered_index(place: RegistryKey, found: Registration, state: IndexState)
         state: the state of the index.
 
     Raises:
-        SchemaMismatch: a codec or salt is of a program's own.
-        StoreError: the entry has another shape than this version knows.
+        SchemaMismatch: a program defines a codec or the salt.
+        StoreError: the registry's entry has another shape than this version knows.
     """
     with entry_of(place.table):
         return _index_model(place, found, state)
@@ -140,8 +140,8 @@ def _schema(place: RegistryKey, found: Registration, indexes: Mapping[str, Index
 
 
 def _index(spec: Spec) -> IndexSpec | None:
-    """A plain index as it was declared; None for one over computed fields or elements, or with a condition, which
-    are code.
+    """A plain index as it was declared; None for an index over computed fields or elements, or with a condition, since
+    these are code.
     """
     if spec.get("kinds") or spec.get("where"):
         return None
@@ -200,7 +200,7 @@ def _key(table: str, spec: Spec) -> Field:
 
 
 def _value_codec(spec: Spec) -> Codec[Any]:
-    """For values outside keys: only the programs know whether NaN is among them."""
+    """The codec of a value outside keys; floats may be NaN, since only the programs know whether NaN occurs."""
     codec = codec_of(spec)
     return Float64(nan=True) if codec == Float64 else codec
 
@@ -237,10 +237,10 @@ def _own_choice(data: bytes) -> int:
 
 
 def salt_of(table: str, spec: Spec) -> Salt | None:
-    """The salt of a description; None for none.
+    """The salt that a description in the registry describes; None if the table has none.
 
     Raises:
-        SchemaMismatch: it is a program's own.
+        SchemaMismatch: a program defines the salt.
     """
     by = tuple(spec.get("by", ()))
     made: Salt | None = None

@@ -1,4 +1,4 @@
-"""What the registry says of a model: its layout, the states of its indexes, and the binding that follows."""
+"""What the registry says of a model: its layout, the states of its indexes, and the binding that they give."""
 
 from __future__ import annotations
 
@@ -16,38 +16,40 @@ from hbmodel.tables.migration_phase import TableMove
 
 ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE = "absent", "write-only", "building", "verifying", "readable"
 STATES = (ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE)
-"""The life of an index; writes keep it from the second state on, reads use it in the last. One that this version does
-not know is none of the ends: writes keep it, reads do not use it."""
+"""The states of an index in their order. Writes keep the index from the second state on; reads use it in the last one.
+In a state that this version does not know, writes keep the index and reads do not use it."""
 
 KEPT_BY_ALL = frozenset((BUILDING, VERIFYING, READABLE))
-"""The states in which no session is left that does not keep the index."""
+"""The states in which every session keeps the index."""
 
 LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
 
 RowState = Literal["plain", "unindexed", "marking", "mixed", "adopting", "indexed"]
-"""How the rows of a table say that they are live, and how they are written. A state and the next one may be written by
-at the same time, by sessions whose leases ended at different times. No two others ever are, but for mixed and indexed:
-a small table is built before the last session has noticed, and by then every row has a liveness cell. Where every write
-looks at the registry inside its transaction, adopting follows marking. Reads go by one rule in all states but plain and
-the last, so a session may read by any of them meanwhile.
+"""How the rows of a table say that they are live, and how they are written.
+
+The leases of sessions end at different times, so some sessions may write by a state while others write by the next one.
+No other two states are in use at the same time, except mixed and indexed: a small table may be built before the last
+session has noticed, and by then every row has a liveness cell. If every write checks the registry inside its
+transaction, adopting follows marking. All states except plain and indexed have the same rule for reads, so a session
+may read by any of them meanwhile.
 
 - unindexed: a row with any cell of an object is live, unless its liveness cell says otherwise: sessions that have
-  noticed a later state may have put one. Writes make no system cells, and the server gives their time.
-- marking: likewise, but a put of a whole object sets the liveness cell, so that it will stand above a dead marker;
-  nothing writes such a marker yet.
-- mixed: writes are those of indexed rows, with times taken from the server for each, and an update is conditional on
-  its row, or so old that every delete hides it, since sessions that are still marking delete without a marker.
-- adopting: the same without these two measures. Rows without the liveness cell are live still, until a build has put
-  it.
+  noticed a later state may have put such a cell. Writes put no system cells, and the server gives their timestamps.
+- marking: as unindexed, but a put of a whole object sets the liveness cell, so that the cell will hide an older dead
+  marker. Nothing writes dead markers in this state.
+- mixed: rows are written like indexed rows, and each write takes its time from the server. An update is conditional on
+  its row, or so old that every delete hides it, since sessions that are still in marking delete without a marker.
+- adopting: as mixed, without these two measures. Rows without the liveness cell are still live, until a build has put
+  that cell.
 - indexed: only rows whose liveness cell says so are live.
 
-A table that other programs write is plain, and remains so: like an unindexed table, except for the entries of rows that
-never change.
+A table that other programs write is plain, and remains so. It is like an unindexed table, but its rows, which never
+change, may have index entries.
 """
 
 AT_SERVER_TIME: Sequence[RowState] = ("plain", "unindexed", "marking")
-"""The states in which the server gives the time of what is written."""
+"""The states in which the server gives the timestamps of writes."""
 
 ROW_STATES: Sequence[RowState] = ("plain", "unindexed", "marking", "mixed", "adopting", "indexed")
 
@@ -59,14 +61,14 @@ class IndexState:
     Attributes:
         state: one of `STATES`.
         table: the index table.
-        spec: as the index was declared.
-        since: when the registry took this in, in ms by its server's clock.
+        spec: the declaration of the index.
+        since: when this state was written to the registry, in ms by the clock of the registry's server.
         generation: how many tables the index has had before this one.
-        name: the name that it has.
-        cell: the name that it was first registered with, by which the registry keeps it.
-        was: the names that it has had.
-        former: other names under which it has been dropped; they are free for other indexes.
-        entry: all that the registry holds of it, in JSON; a newer version of this library may have added to it.
+        name: its current name.
+        cell: the name with which it was first registered, and by which the registry keeps it.
+        was: its earlier names.
+        former: names under which it was dropped; they are free for other indexes.
+        entry: its whole entry in the registry, as JSON; a newer version of this library may have added to it.
     """
 
     state: str
@@ -82,21 +84,21 @@ class IndexState:
 
     @property
     def filled(self) -> Sequence[str]:
-        """The tables that may hold its entries: its own if it is live, and those that a drop has not deleted yet."""
+        """The tables that may hold entries: the index's own if it is live, and those that a drop has yet to delete."""
         return sorted({*self.entry.get("left", ()), *([] if self.state == ABSENT else [self.table])})
 
     @property
     def begun(self) -> Sequence[str]:
-        """Tables that may have been made for it while it was absent, also under an earlier declaration: they are
-        empty.
+        """The tables, all empty, that may have been created for the index while it was absent, also those for an
+        earlier declaration.
         """
         creating = self.state == ABSENT and self.entry.get("creating")
         return sorted({*self.entry.get("strays", ()), *([self.table] if creating else [])})
 
     @property
     def tables(self) -> Sequence[str]:
-        """All of these. The table of an absent index that nobody has begun to build is none: another model may have
-        its name.
+        """The tables in `filled` and `begun`. Before a build begins, an absent index has no table: one that has its
+        name may be another model's.
         """
         return sorted({*self.filled, *self.begun})
 
@@ -107,7 +109,7 @@ def as_live(index: Index, state: IndexState, alone: bool = True) -> Index:
     Args:
         index: as declared.
         state: the state of the index.
-        alone: whether the registry knows of no columns or indexes beyond those of the model.
+        alone: whether the registry knows no columns or indexes beyond those of the model.
     """
     return evolve(index, table=state.table, kept_by_all=state.state in KEPT_BY_ALL, alone=alone)
 
@@ -118,13 +120,13 @@ class Registration:
 
     Attributes:
         layout: the layout of keys and columns.
-        indexes: by the name that each was first registered with.
+        indexes: the indexes, by the name with which each was first registered.
         rows: how rows say that they are live.
         cells: the cells of the registry's row.
-        rows_since: when the registry took `rows` in, in ms by its server's clock.
+        rows_since: when `rows` was written to the registry, in ms by the clock of the registry's server.
         move: how far its objects have moved into another table, or None.
-        listed: since when all programs that write it are on the writers' roll, in ms by the server's clock; 0 if they
-            have always been, None if nobody has noted it.
+        listed: since when programs that write the table are on the writers' roll, in ms by the server's clock; 0 if
+            they have always been, None if nobody has noted it.
     """
 
     layout: Mapping[str, Any]
@@ -136,32 +138,32 @@ class Registration:
     listed: int | None = None
 
     def named(self, name: str) -> IndexState | None:
-        """The index that has a name, else the one that has had it."""
+        """The index with this name, else one that had it earlier."""
         states = self.indexes.values()
         return next((state for state in states if state.name == name), None) or next(
             (s for s in states if name in s.was), None
         )
 
     def dropped(self, name: str) -> IndexState | None:
-        """An index that had a name when it was dropped."""
+        """A dropped index that had this name, or None."""
         return next((state for state in self.indexes.values() if name in state.former and not state.tables), None)
 
 
 @frozen(eq=False)
 class Binding:
-    """A model as it may be used right now.
+    """What the registry says at the moment of how a model may be used.
 
     Attributes:
         schema: the schema of the model.
         written: indexes that writes must keep, with their live tables.
         readable: indexes that queries may use.
-        unknown: names of live indexes that the model does not declare; it may then read but not write.
+        unknown: names of live indexes that the model does not declare; if there are any, it may read but not write.
         rows: which rows of the table are live.
         states: the states of the declared indexes, by name.
         unregistered: columns that the registry does not know.
         phase: how far the objects of the table have moved into another one, see `protocol.migration`.
-        phase_since: when the registry took the phase in, in ms by its server's clock.
-        cells: the cells of the registry's row, from which all this was read.
+        phase_since: when the phase was written to the registry, in ms by the clock of the registry's server.
+        cells: the cells of the registry's row from which the binding was made.
     """
 
     schema: TableSchema
@@ -182,9 +184,9 @@ class Binding:
 
     @property
     def adopting(self) -> bool:
-        """Whether rows without that cell are live too, and those with one if it says so.
+        """Whether rows without a liveness cell are live too, and rows with one if the cell says so.
 
-        No row of an unindexed table has one if other programs write the table, or if an object is a single cell.
+        Rows of an unindexed table have no such cell if other programs write it, or if an object is a single cell.
         """
         if self.rows == "unindexed":
             return not self.schema.external and (self.schema.wide is None or not self.schema.wide.qualifiers.raw)
@@ -192,13 +194,11 @@ class Binding:
 
     @property
     def writes_system_cells(self) -> bool:
-        """Whether rows are written like indexed ones, with an explicit timestamp, and a marker in place of deleted
-        rows.
-        """
+        """Whether rows are written like indexed ones: with explicit timestamps, and with markers for deleted rows."""
         return self.rows not in AT_SERVER_TIME
 
     def writes_like(self, other: Binding) -> bool:
-        """Whether what is written by one of the bindings is as the other demands."""
+        """Whether a write that follows one of the bindings also follows the other."""
         return self is other or (self.written, self.unknown, self.rows) == (other.written, other.unknown, other.rows)
 
     @cached_property

@@ -1,8 +1,8 @@
-"""The registry table: what layout every table was created with and which of its indexes are live.
+"""The registry table: it says with which layout each table was created, and which of its indexes are live.
 
-Row key: `<table>` 00 `<family>`, and 00 `<kind>` of a model that has one. Family `m`: `m:layout` is the layout as
-canonical JSON, `m:rows` says which of its rows are live, `m:i.<index>` is one index's state, table and layout. Row 00
-holds `m:clock`, which sessions put to learn the server's time.
+Row key: `<table>` 00 `<family>`, followed by 00 `<kind>` if the model has a kind. Family `m`: `m:layout` is the layout
+as canonical JSON, `m:rows` says which rows of the table are live, `m:i.<index>` is one index's state, table and layout.
+Row 00 holds `m:clock`, which sessions put to learn the server's time.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RegistryKey:
 
     @classmethod
     def of_row(cls, table: str, row: bytes) -> RegistryKey:
-        """Of a row of the registry."""
+        """The key of the model that a row of the registry belongs to."""
         family, _, kind = row[len(table.encode()) + 1 :].partition(b"\x00")
         return cls(table, family, kind)
 
@@ -78,7 +78,7 @@ def registry_row(schema: TableSchema | RegistryKey) -> bytes:
 
 
 def index_cell(name: str) -> bytes:
-    """The cell that has an index, by the name that it was first registered with."""
+    """The cell of an index; `name` is the one with which the index was first registered."""
     return INDEX_PREFIX + name.encode()
 
 
@@ -99,7 +99,7 @@ class Registry:
         self.table = table
 
     def create(self) -> None:
-        """Creates the registry table unless it is there."""
+        """Creates the registry table unless it exists."""
         if self.table not in self._store.tables():
             with suppress(TableExists):  # another program was faster
                 self._store.create_table(self.table, [Family(FAMILY)])
@@ -109,7 +109,7 @@ class Registry:
         return self._parse(schema, self.row(schema))
 
     def row(self, schema: TableSchema | RegistryKey) -> Row | None:
-        """The row of a model's table as it is, or None."""
+        """The registry's row of a model as it is stored, or None."""
         try:
             (row,) = self._store.get(self.table, [registry_row(schema)])
         except TableNotFound:
@@ -134,11 +134,11 @@ class Registry:
             return Registration(layout, shown(indexes), rows, cells_of(row), since, move, listed_since(row))
 
     def bind(self, schema: TableSchema) -> Binding:
-        """Holds a model against its registration; raises as `bound`."""
+        """Reads a model's registration and binds the model by it; raises the errors of `bound`."""
         return self.bound(schema, self.row(schema))
 
     def bound(self, schema: TableSchema, row: Row | None) -> Binding:
-        """The same by a row of the registry that was read.
+        """Checks a model against its row of the registry, as it was read, and binds the model.
 
         Raises:
             SchemaMismatch: the layouts differ, or a model with indexes or a version is not registered.
@@ -177,7 +177,7 @@ class Registry:
         )
 
     def _bind_replaced(self, schema: TableSchema) -> Binding:
-        """Of an earlier layout that is not registered: its table was dropped, or has never been there."""
+        """The binding of a replaced model that is not registered: its table was dropped, or was never created."""
         if schema.table in self._store.tables():
             raise SchemaMismatch(
                 "The table that the model replaces is not registered: call hb.create_tables() with the model of "
@@ -188,9 +188,9 @@ class Registry:
         return Binding(schema, (), (), (), phase=DONE)
 
     def register(self, schema: TableSchema, new_state: str) -> None:
-        """Writes what is not there yet: the layout, columns that are new, indexes in `new_state`; checks the rest.
+        """Writes what is not registered yet: the layout, new columns, indexes in `new_state`; checks the rest.
 
-        Every change is a check-and-put on what was read, so that of two programs one repeats its look.
+        Every change is a check-and-put on what was read, so that one of two concurrent programs reads again.
 
         Raises:
             SchemaMismatch: the registered layout differs.
@@ -229,13 +229,13 @@ class Registry:
                 elif renamed is not None:
                     wanted[cell] = canonical_json({**state.entry, **renamed})
             if found is None or (new_state == READABLE and schema.indexes and found.rows != "indexed"):
-                # An index is readable at once if its primary table does not exist yet: all of its rows will be indexed,
-                # however far a build had come with those of a table that was dropped.
+                # An index is readable at once if its primary table does not exist yet, because all rows will be
+                # indexed. It does not matter how far a build had come in an earlier table that was dropped.
                 wanted[ROWS] = canonical_json({"state": first_rows(schema, new_state)})
             if found is None and new_state == READABLE:
                 wanted[LISTED] = FROM_THE_START
-            # The layout is written last: an entry without one is not an entry, so an interrupted registration starts
-            # again.
+            # The layout is written last: a row without a layout does not count as registered, so an interrupted
+            # registration starts again.
             wanted[LAYOUT] = canonical_json(layout)
             if all(
                 self._change(row, column, cells.get(column), value)
@@ -245,8 +245,8 @@ class Registry:
                 return
 
     def rename_fields(self, schema: TableSchema) -> None:
-        """Takes in the names that a model has for fields whose bytes allow no other; does nothing where the table is
-        not registered.
+        """Registers the model's names of renamed fields, except ambiguous renames; does nothing if the table is not
+        registered.
         """
 
         def renamed(layout: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -255,8 +255,8 @@ class Registry:
         self._change_layout(schema, renamed)
 
     def keep_members(self, schema: TableSchema) -> None:
-        """Forgets the members of enumerations that the model's fields do not have; does nothing where the table is
-        not registered.
+        """Deletes the registered members of enumerations that the model's fields do not have; does nothing if the table
+        is not registered.
         """
         self._change_layout(schema, lambda layout: with_members_alone(schema.layout_spec, layout))
 
@@ -269,10 +269,11 @@ class Registry:
                 return
 
     def check_neighbours(self, schema: TableSchema) -> None:
-        """Raises `SchemaMismatch` where another model of the table has one of the families, or an index table of the
-        same name.
+        """Raises `SchemaMismatch` if another model of the table has one of the families, or an index table of the same
+        name. Only models with a kind may share families, and then all or none of them must be versioned.
 
-        A delete removes the model's families of a row, and an entry's whole row: what two models share, one would lose.
+        A delete removes the model's families of a row, or the whole row of an entry. It would delete the other model's
+        cells or entries too if two models shared a family or an index table.
         """
         self.check_no_index(schema)
         own = registry_row(schema)
@@ -282,7 +283,7 @@ class Registry:
                 continue
             place = RegistryKey.of_row(schema.table, row.row)
             taken = {place.family, *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
-            if schema.kind and place.kind:  # they differ, and distinguish the objects of a family
+            if schema.kind and place.kind:  # the kinds differ, and distinguish the objects of a family
                 taken = set()
                 if place.family == schema.family and bool(other.layout.get("version")) != schema.versioned:
                     raise SchemaMismatch(ALL_VERSIONED, table=schema.table, family=schema.family.decode())
@@ -300,18 +301,18 @@ class Registry:
                     raise SchemaMismatch(message, table=schema.table, index=index.name)
 
     def check_no_index(self, schema: TableSchema) -> None:
-        """Raises `SchemaMismatch` where the model's table is an index table of another one, `<table>.<index>`."""
+        """Raises `SchemaMismatch` if the model's table is an index table of another model, `<table>.<index>`."""
         primary = self._primary_of(schema.table)
         if primary is not None:
             message = "The table is an index table of another model: choose another name."
             raise SchemaMismatch(message, table=schema.table, primary=primary)
 
     def owner(self, table: str, but: TableSchema | RegistryKey | None = None) -> str | None:
-        """The primary table with which a table was registered: itself, or that of an index whose table it is; None if
-        there is none.
+        """The registered primary table that a table belongs to: the table itself, or the one whose index table it is;
+        None if it belongs to none.
 
         Args:
-            table: its name.
+            table: the name of the table.
             but: a model whose own entry does not count.
         """
         try:
@@ -331,16 +332,16 @@ class Registry:
         return None
 
     def change_rows(self, schema: TableSchema | RegistryKey, found: Registration, rows: RowState) -> bool:
-        """Changes how rows are live, unless another program has changed that since it was read; returns whether it
-        was changed.
+        """Changes the row state unless another program has changed it since it was read; returns whether it was
+        changed.
         """
         return self._change_state(schema, ROWS, found, {"state": rows})
 
     def change_index(
         self, schema: TableSchema | RegistryKey, name: str, found: Registration, /, **changes: Any
     ) -> bool:
-        """Changes the entry of an index, by the name of its cell, unless it changed since it was read; returns
-        whether it did.
+        """Changes the entry of an index, given by the name of its cell, unless another program has changed it since it
+        was read; returns whether it was changed.
         """
         entry = dict(found.indexes[name].entry) if name in found.indexes else {}
         return self._change_state(schema, index_cell(name), found, {**entry, **changes})
@@ -348,8 +349,8 @@ class Registry:
     def change_move(
         self, old: TableSchema, new: TableSchema, found: Registration, phase: str, offline: bool = False
     ) -> bool:
-        """Changes the phase of a table's migration, unless it has changed since it was read; returns whether it was
-        changed.
+        """Changes the phase of a table's migration unless another program has changed it since it was read; returns
+        whether it was changed.
         """
         return self._change_state(
             old, MOVE, found, {"phase": phase, "to": new.table, **({"offline": True} if offline else {})}
@@ -358,23 +359,23 @@ class Registry:
     def _change_state(
         self, schema: TableSchema | RegistryKey, column: bytes, found: Registration, value: Mapping[str, Any]
     ) -> bool:
-        """Changes a cell by which writers act, and raises its revision."""
+        """Changes a cell that tells writers how to write, and raises its revision."""
         held = found.cells.get(column)
         changed = canonical_json({**value, "revision": next_revision(held, wall_time())})
         return self._change(registry_row(schema), column, held, changed)
 
     def mark_listed(self, row: bytes) -> None:
-        """Notes that programs which write the table are on the writers' roll; those of an older version may still be
-        there for a while.
+        """Notes that programs which write the table are on the writers' roll. Programs of an older version, which are
+        not, may still run for a while.
         """
         self._change(row, LISTED, None, MARKED)
 
     def mark_moving(self, old: TableSchema, new: TableSchema, *, moving: bool) -> None:
-        """Says of the new table that objects of the old one are being moved into it, or no longer."""
+        """Notes in the new table's row whether objects of the old table are being moved into the new one."""
         self._store.put(self.table, [Put(registry_row(new), {FROM: old.table.encode() if moving else b""})])
 
     def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
-        with suppress(UnknownOutcome):  # the cell says
+        with suppress(UnknownOutcome):  # the cell is read below
             if self._store.check_and_put(self.table, row, column, expected, Put(row, {column: value})):
                 return True
         (found,) = self._store.get(self.table, [row], [column])
@@ -385,12 +386,12 @@ class Registry:
         return [row.row for row in self._rows_of(table)]
 
     def work_rows(self, rows: Iterable[bytes]) -> list[bytes]:
-        """The registry's rows of what is being done to the indexes of the models with these rows."""
+        """The registry's rows that describe work under way for some models; `rows` are the models' own rows."""
         scans = self._store.scan(self.table, [Scan(KeyRange.prefix(b"\x01" + row + b"\x00")) for row in rows])
         return [row.row for batches in scans for batch in batches for row in batch]
 
     def keys_of_table(self, table: str) -> list[RegistryKey]:
-        """Every model of a table."""
+        """The keys of all models of a table."""
         return [RegistryKey.of_row(table, row) for row in self.rows_of_table(table)]
 
     def families_of(self, table: str) -> set[bytes]:

@@ -1,4 +1,4 @@
-"""What the cells of a registry row say of a table, and what they are first to say."""
+"""Reads the cells of a table's registry row, and makes the first values of these cells."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def written_columns(layout: Mapping[str, Any]) -> set[str]:
 
 
 def matched_states(schema: TableSchema, found: Registration) -> Mapping[str, IndexState]:
-    """The registered indexes by their names in the model; raises `SchemaMismatch` where it cannot be said which is
-    which.
-    """
+    """The registered indexes by their names in the model; raises `SchemaMismatch` if a match is ambiguous."""
     matched = match_indexes(schema, found)
     if matched.ambiguous:
         raise SchemaMismatch(
@@ -38,10 +36,9 @@ def matched_states(schema: TableSchema, found: Registration) -> Mapping[str, Ind
 
 
 def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, Any]:
-    """The part of an absent index's entry that is kept.
+    """The part of an absent index's entry that is kept when the index is registered anew, and the name of its table.
 
-    If a build has created it, the table that the build named is the one to build. With a new primary table it is the
-    declared one.
+    If a build has already named a table, that name is kept. If the primary table is new, the declared name is used.
     """
     entry = {} if state is None else dict(state.entry)
     if state is not None and not state.tables:
@@ -65,10 +62,10 @@ def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, A
 
 
 def index_state(name: str, cell: Cell) -> IndexState:
-    """One index's entry, by the name of its cell; what a newer version of this library has added to it is left alone.
+    """Reads one index's entry; what a newer version of this library has added to it is left alone.
 
-    The names that an index has had say whose tables programs mean. An index without a table gives them up: it is called
-    as its cell.
+    A program may still know an index by a former name, so the names that the index has had lead to its tables. An index
+    without a table gives up its former names, and has the name of its cell.
     """
     check_index_shape(entry := json.loads(cell.value))
     state, table, spec = str(entry["state"]), str(entry["table"]), dict(entry["spec"])
@@ -87,16 +84,14 @@ def index_state(name: str, cell: Cell) -> IndexState:
 
 
 def shown(indexes: Mapping[str, IndexState]) -> dict[str, IndexState]:
-    """The indexes of an entry, without those that have no table and whose name an index with a table has, or has
-    had.
-    """
+    """The indexes of a registry row. One without a table is left out if one with a table has, or has had, its name."""
     taken = {name for state in indexes.values() if state.tables for name in (state.name, *state.was)}
     return {cell: state for cell, state in indexes.items() if state.tables or state.name not in taken}
 
 
 def check_rows(schema: TableSchema, found: Registration) -> None:
-    """Raises `SchemaMismatch` where a model keeps indexes with system cells and the rows of its table have none, or
-    the other way round.
+    """Raises `SchemaMismatch` if the model's indexes need system cells and the table's rows have none, or the other
+    way round.
     """
     if schema.indexes and not schema.external and found.rows == "plain":
         message = (
@@ -114,7 +109,10 @@ def check_rows(schema: TableSchema, found: Registration) -> None:
 
 
 def first_rows(schema: TableSchema, new_state: str) -> RowState:
-    """Which rows of a table are live when it is registered; of a versioned model those too that were there before."""
+    """The row state with which a table is registered: it says which rows are live.
+
+    In a versioned model, rows that were there before the registration are live too.
+    """
     if schema.external and schema.indexes:
         return "plain"
     if new_state == READABLE and (schema.indexes or schema.versioned):
@@ -123,10 +121,10 @@ def first_rows(schema: TableSchema, new_state: str) -> RowState:
 
 
 def row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:
-    """Which rows are live, or None where this version does not know the word.
+    """The row state in the cell `m:rows`, or None if this version does not know it.
 
-    Rows without system cells are hidden only where the registry says so: an index that went beyond absent alone hides
-    none.
+    Without the cell, the rows are indexed if an index is not absent. If the cell says unindexed although an index is
+    not absent, rows without system cells stay live.
     """
     kept = any(state.state != ABSENT for state in indexes.values())
     if not value:

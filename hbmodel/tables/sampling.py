@@ -13,14 +13,14 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row, Scan
 
 PLACES = 20
-"""Scans of one sample, at most."""
+"""How many scans read one sample, at most."""
 
 WIDTH = 24
-"""Bytes of a key by which its place among others is found, behind those that all keys have in common."""
+"""How many bytes of a key, after the prefix that all keys share, determine its position among the other keys."""
 
 EVEN = 100
-"""Rows are spread evenly enough to be counted by their keys if the places where they are closest have so many times
-as many as others.
+"""The share of a sample is estimated if the rows at the densest place are at most so many times as dense as those at
+the sparsest place.
 """
 
 
@@ -30,8 +30,8 @@ class Sample:
 
     Attributes:
         batches: the batches of rows.
-        share: of the rows of the table, as an estimate; None where the distances of the rows found are too different
-            for one.
+        share: the estimated share of the table's rows that are in the sample; None if the distances between the rows
+            are too different for an estimate.
     """
 
     batches: Iterable[Sequence[Row]]
@@ -41,14 +41,15 @@ class Sample:
 def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], only: Filter | None = None) -> Sample:
     """About `count` rows, from random places between the first row and the last one.
 
-    Places are even in the space of keys, not in the number of rows: a cluster of keys may be looked at seldom.
+    The places are spread evenly over the space of keys, not over the rows. So few of them, or none, may be in a cluster
+    of keys.
 
     Args:
         store: the store that holds the table.
         table: the table to sample.
-        count: of rows, at least 1.
-        columns: the columns to read of them.
-        only: what of their cells is read, or None.
+        count: how many rows, at least 1.
+        columns: the columns to read.
+        only: a filter for their cells, or None.
     """
     first, last = _end(store, table, False), _end(store, table, True)
     if first is None or last is None:
@@ -75,7 +76,7 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
             rows += len(batch)
             after = batch[-1].row + b"\x00"
         if rows:
-            # The first scan begins at a row, not at a random place before one.
+            # The first scan begins at a row and not at a random key before one, so that row is not counted.
             runs.append(_Run(rows - (begin == first), max(1, _place(after, common) - _place(begin, common))))
         if rows < limit:  # the end of the table
             break
@@ -88,8 +89,8 @@ class _Run:
     """What one scan read.
 
     Attributes:
-        rows: the rows that have a distance to what is before them.
-        length: the length of the keys from the beginning of the scan to its last row.
+        rows: the number of rows, without a row at the very beginning of the scan.
+        length: the distance, in the space of keys, from the beginning of the scan to its last row.
     """
 
     rows: int
@@ -98,8 +99,8 @@ class _Run:
 
 def _share(runs: Sequence[_Run], length: int) -> float | None:
     """The share of a table's rows, if the rows are spread evenly over `length` keys."""
-    # A scan that begins at random among clusters of rows begins in a gap, and the rows behind it are much closer to
-    # each other.
+    # If the rows are in clusters, a scan from a random key mostly begins in a gap, and the rows behind the gap are much
+    # closer to each other.
     dense = [run.rows / run.length for run in runs if run.rows]
     if len(dense) < 2 or max(dense) > EVEN * min(dense):
         return None
@@ -107,7 +108,7 @@ def _share(runs: Sequence[_Run], length: int) -> float | None:
 
 
 def _place(key: bytes, common: bytes) -> int:
-    """The position of a key among all that begin with the same bytes."""
+    """The position of a key among all keys that begin with `common`."""
     return int.from_bytes(key[len(common) : len(common) + WIDTH].ljust(WIDTH, b"\x00"))
 
 

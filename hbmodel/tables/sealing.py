@@ -1,5 +1,5 @@
-"""Moves the rows of versioned models from one table to another, in ranges that programs share, and looks for those
-that are left.
+"""Moves the rows of versioned models from one table to another, in ranges that programs share, and looks for rows that
+are still to be moved.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Sealing(Copying):
         return [self._target_of(row) for row in rows if self._way.old(row).live]
 
     def _target_of(self, row: Row) -> TranslatedRow:
-        """Where a row goes, or why it cannot: then it is not sealed."""
+        """The key of a row in the other table, or the error if it cannot be there; then the row is not sealed."""
         try:
             return TranslatedRow(row.row, None, (), None, self._way.written(row).row)
         except HbmodelError as error:
@@ -62,8 +62,8 @@ class Sealing(Copying):
         return found
 
     def reopen(self) -> None:
-        """Has what was closed in the table be ordinary dead rows again, once no program looks into the other table
-        any more.
+        """Makes the closed rows of the table ordinary dead rows again, once no program looks into the other table any
+        more.
         """
         for rows, _ in self._batches():
             current = self

@@ -1,9 +1,9 @@
 """Split keys of a model's tables: where regions begin when a table is created, so that load is distributed from the
 first row.
 
-A split key is the first row key of a region; n regions have n - 1 of them. Every strategy here gives keys in the
-model's own byte layout, so every region can be reached by some key. HBase's `Bytes.split` interpolates between two byte
-strings instead: for keys of hex digits, whose bytes are 30 to 39 and 61 to 66, some of its regions are between `9` and
+A split key is the first row key of a region; n regions have n - 1 split keys. Every strategy here gives keys in the
+model's own byte layout, so some key belongs to every region. HBase's `Bytes.split` interpolates between two byte
+strings instead. For keys of hex digits, whose bytes are 30 to 39 and 61 to 66, some of its regions are between `9` and
 `a`, where no key is.
 """
 
@@ -49,12 +49,12 @@ class ByBucket:
 
 @frozen
 class Uniform:
-    """Regions of equal shares of the leading key field's values.
+    """Regions that each take an equal share of the leading key field's values.
 
     Attributes:
         regions: how many (per bucket, on a salted table).
         low: the smallest value that will be stored; by default the smallest value of the codec.
-        high: the largest.
+        high: the largest value that will be stored; by default the largest value of the codec.
     """
 
     regions: int = field(converter=_at_least_two)
@@ -64,7 +64,7 @@ class Uniform:
 
 @frozen
 class Hexadecimal:
-    """Regions of equal shares of the hex numbers that begin the leading key field, a text field.
+    """Regions for a leading text field whose values begin with hex digits: each has an equal share of the hex numbers.
 
     Attributes:
         regions: how many (per bucket, on a salted table).
@@ -85,11 +85,11 @@ def _keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
 
 @frozen
 class FromSample:
-    """Regions that hold equal shares of a sample.
+    """Regions that each hold an equal share of a sample.
 
     Attributes:
-        objects: the objects of the model; their row keys are used, salt included.
-        regions: maximum number: equal keys are never separated.
+        objects: the sampled objects of the model; their row keys are used, with the salt.
+        regions: the maximum number of regions: objects with equal keys are never separated.
     """
 
     objects: tuple[Any, ...] = field(converter=_objects)
@@ -110,12 +110,12 @@ def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = 
     """The split keys that a strategy gives for a model's primary table or one of its index tables.
 
     Args:
-        model: whose table.
+        model: the model whose table is split.
         splits: the strategy.
-        index: an index or its name, for its table.
+        index: an index or its name, to split the table of that index.
 
     Returns:
-        Sorted, without duplicates.
+        The split keys, sorted and without duplicates.
 
     Raises:
         DeclarationError: the strategy does not suit the table's key.
@@ -189,13 +189,13 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
         )
     values = [back(low + (high - low + 1) * n // splits.regions) for n in range(1, splits.regions)]
     if leading.desc or leading.codec.order == "descending":
-        # The region of a value ends at it, so the keys are those of the values just above the shares.
+        # In descending order a region begins at its largest value: each split key is the largest value of a share.
         values = [back(low + (high - low + 1) * n // splits.regions - 1) for n in range(1, splits.regions)]
     return sorted({layout.pack_field(0, value) for value in values})
 
 
 def _hex_prefix(schema: TableSchema, layout: KeyLayout, n: int, splits: Hexadecimal) -> bytes:
-    """As few digits as give shares that are equal within a percent or two, as the leading field begins with them."""
+    """The n-th split key: as few hex digits as make the shares equal within a percent or two."""
     leading = layout.fields[0]
     if leading.codec.python_type is not str or leading.desc or leading.nullable:
         raise DeclarationError(
@@ -215,7 +215,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple[int, int, Any]:
-    """The domain of the leading field as whole numbers, and the way back to a value."""
+    """The lowest and the highest value of the leading field as whole numbers, and a function that makes a value of
+    such a number.
+    """
     kind = codec.python_type
     low, high = splits.low, splits.high
     if kind is int:
@@ -259,7 +261,7 @@ def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple
 
 
 def _storable(codec: Any, value: bytes) -> bytes:
-    """The value, or where a codec pads, the one without zeros at the end: it has the same bytes."""
+    """The value; if the codec pads values, without the zeros at its end, since it is then stored as the same bytes."""
     try:
         codec.encode(value)
     except EncodingError:
@@ -293,7 +295,7 @@ def _from_sample(schema: TableSchema, splits: FromSample, index: str | Index | N
 
 
 def sample_keys(schema: TableSchema, objects: Iterable[Any], index: str | Index | None = None) -> list[bytes]:
-    """The row keys, salt included, that objects of a model have in its primary table or an index table."""
+    """The row keys, with the salt, that objects of a model have in its primary table or an index table."""
     mapper, wide = KeyMapper(schema), schema.wide
     made: list[bytes] = []
     for obj in objects:

@@ -1,4 +1,4 @@
-"""Tables as the registry has them: which model a table holds, what a key of it says, and the key of an object."""
+"""Tables as the registry describes them: the model of a table, the fields in its keys, and the key of an object."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ UNKNOWN_TABLE = "The registry does not know the table: hb.create_tables() regist
 
 @frozen
 class StoredKey:
-    """A row key, and of a wide table a qualifier with it, taken apart.
+    """A row key taken apart, or the row key and the qualifier of a cell in a wide row.
 
     Attributes:
-        fields: the values of the key fields that it holds, by name; the first part of a split field as the beginning of
-            its bucket.
-        bucket: of the salt, or None where there is none.
-        primary_bucket: that an index entry ends with, or None.
-        rest: bytes that are not a whole field: of a region's bound, or the alias after the key fields of a qualifier.
+        fields: the values of the key fields that it holds, by name. If a row key holds only the first part of a split
+            field, its value is the beginning of the field's time bucket.
+        bucket: the salt bucket, or None if the table is not salted.
+        primary_bucket: the salt bucket of the row, at the end of an index entry's key, or None.
+        rest: bytes that are not a complete field: the end of a region's bound, or the alias after the key fields of a
+            qualifier.
     """
 
     fields: Mapping[str, Any]
@@ -43,10 +44,10 @@ class StoredKey:
 
 @frozen(eq=False)
 class TableFromRegistry:
-    """A table with the model that the registry has of it.
+    """A table with the model that the registry describes.
 
     Attributes:
-        model: made of what is registered; for an index table of its entries.
+        model: the model made from the registered layout; for an index table, a model of its entries.
         index: the name of the index whose table it is, or None.
     """
 
@@ -55,25 +56,25 @@ class TableFromRegistry:
 
     @property
     def schema(self) -> TableSchema:
-        """Of the model."""
+        """The schema of the model."""
         return schema_of(self.model)
 
     @classmethod
     def find(
         cls, catalog: Registry, table: str, family: str | None = None, kind: str | None = None
     ) -> TableFromRegistry:
-        """The table of that name, a primary or an index table.
+        """Finds the table with a name, a primary or an index table.
 
         Args:
             catalog: the registry.
-            table: its name in the store.
-            family: of the model, where the table holds several.
-            kind: the kind of the model, where the family holds several.
+            table: the name of the table in the store.
+            family: the default family of the model, if the table holds several models.
+            kind: the kind of the model, if the family holds several models.
 
         Raises:
             TableNotFound: the registry knows no such table.
-            QueryError: it holds several models, and it is not said which; `known` names them.
-            SchemaMismatch: it cannot be read by what the registry says.
+            QueryError: the table holds several models, and `family` and `kind` do not select one; `known` names them.
+            SchemaMismatch: what the registry says is not enough to read the table.
         """
         found: list[tuple[RegistryKey, Registration, IndexState | None]] = [
             (*each, None) for each in _registered(catalog, table)
@@ -100,7 +101,7 @@ class TableFromRegistry:
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     def decode(self, row: bytes, qualifier: bytes | None = None) -> StoredKey:
-        """The fields of a row key, and with a qualifier those of the object in a wide row.
+        """The fields of a row key; with a qualifier, all key fields of the object in a wide row.
 
         Raises:
             DecodingError: it is no key of the table.
@@ -136,7 +137,7 @@ class TableFromRegistry:
         return StoredKey(dict(zip(schema.layout.names, values, strict=True)), bucket, rest=qualifier[end:])
 
     def _bucket(self, row: bytes, parts: Sequence[bytes] | None) -> int | None:
-        """The bucket of a row, which must be that of its fields."""
+        """The salt bucket of a row; raises `DecodingError` if the row's fields belong to another one."""
         salt = self.schema.salt
         if not salt.width:
             return None
@@ -148,7 +149,7 @@ class TableFromRegistry:
         return bucket
 
     def _shown(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The values of a row key; a split field's as the beginning of its bucket."""
+        """The values of a row key; the value of a split field is the beginning of its time bucket."""
         halves = self._halves
         if halves is None:
             return values
@@ -156,7 +157,7 @@ class TableFromRegistry:
 
     @property
     def bucket_length(self) -> timedelta | None:
-        """Of a split key field, or None."""
+        """The length of the time buckets of a split key field, or None if there is none."""
         return None if self._halves is None else self._halves.every
 
     @property
@@ -165,7 +166,7 @@ class TableFromRegistry:
         return layout.halves if isinstance(layout, ObjectKeyLayout) else None
 
     def decode_bound(self, bound: bytes) -> StoredKey:
-        """The leading fields that a region's bound contains, and the position after them."""
+        """The leading fields that a region's bound contains completely, and the bytes after them."""
         schema = self.schema
         layout, salt = schema.row_layout, schema.salt
         if layout is None or not bound:
@@ -180,14 +181,15 @@ class TableFromRegistry:
         return StoredKey(dict(zip(layout.names, values, strict=False)), bucket, rest=bound[at:])
 
     def encode(self, key: Mapping[str, Any]) -> list[tuple[bytes, bytes | None]]:
-        """The row keys of an object, each with the qualifier prefix that it has in a wide row, else None.
+        """The row keys of an object, each with the object's qualifier prefix in a wide row, else with None.
 
-        There are several under a random salt. Of a wide row the fields of the row key suffice.
+        With a random salt there are several. For a wide row, the fields of the row key are enough; then the prefix is
+        None.
 
         Raises:
-            IncompleteKey: names the missing fields.
-            CapabilityError: the entries of an index on a randomly salted table end with a bucket that their fields do
-                not say.
+            IncompleteKey: fields are missing; the error names them.
+            CapabilityError: the table is that of an index on a randomly salted table: its entries end with a bucket
+                that cannot be computed from the fields.
         """
         schema = self.schema
         if schema.layout.tail:
@@ -225,14 +227,14 @@ def _registered(catalog: Registry, table: str) -> list[tuple[RegistryKey, Regist
 
 
 def _indexes(catalog: Registry, table: str) -> Iterator[tuple[RegistryKey, Registration, IndexState | None]]:
-    """The indexes to which the table belongs: `<table>.<index>`, perhaps followed by a number."""
+    """The indexes whose table it is; its name is `<table>.<index>`, perhaps followed by a number."""
     for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
         for place, found in _registered(catalog, name):
             yield from ((place, found, state) for state in found.indexes.values() if state.table == table)
 
 
 def _leading(layout: KeyLayout, bound: bytes, start: int) -> tuple[list[Any], int]:
-    """The values of the whole fields that a bound begins with, and where they end."""
+    """The values of the complete fields with which a bound begins, and the position where they end."""
     values: list[Any] = []
     flipped = bound.translate(COMPLEMENT)
     for slot in layout.slots:

@@ -1,6 +1,4 @@
-"""Columns that live rows hold and no field of their models has, and required ones that they lack, as far as a sample
-shows them.
-"""
+"""Finds, in a sample of live rows, columns that no model declares, and required columns that the rows lack."""
 
 from __future__ import annotations
 
@@ -19,21 +17,21 @@ from hbmodel.tables.registry import Registry
 from hbmodel.tables.sampling import sample_rows
 
 CELLS = 1000
-"""Cells that are looked at in each sampled row, at most: a row of a wide model may have millions."""
+"""How many cells of a sampled row are looked at, at most: a row of a wide model may have millions."""
 
 Unmapped = Callable[[bytes], bytes | None]
-"""From the column of a cell to the column that a model would have to declare for it; None where it declares it, or
-keeps it itself.
+"""Maps the column of a cell to the column that a model would have to declare for it; None if the model declares that
+column, or if the cell is one of the library's own.
 """
 
 
 @frozen
 class LiveColumns:
-    """What a sample shows.
+    """What a sample of rows shows.
 
     Attributes:
-        rows: the keys of those that were looked at.
-        held: by column, as a model would declare it, how many of the rows hold it; only those that no model has.
+        rows: the keys of the rows that were looked at.
+        held: how many of the rows hold each column that no model declares, by the column as a model would declare it.
     """
 
     rows: Sequence[bytes]
@@ -43,14 +41,15 @@ class LiveColumns:
 def unmapped_columns(
     store: Store, schemas: Sequence[TableSchema], others: Sequence[TableSchema], count: int
 ) -> LiveColumns:
-    """The columns that sampled rows of a table hold and no model has. Empty cells do not count: an object may have
-    blanked them.
+    """The columns that sampled rows of a table hold and no model declares.
+
+    Empty cells do not count: an update of an object may have emptied them.
 
     Args:
         store: the store that holds the table.
         schemas: the schemas of the models whose families are looked at, all of one table.
         others: the schemas of further models of the table.
-        count: of rows to sample, about.
+        count: about how many rows to sample.
     """
     table, mapped = schemas[0].table, {name for schema in schemas for name in schema.family_names}
     families = sorted(mapped & {family.name for family in store.families(table)})
@@ -74,11 +73,11 @@ def unmapped_columns(
 
 @frozen
 class LackingColumns:
-    """What rows lack.
+    """The required columns that rows lack.
 
     Attributes:
         objects: how many of the rows are objects.
-        lacking: by required column, how many of the objects lack it; only those that some lack.
+        lacking: how many of the objects lack each required column. Columns that no object lacks are left out.
     """
 
     objects: int
@@ -86,13 +85,13 @@ class LackingColumns:
 
 
 def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], state: RowState) -> LackingColumns:
-    """The required columns that rows of a table lack, so that reading them is an `IncompleteRow`.
+    """The required columns that rows of a table lack; reading such a row raises `IncompleteRow`.
 
     Args:
         store: the store that holds the table.
         schema: the schema of a model whose objects have rows of their own.
-        rows: their keys.
-        state: how rows say that they are live.
+        rows: the keys of the rows.
+        state: the row state of the table.
     """
     known = Binding(schema, (), (), (), state)
     required = {of.column: of for of in schema.columns if of.required}
@@ -114,8 +113,8 @@ def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], st
 
 
 def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list[TableSchema] | None:
-    """The models of a table that the registry knows besides these; None where one of them can be read by its own
-    program only.
+    """The models that the registry knows for a table besides those in `schemas`; None if only the program that
+    defines one of them can read it.
     """
     own = {(schema.family, schema.kind) for schema in schemas}
     found: list[TableSchema] = []
@@ -130,7 +129,7 @@ def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list
 
 
 def _declared(column: bytes, models: Sequence[tuple[Sequence[bytes], Unmapped]]) -> str | None:
-    """The column as a model would declare it, where no model has it."""
+    """The column as a model would declare it, or None if one of the models has it already."""
     family, name = column.partition(b":")[0], column
     for families, unmapped in models:
         if family in families:

@@ -22,15 +22,15 @@ class TableWriter:
         table: the table that it writes.
         family: default column family of the model that it writes with.
         kind: the kind of the model, or empty.
-        state: `writing` while it may write, `resting` if it has not for a while, `ended` if it must have ended without
-            a word (it was killed, or cannot reach HBase) and none of its calls can take effect any more, `unknown` if a
+        state: `writing` while it may write; `resting` if it has not written for a while; `ended` if it left its line
+            behind (it was killed, or cannot reach HBase) and none of its calls can take effect any more; `unknown` if a
             newer version wrote its line.
         host: name of its machine.
         pid: number of its process.
-        program: name of its program.
+        program: name of the program.
         seen: when it last put its line, by the server's clock.
-        until: the last time at which a call that it has sent, or may send without another word, can take effect; None
-            if there is no such call.
+        until: the last time at which a call can take effect that it has sent, or may send before it puts its line
+            again; None if there is no such call.
     """
 
     table: str
@@ -45,7 +45,7 @@ class TableWriter:
 
     @property
     def as_json(self) -> Mapping[str, Any]:
-        """The same in values of JSON."""
+        """The attributes as values of JSON."""
         return {
             **asdict(self),
             "seen": self.seen.isoformat(),
@@ -53,7 +53,7 @@ class TableWriter:
         }
 
     def __str__(self) -> str:
-        """One line."""
+        """Describes the program in one line."""
         who = f"{self.program or '?'}, process {self.pid} on {self.host or '?'}"
         until = "" if self.until is None else f", calls until {self.until:%Y-%m-%d %H:%M:%S} UTC"
         return f"{self.table}: {who}: {self.state}, seen {self.seen:%Y-%m-%d %H:%M:%S} UTC{until}"
@@ -64,12 +64,12 @@ def table_writers(
 ) -> list[TableWriter]:
     """The programs on the writers' roll of a table: those that a change of its indexes waits for, and those that rest.
 
-    Empty for a store that checks the registry inside each of its writes: there is no roll.
+    The list is empty for a store that checks the registry inside each of its writes: such a store has no roll.
 
     Args:
         store: the store that holds the tables.
         table: name of the table.
-        times: shared by all programs that use the table.
+        times: the times on which all programs that use the table agree.
         registry: name of the registry table.
     """
     check_store(store)

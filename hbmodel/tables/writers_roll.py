@@ -1,9 +1,9 @@
 """The writers' roll as this program keeps it: its lines for all tables that it writes through one store, and the thread
 that renews them.
 
-A program is on the roll before it writes. While it does, a thread renews its lines, reads the registry every few
-seconds, and puts a line at rest soon after the last call; the thread ends with the last line. When the program ends,
-its lines are deleted.
+A program puts itself on the roll before it writes. While it is on the roll, a thread renews its lines, reads the
+registry every few seconds, and puts a line at rest soon after the last call. The thread ends with the last line. When
+the program ends, its lines are deleted.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from hbmodel.tables.roll_lines import new_id
 log = logging.getLogger("hbmodel")
 
 END = 5.0
-"""Seconds for which the end of a roll waits, at most, for the thread that keeps it."""
+"""How many seconds the end of a roll waits, at most, for the thread that keeps its lines."""
 
 
 def this_program() -> Writer:
-    """Who this process is."""
+    """The host, the process number and the program name of this process."""
     program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else ""
     return Writer(socket.gethostname(), os.getpid(), program)
 
@@ -42,13 +42,13 @@ def this_program() -> Writer:
 class WritersRoll:
     """The lines of this program, for all tables that it writes through one store.
 
-    Thread-safe. In a forked child it begins with nothing: the lines remain the parent's.
+    Thread-safe. In a forked child the roll begins without lines: the lines remain the parent's.
 
     Args:
         lease: the lease of the lines, in ms.
         longest_call: how long a call may live, in ms.
-        offset: the clocks; learns of the server's time from the first put of a line.
-        times: how lines are kept.
+        offset: the offset of the server's clock; it is learned from the first put of a line.
+        times: how often lines are kept.
         running: the clock that measures leases, in ms.
     """
 
@@ -111,7 +111,7 @@ class WritersRoll:
     # --- the thread ---------------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        """Begins to keep lines, unless that is being done."""
+        """Starts the thread that keeps the lines, unless it runs, and tells it that something has changed."""
         with self._changed:
             if self._keeper is None and not self._ended:
                 self._keeper = threading.Thread(
@@ -122,7 +122,7 @@ class WritersRoll:
             self._changed.notify_all()
 
     def _keeping(self, of: threading.Condition) -> None:
-        """Runs in a thread of its own until no line is on any more, or the roll has ended."""
+        """Keeps the lines, in a thread of its own, until no line is on the roll any more or the roll has ended."""
         while True:
             with of:
                 if self._changed is not of:
@@ -134,11 +134,11 @@ class WritersRoll:
                 due, line = min(waiting, key=lambda of: of[0])
                 now = self._running()
                 if due > now:
-                    of.wait(min((due - now) / 1000, self._times.poll))  # calls are made without a word to this thread
+                    of.wait(min((due - now) / 1000, self._times.poll))  # calls do not notify this thread
                     continue
             try:
                 line.keep()
-            except Exception as error:  # of any kind: a thread that ended would keep no line any more
+            except Exception as error:  # any error: if the thread ended, no line would be kept
                 if not isinstance(error, StoreClosed):
                     log.warning("a line on the writers' roll could not be kept: %s", error)
                 line.lose()
@@ -146,10 +146,10 @@ class WritersRoll:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def end(self, store: Store | None = None) -> None:
-        """Takes this program off the roll, until it writes again. Lines that cannot be reached end with their leases.
+        """Takes this program off the roll, until it writes again. Lines that cannot be deleted end with their leases.
 
         Args:
-            store: through which the lines are deleted; None for those by which they are kept.
+            store: the store through which lines are deleted; None: each line through the store that keeps it.
         """
         if self._pid != os.getpid():
             return
@@ -166,7 +166,7 @@ class WritersRoll:
         self._begin()
 
     def _end_with_the_program(self, last: bool) -> None:
-        """Ends with the program, and with the stores that say before they are closed; or no longer."""
+        """Has the roll end with the program, and before a store is closed that announces that; undone if not `last`."""
         if last and self._at_exit is None:
             self._at_exit = weakref.finalize(self, _end_at_exit, weakref.ref(self))
         elif not last and self._at_exit is not None:
@@ -179,12 +179,12 @@ class WritersRoll:
 
 
 class Calls:
-    """Calls under way that write by the state of some rows of the registry, as a context manager. They begin when that
-    is asked for.
+    """A context manager that counts calls which write by the state of some rows of the registry. It counts them from
+    `begin` to the end of the block.
 
     Args:
         roll: the roll of this program.
-        store: through which a lease is taken that is missing.
+        store: the store through which missing leases are taken.
         registry: name of the registry table.
         rows: the rows of the registry.
     """
@@ -194,7 +194,7 @@ class Calls:
         self._begun: list[tuple[KeptLine, Revisions]] = []
 
     def begin(self) -> None:
-        """Counts them from here on, if they are not counted yet."""
+        """Counts the calls from here on, if they are not counted yet."""
         while self._waiting:
             line = self._roll.line(self._store, self._registry, self._waiting[0])
             revisions = line.began(self._store)
@@ -215,8 +215,9 @@ class Calls:
 
 
 def _end_at_exit(roll: weakref.ref[WritersRoll]) -> None:
-    """At the end of the program a roll is still there, and ended; when it is freed before, there is nothing to refer
-    to any more.
+    """Ends a roll that is still alive when the program exits.
+
+    If the roll was freed earlier, the weak reference is dead and nothing is done.
     """
     if (of := roll()) is not None:
         of.end()
