@@ -1,5 +1,5 @@
-"""Metadata of a store that sessions may share: the bindings of models to live tables, for a lease, and the offset of
-its clock.
+"""Metadata of a store that sessions may share: the bindings of models to live tables, each for a lease, and the offset
+of the server's clock.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from hbmodel.tables.registry_cells import cells_of
 from hbmodel.tables.writers_roll import WritersRoll
 
 UNWRITABLE = 1.0
-"""Seconds for which it is trusted, at most, that a table has an index which the model does not declare, so that
-writes wait no longer.
+"""How many seconds, at most, a binding is trusted by which the table has an index that the model does not declare.
+Writes are refused no longer than that after the index was dropped.
 """
 
 READS = 3
-"""How often a binding is read, at most, if each time takes longer than the lease. The last one is used all the same."""
+"""How often a binding is read, at most, if each read takes longer than the lease. Then the last one is used."""
 
 
 class BindingCache:
-    """Bindings, each read once per lease, the offset of the server's clock, and names with their ids.
+    """A cache of bindings, each read once per lease, of the offset of the server's clock, and of names with their ids.
 
     Leases are measured on a clock that never jumps and continues while the machine sleeps.
 
     Thread-safe without locks: at worst, two threads read the same metadata at the same time.
 
     Args:
-        lease: seconds for which a binding is trusted.
+        lease: for how many seconds a binding is trusted.
         running: the clock that measures leases, in ms.
-        offset: the clocks that the times of writes are made from, and their offset to the server's.
-        roll_times: how lines on the writers' roll are kept.
+        offset: the clock from which the times of writes are made, and its offset to the server's.
+        roll_times: how often lines on the writers' roll are kept.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class BindingCache:
         """The binding of a model, read from the registry if the cached one is too old; raises the errors of
         `Registry.bind`.
 
-        What took longer than the lease to read is too old already, and is read once more. Inside a transaction the row
-        is looked at.
+        A binding that took longer than the lease to read is too old already, and is read once more. Inside a
+        transaction, the registry's row is read there, and no lease is needed.
         """
         known = self._bindings.get(schema)
         now = self._running()
@@ -85,7 +85,7 @@ class BindingCache:
             reads += 1
 
     def roll(self, longest_call: float) -> WritersRoll:
-        """This program's lines on the writers' roll; `longest_call` is the longest of a call to the store, in
+        """This program's lines on the writers' roll; `longest_call` is how long a call to the store may live, in
         seconds.
         """
         if self._roll is None:
@@ -116,13 +116,13 @@ class BindingCache:
             line.look(store)
             found, began = line.state(store)
         binding = known[0] if known is not None and same else registry.bound(schema, found)
-        # Readers rely on it too, for a lease from when it was read.
+        # Readers use this binding too, for a lease from the time when it was read.
         read = max(began, known[1]) if known is not None and same else began
         self._bindings[schema], self._seen[schema] = (binding, read), (binding, found)
         return binding
 
     def _in_transaction(self, schema: TableSchema, registry: Registry, read: ReadRow) -> Binding:
-        """The binding by what the registry says in a transaction."""
+        """The binding by the registry's row as it is in the transaction."""
         try:
             row = read(registry.table, registry_row(schema))
         except TableNotFound:

@@ -1,5 +1,5 @@
-"""Members of enumerations: which of them the registry knows for each field, so that `diff` can say of one what it
-breaks.
+"""Members of enumerations: which of them the registry knows for each field, so that `diff` can report a new or removed
+member and what it breaks.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import Any
 from attrs import frozen
 
 Members = Mapping[str, Mapping[str, str]]
-"""By the place of a field, `key 0` or the column, the names of its members by their stored bytes, in hexadecimal
+"""For the place of each field, `key 0` or the column: the names of its members by their stored bytes in hexadecimal
 digits.
 """
 
 
 @frozen
 class MemberChange:
-    """A member that only one side knows.
+    """A member that only the model or only the registry has.
 
     Attributes:
-        place: `key 0` or the column.
-        member: its name.
-        declared: whether the model has it; else the registry.
+        place: the place of the field, `key 0` or the column.
+        member: the name of the member.
+        declared: whether the model has it; False: only the registry has it.
     """
 
     place: str
@@ -33,8 +33,8 @@ class MemberChange:
 def member_changes(declared: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[MemberChange]:
     """The members that only the layout of a model has, or only the registered one.
 
-    A field of which the registry has no members was registered before they were kept, or had none: of it nothing can be
-    said.
+    Fields for which the registry has no members are left out: either they were registered before the registry kept
+    members, or they had none.
     """
     known: Members = live.get("members", {})
     own: Members = declared.get("members", {})
@@ -45,12 +45,12 @@ def member_changes(declared: Mapping[str, Any], live: Mapping[str, Any]) -> Iter
 
 
 def with_members(declared: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
-    """A registered layout that knows the members of a model's fields too."""
+    """A registered layout with the members of a model's fields added."""
     return _with(live, declared, lambda own, known: {**known, **own})
 
 
 def with_members_alone(declared: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
-    """A registered layout that knows the members of a model's fields and no others of these."""
+    """A registered layout in which a model's fields have the members that the model declares, and no others."""
     return _with(live, declared, lambda own, _: dict(own))
 
 

@@ -22,9 +22,9 @@ class IndexBuild:
         adopted: rows from before the first index that were converted to indexed ones.
         missing: entries that the check found missing, and put.
         refused: rows whose entries cannot be made: the key is too long, or values cannot be read.
-        samples: some of them, as (row key in hex, reason).
+        samples: some of the refused rows, as (row key in hex, reason).
         duplicates: rows whose value in a unique index belongs to another row.
-        duplicated: some of them, as (value, row key in hex, row key of the other in hex).
+        duplicated: some of these, as (value, row key in hex, row key of the other row in hex).
     """
 
     table: str
@@ -78,24 +78,24 @@ class IndexReport:
         entries: entries that were checked.
         missing: rows that lack an entry.
         stale: entries that do not match any row, older than the grace time.
-        pending: the same, but younger: their writers may not have finished.
-        expiring: entries that differ from a row with a TTL; they expire with it.
+        pending: entries that do not match any row, younger than the grace time: their writers may not have finished.
+        expiring: entries that differ from a row with a TTL; they expire with the row.
         refused: rows whose entries cannot be made or whose values cannot be read.
         put: missing entries that were put.
         deleted: stale entries and bare marks that were deleted.
         unclaimed: rows whose value in a unique index is not claimed for them.
         unheld: claims for rows that do not have the value, older than the grace time.
-        released: claims of values that were given up; they remain.
+        released: claims of values that were given up; these claims stay in the table.
         claimed: values that were claimed for their rows.
         freed: claims without rows that were released.
         sampled: whether only a part of the table was checked.
         seconds: duration.
-        whole: estimated seconds for the whole table; None where the sample does not tell, because the keys lie in
+        whole: estimated seconds for the whole table; None if the sample gives no estimate, because the keys lie in
             clusters.
         samples: some of the problems, as (what, key in hex).
-        unverified: correct entries of a covering index that are not verified, so that queries must read their rows;
-            older than the grace time.
-        verified: those of them that were verified.
+        unverified: correct entries of a covering index, older than the grace time, that are not verified, so that
+            queries must read their rows.
+        verified: how many of the unverified entries were verified by the repair.
         bare: marks of deleted entries, older than the grace time.
     """
 
@@ -133,7 +133,7 @@ class IndexReport:
 
     @property
     def drift(self) -> float:
-        """The share of checked rows and entries that is missing, or stale for longer than the grace time."""
+        """The number of missing and stale entries, as a share of the checked rows and entries."""
         looked = self.rows + self.entries
         return (self.missing + self.stale) / looked if looked else 0.0
 

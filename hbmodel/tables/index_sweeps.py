@@ -1,4 +1,4 @@
-"""Sweeps a table row by row for an index, in key ranges that several programs share, or alone, at a limited rate."""
+"""Sweeps a table row by row for an index, at a limited rate: in key ranges that several programs share, or alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hbmodel.tables.shared_ranges import CLAIM_LIFE, WORK, ClaimLost, Counts, Ra
 from hbmodel.tables.shared_ranges import Progress as ClaimProgress
 
 LOOK = 1.0
-"""Seconds between two looks at what others do."""
+"""Seconds between two looks at what other programs do."""
 
 
 @frozen
@@ -38,12 +38,12 @@ class IndexProgress:
     Attributes:
         phase: `waiting` (until programs have left an earlier state), `building`, `verifying` or `repairing`.
         done: finished key ranges, or seconds waited.
-        total: all key ranges or seconds, or None if that is not known.
+        total: the number of all key ranges, or of all seconds; None if that is not known.
         rows: rows read so far.
-        seconds_left: an estimate, or None; of a wait for writers, the longest that it can take.
+        seconds_left: an estimate, or None; during a wait for writers, the longest time that the wait can take.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
-        writers: those that are waited for, each with its process, its host and when it was last seen; empty where they
-            are not known, because their version is older.
+        writers: the writers that are waited for, each with its process, its host and when it was last seen; empty if
+            they are not known, because their version is older.
     """
 
     phase: Literal["waiting", "building", "verifying", "repairing"]
@@ -63,8 +63,8 @@ class Throttle:
     """Limits the rows and bytes per second.
 
     Attributes:
-        rows: per second, or None for no limit.
-        size: bytes of keys and cells per second, or None.
+        rows: how many rows per second, or None for no limit.
+        size: how many bytes of keys and cells per second, or None for no limit.
     """
 
     rows: float | None = None
@@ -103,7 +103,7 @@ class Sweeps:
         batch_size: rows in one round trip.
         report: called with the progress, or None.
         claim_life: seconds after which a range is taken from a program that stops responding.
-        then: what follows once all rows are adopted, or None if they are.
+        then: the sweeps to use once all rows are adopted; None if they are adopted already.
         claims: the claims of a unique index; None for any other.
         look: seconds between two checks of the index state.
     """
@@ -198,7 +198,7 @@ class Sweeps:
             for rows, since in current.batches(claim.range):
                 counts = work(current, rows, since)
                 if counts is None:
-                    break  # they were read too long ago, or before another build had adopted all rows
+                    break  # the rows were read too long ago, or before another build had adopted all rows
                 if time.monotonic() - looked >= self.look:
                     self._state()
                     looked = time.monotonic()
@@ -210,9 +210,9 @@ class Sweeps:
                 return
 
     def _current(self) -> Sweeps:
-        """The same, or once another build has adopted all rows, one for rows with system cells alone.
+        """These sweeps, or if another build has adopted all rows, those that take only rows with system cells.
 
-        What has no such cells then is what late writes have left of a deleted row.
+        After that, a row without such cells is what late writes have left of a deleted row.
         """
         if self.then is not None:
             found = self.registry.read(self.indexer.schema)
@@ -221,7 +221,7 @@ class Sweeps:
         return self
 
     def batches(self, within: KeyRange) -> Iterator[tuple[Sequence[Row], int]]:
-        """The rows of a range in batches, each with the clock's time from before it was read."""
+        """The rows of a range in batches, each with the server's time from before it was read."""
         table = self.indexer.schema.table
         asked = following = self.clock.now()
         (batches,) = self.store.scan(table, [Scan(within, columns=self.indexer.columns, batch_size=self.batch_size)])
@@ -271,7 +271,7 @@ class Sweeps:
         return None if made is None else counted(made)
 
     def _state(self) -> IndexState:
-        """Of the index; raises `IndexUnavailable` where it was dropped under the work."""
+        """The state of the index; raises `IndexUnavailable` if it was dropped during the work."""
         found = self.registry.read(self.indexer.schema)
         states = () if found is None else found.indexes.values()
         state = next((state for state in states if state.table == self.index.table), None)
@@ -286,7 +286,7 @@ class Sweeps:
 
 
 def counted(made: Sequence[RowEntries]) -> Counts:
-    """Counts what was done with rows."""
+    """The counts of rows whose entries were put."""
     refused = [one for one in made if one.error is not None]
     return Counts(
         rows=len(made),

@@ -1,4 +1,4 @@
-"""Which tables are those of an index, and which existing table may become one."""
+"""Decides which existing tables belong to an index, and which may become its table."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NOT_ITS_TABLE = (
 
 
 def may_be_taken(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> bool:
-    """Whether an existing table may become one of an index: nobody has registered it, it has the families, and it is
+    """Whether an existing table may become that of an index: it is not registered, has the right families, and is
     empty.
 
-    A creation of the index that was killed leaves such a table.
+    A call that was killed while it created the index leaves such a table.
     """
     try:
         return (
@@ -37,7 +37,7 @@ def may_be_taken(store: Store, catalog: Registry, schema: TableSchema, index: In
 
 
 def has_families(store: Store, schema: TableSchema, index: Index, table: str) -> bool:
-    """Whether a table has the column families that one of the index has."""
+    """Whether a table has exactly the column families of the index's table."""
     return {family.name for family in store.families(table)} == {
         family.name for family in index_families(schema, index)
     }
@@ -50,10 +50,10 @@ def has_rows(store: Store, table: str) -> bool:
 
 
 def check_index_table(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> None:
-    """Raises `SchemaMismatch` if an existing table is not one of the index, and may not become one."""
+    """Raises `SchemaMismatch` if an existing table is not that of the index, and may not become it."""
     if may_be_taken(store, catalog, schema, index, table):
         return
-    # after the look at the rows: another program may have registered it before it wrote them
+    # The registry is read after the rows: another program may have registered the table before it wrote them.
     found = catalog.read(schema)
     state = None if found is None else state_of_index(schema, found, index.name)
     if state is None or not is_live(state) or state.table != table:
@@ -65,14 +65,14 @@ def check_index_table(store: Store, catalog: Registry, schema: TableSchema, inde
 def check_index_tables(
     store: Store, catalog: Registry, planned: Iterable[DeclaredTable], existing: Collection[str]
 ) -> None:
-    """The same for all index tables that go with new primary tables."""
+    """Calls `check_index_table` for each existing index table whose primary table does not exist yet."""
     for table in planned:
         if table.index is not None and table.name in existing and table.schemas[0].table not in existing:
             check_index_table(store, catalog, table.schemas[0], table.index, table.name)
 
 
 def unused(store: Store, catalog: Registry, place: TableSchema | RegistryKey, tables: Iterable[str]) -> list[str]:
-    """Those of the tables begun for an index of a model that are there, are empty, and belong to no other model."""
+    """Those of the tables begun for an index of a model that exist, are empty, and belong to no other model."""
     tables = list(tables)
     existing = set(store.tables()) if tables else set[str]()
 

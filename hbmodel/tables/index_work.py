@@ -33,7 +33,7 @@ from hbmodel.tables.shared_ranges import CLAIM_LIFE, SAMPLES, Counts
 
 @frozen
 class IndexTimes:
-    """The times, in seconds, that all programs of a table must share.
+    """The times, in seconds, on which all programs that use a table must agree.
 
     Attributes:
         lease: longest lease of any session.
@@ -70,9 +70,7 @@ class IndexTimes:
 
 
 ATTEMPTS = 5
-"""How often missing entries are put at most: again after each time that took so long that they may have come too
-late.
-"""
+"""How often missing entries are put, at most: again after each time that took so long that it may be too late."""
 
 TIMES = IndexTimes()
 
@@ -84,7 +82,9 @@ def check_times(times: object) -> None:
 
 
 def waiting(progress: Report | None) -> Waited:
-    """Waits until a moment, and reports the remaining time, and for whom it is."""
+    """A function that waits for a part of the time that is left, after it has reported this time and who is waited
+    for.
+    """
 
     def wait(seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
         if progress is not None:
@@ -110,7 +110,7 @@ class _Tally:
 
 @frozen
 class IndexWork:
-    """One index of one model, and what operations on it need."""
+    """One index of one model, with what operations on the index need."""
 
     store: Store
     registry: Registry
@@ -130,7 +130,7 @@ class IndexWork:
         registry: str,
         progress: Report | None,
     ) -> IndexWork:
-        """From the name of an index, or from the index as a model attribute."""
+        """The work on an index that is given by its name or as a model attribute."""
         check_store(store)
         check_times(times)
         schema = schema_of(model)
@@ -235,7 +235,7 @@ class IndexWork:
                 self._check_claims(sweeps, rows, mend, tally)
                 throttle.passed(rows)
                 self._show(phase, tally)
-        # What has neither a version cell nor a status is a claim of a unique value.
+        # A row of the index table that has neither a version cell nor a status is a claim of a unique value.
         for rows in self._read(state.table, sweeps.indexer.entry_columns, sample, batch_size).batches:
             self._check_entries(sweeps, [Entry.of(self.schema, sweeps.index, row) for row in rows], mend, tally)
             throttle.passed(rows)
@@ -245,7 +245,7 @@ class IndexWork:
         return evolve(tally.report, seconds=seconds, whole=whole, samples=tuple(tally.samples))
 
     def _read(self, table: str, columns: Sequence[bytes], sample: int | None, batch_size: int) -> Sample:
-        """All rows of a table, or some."""
+        """All rows of a table, or a sample of them."""
         if sample is not None:
             return sample_rows(self.store, table, sample, columns)
         (batches,) = self.store.scan(table, [Scan(columns=columns, batch_size=batch_size)])
@@ -266,7 +266,10 @@ class IndexWork:
                 return
 
     def _check_claimed(self, sweeps: Sweeps, rows: Sequence[Row], mend: bool, tally: _Tally) -> None:
-        """Rows without a claim of theirs: those that have changed meanwhile are read once more."""
+        """Counts the rows that lack a claim on their unique value, and with `mend` claims it for them.
+
+        Rows that seem to lack a claim are read again first, because they may have changed.
+        """
         lacking = sweeps.unclaimed(rows)
         if lacking:
             again = self.store.get(self.schema.table, [row.row for row in lacking], sweeps.indexer.columns)
@@ -277,7 +280,7 @@ class IndexWork:
             tally.add(claimed=len(lacking) - sweeps.claim(lacking).duplicates)
 
     def _check_claims(self, sweeps: Sweeps, rows: Sequence[Row], mend: bool, tally: _Tally) -> None:
-        """Claims without a row."""
+        """Counts the claims for rows that do not have the value, and with `mend` releases them."""
         assert sweeps.claims is not None, "only unique indexes have claims"
         claims = [FoundClaim(row.row, row.columns[self.schema.claim_column]) for row in rows]
         found = drive(

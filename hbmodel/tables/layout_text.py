@@ -1,4 +1,4 @@
-"""Layouts, as the registry describes them in JSON, as text for people: what differs between two, and no more."""
+"""Compares layouts, as the registry describes them in JSON, and shows as text only what differs between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def differing(declared: Any, live: Any) -> tuple[str, str]:
-    """Two descriptions as text, without what is the same in both."""
+    """Two descriptions as text, without the parts that are equal in both."""
     declared, live = jsonable(declared), jsonable(live)
     if _are_fields(declared) and _are_fields(live) and [f["name"] for f in declared] == [f["name"] for f in live]:
         pairs = [pair for pair in zip(declared, live, strict=True) if pair[0] != pair[1]]
@@ -63,7 +63,7 @@ def _are_fields(spec: Any) -> bool:
 
 
 def jsonable(spec: Any) -> Any:
-    """With the lists and dictionaries that JSON knows."""
+    """A copy in which all sequences are lists and all mappings are dictionaries, as in JSON."""
     if isinstance(spec, Mapping):
         return {name: jsonable(value) for name, value in spec.items()}
     return (
@@ -79,17 +79,17 @@ def canonical_json(value: Mapping[str, Any]) -> bytes:
 
 
 def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether two descriptions of an index say the same."""
+    """Whether two descriptions of an index are equal."""
     return canonical_json(declared) == canonical_json(live)
 
 
 def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
-    """What differs between two layouts, a line each; columns that only one side has do not matter."""
+    """The differences between two layouts, one line each; columns that only one of them has are no difference."""
     return [difference_line(what, mine, theirs) for what, mine, theirs in compare_layouts(declared, live)]
 
 
 def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """What differs between two layouts, each with what is declared and what is live."""
+    """The differences between two layouts, each with what is declared and what is live."""
     found: list[tuple[str, Any, Any]] = []
     for part in ("format", "key", "salt", "exists", "version", "row", "kind"):
         if jsonable(declared.get(part)) != jsonable(live.get(part)):
@@ -110,8 +110,8 @@ def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> lis
 
 
 def _overlaps(maps: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Columns that would be among the entries of another layout's map column, each with what is said of the map and
-    of the column.
+    """Columns that would be among the entries of a map column of the other layout, each with the descriptions of the
+    map and of the column.
     """
     for alias, spec in maps.items():
         if spec.get("kind") == "map" and alias not in columns:

@@ -1,7 +1,7 @@
-"""What the registry says of tables whose objects move into another one: two cells, in the rows of both tables.
+"""What the registry says of two tables when objects move from one into the other: one cell in the row of each.
 
-`m:move` in the row of the old table has the phase, see `protocol.migration`, and the new table; `m:from` in the row of
-the new one has the old table, for as long as it may not be used alone. Both are changed by check-and-put.
+`m:move` in the row of the old table has the phase, see `protocol.migration`, and the new table; it is changed by
+check-and-put. `m:from` in the row of the new table has the old table, for as long as the new one may not be used alone.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class TableMove:
     Attributes:
         phase: one of `PHASES`, or of `VERSIONED_PHASES`.
         to: the new table.
-        since: when the registry took this in, in ms by its server's clock.
-        offline: whether programs are refused meanwhile.
+        since: when the phase was written to the registry, in ms by its server's clock.
+        offline: whether programs are refused during the migration.
     """
 
     phase: str
@@ -38,8 +38,8 @@ class TableMove:
 
 
 def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
-    """What the registry's row of a table says, or None where nothing moves; raises `StoreError` for a phase of a
-    later version.
+    """How far a table's objects have moved, by the registry's row, or None if they do not move; raises `StoreError`
+    for a phase that only a later version knows.
     """
     cell = columns.get(MOVE)
     if cell is None or not cell.value:
@@ -55,10 +55,10 @@ def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
 
 
 def check_moves(schema: TableSchema, move: TableMove | None, cells: Mapping[bytes, bytes]) -> str:
-    """The phase in which the table of a model is used, if it moves.
+    """The phase of the migration in which the table of a model is; `BEFORE` if its objects do not move.
 
     Raises:
-        SchemaMismatch: the objects of the table move, and the model does not know.
+        SchemaMismatch: objects of the table move, and the model does not declare it (`replaces=`).
     """
     if cells.get(FROM) and schema.replaces is None:
         raise SchemaMismatch(

@@ -20,10 +20,10 @@ class MigrationProgress:
         done: key ranges finished by all programs.
         total: all key ranges, or None if that is not known.
         rows: rows read so far.
-        seconds_left: of the wait, or None; of a wait for writers, the longest that it can take.
+        seconds_left: how long a wait still takes, or None; during a wait for writers, the longest that it can take.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
-        writers: those that are waited for, each with its process, its host and when it was last seen; empty where they
-            are not known, because their version is older.
+        writers: the writers that are waited for, each with its process, its host and when it was last seen; empty if
+            they are not known, because their version is older.
     """
 
     phase: Literal["waiting", "copying", "verifying"]
@@ -45,16 +45,16 @@ class MigrationReport:
     Attributes:
         old: the table that the objects come from.
         new: the table that they move to.
-        phase: `before`, `prepared`, `moving`, `cut`, `done`; during a rollback `returning` and `returned`, of versioned
-            models `halting` and `turned` before them; `closed` in a maintenance window.
+        phase: `before`, `prepared`, `moving`, `cut`, `done`; during a rollback `returning` and `returned`, and for
+            versioned models before these `halting` and `turned`; `closed` in a maintenance window.
         rows: the rows that were copied, or read by a check.
         ranges: key ranges into which the copying is divided.
-        finished: how many of them are finished.
+        finished: how many of the key ranges are finished.
         refused: rows that cannot be copied: the key is too long, or the new layout does not accept their values.
-        samples: some of them, as (row key in hex, reason).
+        samples: some of the refused rows, as (row key in hex, reason).
         missing: rows that a check found in the source table but not in the other one.
-        differing: rows that have other values there. For immutable rows this means that two programs put the same key
-            with different values.
+        differing: rows that have other values in the other table. For immutable rows this means that two programs put
+            the same key with different values.
         only_new: rows that a check found only in the new table.
         indexes: results of the check of the new table's indexes.
         checked: whether these are the results of a check.

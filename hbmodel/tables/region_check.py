@@ -1,4 +1,4 @@
-"""Checks the regions of a live table against a model: which of them no key can reach, and how a sample of rows is
+"""Checks the regions of a live table against a model: which regions can hold no key, and how a sample of rows is
 distributed.
 """
 
@@ -61,8 +61,8 @@ def check_regions(
 
     Args:
         store: the store that has the table.
-        model: whose primary table, or index table, it is.
-        index: an index or its name, for its table.
+        model: the model whose primary table, or index table, it is.
+        index: an index or its name, to check the table of that index.
         sample: objects of the model, to count how many rows each region gets.
         alphabet: the bytes that occur in the leading field, if they are fewer than its codec allows, such as
             `b"0123456789abcdef"` for digests as text.
@@ -87,10 +87,10 @@ def check_regions(
 
 
 def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, int | None]:
-    """The bytes of which the packed leading field consists, after its marker for None if it has one, and the byte that
-    ends it.
+    """The bytes that the packed leading field can hold, after its marker for None if it has one, and the byte that
+    ends it, or None.
 
-    A value that is written with a terminator, or contains its byte, may have any byte after it.
+    Any byte may follow the ending byte, be it the terminator or a part of the value.
     """
     leading = layout.fields[0]
     if isinstance(alphabet, str):
@@ -120,7 +120,7 @@ def codec_bytes(codec: Codec[Any]) -> bytes:
 
 
 def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: bytes, end: int | None) -> bool:
-    """Whether a key of some bucket is in the range, according to the salt and the leading field."""
+    """Whether a key of any salt bucket can be in the range, by the salt and the leading field."""
     none, some = (b"\xff", b"\xfe") if leading.desc else (b"\x00", b"\x01")
     for prefix in salt.prefixes:
         firsts = [
@@ -142,7 +142,7 @@ def first_key(
         prefix: fixed bytes.
         start: lower bound.
         allowed: sorted byte values that may follow the prefix.
-        width: minimum number of allowed bytes; any bytes may follow them. None for any number.
+        width: how many allowed bytes follow the prefix, before any other bytes; None for any number.
         end: an allowed byte that any bytes may follow, or None.
     """
     if start <= prefix:
@@ -164,7 +164,7 @@ def first_key(
 
 
 def _raised(prefix: bytes, made: bytearray, wanted: int, allowed: Sequence[int], length: int) -> bytes | None:
-    """The next larger string once a byte cannot be matched: raise it, or the last byte before it that can be raised."""
+    """The next larger string if a byte cannot be matched: that byte is raised, or the last before it that can be."""
     while True:
         larger = next((byte for byte in allowed if byte > wanted), None)
         if larger is not None:

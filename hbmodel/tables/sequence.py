@@ -36,13 +36,14 @@ def _block(block: Any) -> Any:
 class IdSequence:
     """Ids that start at 1 and are each given only once; `on(store)` returns them.
 
-    A program reserves ids in blocks, with one increment of a counter each. So the ids of one program increase, and ids
-    from several programs are not in chronological order. There are gaps: ids left in a program's block when it ends are
-    never given, nor is a block whose increment lost its answer. `hb.create_tables(store, sequence)` creates the table.
+    A program reserves ids in blocks, each with one increment of a counter. So the ids of one program increase, but ids
+    from several programs are not in chronological order. There are gaps: ids that are left in a program's block when it
+    ends are never given, nor are those of a block if the answer to its increment was lost.
+    `hb.create_tables(store, sequence)` creates the table.
 
     Args:
         name: the name of the sequence, unique in its table.
-        block: ids to reserve at a time.
+        block: how many ids to reserve at a time.
         table: the table of the counters, shared by sequences.
 
     Raises:
@@ -76,7 +77,7 @@ class SequenceIds:
     Args:
         store: the store that holds the counter.
         counter: the counter of the sequence.
-        block: ids to reserve at a time.
+        block: how many ids to reserve at a time.
     """
 
     def __init__(self, store: Store, counter: Counter, block: int) -> None:
@@ -89,7 +90,7 @@ class SequenceIds:
 
         Raises:
             IdsExhausted: the counter has reached its end.
-            StoreError: raised by the store; calling it again is safe, also after `UnknownOutcome`.
+            StoreError: raised by the store; calling the method again is safe, also after `UnknownOutcome`.
         """
         return self.take(1)[0]
 

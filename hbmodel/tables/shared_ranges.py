@@ -1,10 +1,10 @@
-"""Work on a table shared by programs: key ranges that each takes from the registry, and how far each has come.
+"""Work on a table that programs share: they take key ranges from the registry, and note there how far each range is.
 
-One row of the registry for a piece of work: row key 01 `<table>` 00 `<family>` 00 `<index>` 00 `<work>`. `m:ranges`
+Each piece of work has one row in the registry: row key 01 `<table>` 00 `<family>` 00 `<index>` 00 `<work>`. `m:ranges`
 holds the ranges, `m:r<number>` the state of each: who has taken it until when, the next row to do, what was counted.
-Work that is done once more has an attempt in `m:ranges`, and separate states, `m:r<number>.<attempt>`. Every change is
-a check-and-put on what was read. A program that crashes loses its work since the last checkpoint of its range; its
-claim expires, and another program continues from there.
+If the work is done once more, `m:ranges` has the number of the attempt, and the states of the ranges are in
+`m:r<number>.<attempt>`. Every change is a check-and-put on what was read. A program that crashes loses its work since
+the last checkpoint of its range; its claim expires, and another program continues from the checkpoint.
 
 Source of the technique: the range sets that online index builds of the FoundationDB Record Layer keep.
 """
@@ -30,10 +30,10 @@ from hbmodel.tables.layout_text import canonical_json
 FAMILY = b"m"
 RANGES = b"m:ranges"
 SAMPLES = 20
-"""Rows that were refused which a range remembers; it counts them all."""
+"""How many of the refused rows a range remembers; it counts all of them."""
 
 CLAIM_LIFE = 60.0
-"""Seconds after its last checkpoint for which a range belongs to the program that took it."""
+"""For how many seconds after its last checkpoint a range belongs to the program that took it."""
 
 
 @frozen
@@ -44,11 +44,11 @@ class Counts:
         rows: the rows that are objects.
         entries: the entries that were put.
         adopted: rows that got system cells.
-        missing: entries that were not there.
+        missing: entries that were missing.
         refused: rows whose entries cannot be made.
-        samples: some of those, as (row key in hex, why).
+        samples: some of the refused rows, as (row key in hex, why).
         duplicates: rows whose value in a unique index another row holds.
-        duplicated: some of those, as (value, row key in hex, row key of the other in hex).
+        duplicated: some of these, as (value, row key in hex, row key of the other row in hex).
     """
 
     rows: int = 0
@@ -79,13 +79,13 @@ class Counts:
 
     @property
     def as_json(self) -> Mapping[str, Any]:
-        """As the registry holds it."""
+        """The counts as the registry holds them."""
         numbers = {name: getattr(self, name) for name in _NUMBERS}
         return {**numbers, **{name: [list(sample) for sample in getattr(self, name)] for name in _LISTS}}
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> Counts:
-        """The inverse; what a newer version has added is left out."""
+        """Reads the counts from `as_json`; what a newer version has added is left out."""
         kept: dict[str, Any] = {name: int(found.get(name, 0)) for name in _NUMBERS}
         kept |= {name: tuple(tuple(sample) for sample in found.get(name, ())) for name in _LISTS}
         return cls(**kept)
@@ -96,7 +96,7 @@ _LISTS = ("samples", "duplicated")
 
 
 class ClaimLost(Exception):
-    """Another program has taken the range meanwhile; what was done in it does no harm."""
+    """Another program has taken the range in the meantime; the work that was done in it does no harm."""
 
 
 @define
@@ -104,8 +104,8 @@ class RangeClaim:
     """A range that this program works on.
 
     Attributes:
-        range: the range that is left to do.
-        counts: the counts of what was done in it, by any program.
+        range: the part of the range that is still to be done.
+        counts: what all programs together have counted in the range.
     """
 
     range: KeyRange
@@ -115,15 +115,16 @@ class RangeClaim:
     _held: bytes
 
     def advance(self, start: bytes, counts: Counts) -> None:
-        """Notes that everything before the row `start` is done, and keeps the range for this program; raises
-        `ClaimLost`.
+        """Notes that all rows before `start` are done, and keeps the range for this program.
+
+        Raises `ClaimLost` if another program has taken it.
         """
         self.range = KeyRange(start, self.range.stop)
         self.counts += counts
         self._write(done=False)
 
     def finish(self, counts: Counts) -> None:
-        """Notes that the range is done; raises `ClaimLost`."""
+        """Notes that the range is done; raises `ClaimLost` if another program has taken it."""
         self.counts += counts
         self._write(done=True)
 
@@ -136,12 +137,11 @@ class Progress:
     """How far a piece of work has come.
 
     Attributes:
-        ranges: how many there are.
-        done: how many of them are done.
-        counts: the counts of all.
-        free_at: when the next claim runs out, in ms by the server's clock, if all ranges that are left are taken; else
-            0.
-        plan: the cell with the ranges.
+        ranges: how many ranges there are.
+        done: how many of the ranges are done.
+        counts: the sum of the counts of all ranges.
+        free_at: when the next claim expires, in ms by the server's clock, if all open ranges are taken; else 0.
+        plan: the value of the cell with the ranges.
     """
 
     ranges: int
@@ -157,9 +157,9 @@ class SharedRanges:
 
     Attributes:
         store: the store that holds the registry.
-        registry: name of its table.
-        row: its row for this work.
-        now: the server's time in ms.
+        registry: the name of the registry table.
+        row: the registry's row for this work.
+        now: returns the server's time in ms.
         life: how long a claim lasts without a checkpoint, in ms.
         owner: distinguishes this program from others.
     """
@@ -172,21 +172,23 @@ class SharedRanges:
     owner: str = field(factory=lambda: os.urandom(8).hex())
 
     def begin(self, ranges: Sequence[KeyRange]) -> None:
-        """Sets down the ranges, unless another program has; then those count."""
+        """Writes the ranges to the registry, unless another program has done so; then the other program's are used."""
         self._plan(None, ranges, 0)
 
     def begin_again(self, progress: Progress, ranges: Sequence[KeyRange]) -> None:
-        """Sets down the ranges of another attempt after the one that was read, unless another program has."""
+        """Writes the ranges of a new attempt to the registry, unless another program has begun one since `progress`
+        was read.
+        """
         self._plan(progress.plan, ranges, self._planned({RANGES: progress.plan})[1] + 1)
 
     def _plan(self, held: bytes | None, ranges: Sequence[KeyRange], attempt: int) -> None:
         spans = [[r.start.hex(), None if r.stop is None else r.stop.hex()] for r in ranges]
         plan = canonical_json({"ranges": spans, "attempt": attempt})
-        with suppress(UnknownOutcome):  # the cell says
+        with suppress(UnknownOutcome):  # the cell is read again later
             self.store.check_and_put(self.registry, self.row, RANGES, held, Put(self.row, {RANGES: plan}))
 
     def forget(self) -> None:
-        """Drops what is known of the work."""
+        """Deletes the plan and the progress of the work from the registry."""
         self.store.delete(self.registry, [Delete(self.row, families=(FAMILY,))])
 
     def progress(self) -> Progress | None:
@@ -205,8 +207,9 @@ class SharedRanges:
         return Progress(len(ranges), len(states) - len(open_ones), total, min(open_ones) if taken else 0, cells[RANGES])
 
     def take(self) -> RangeClaim | None:
-        """A range that no program works on, or None; starts at a random one, so that programs seldom choose the
-        same.
+        """Takes a range on which no program works; returns None if there is none.
+
+        The search starts at a random range, so that programs seldom choose the same one.
         """
         cells = self._cells()
         ranges, attempt = self._planned(cells)
@@ -228,7 +231,7 @@ class SharedRanges:
         return None
 
     def write(self, column: bytes, held: bytes | None, at: bytes, counts: Counts, done: bool) -> bytes:
-        """Changes the state of a range from `held`; raises `ClaimLost` where it is another one by now."""
+        """Changes the state of a range from `held`; raises `ClaimLost` if its state is not `held` any more."""
         until = self.now() + self.life
         value = canonical_json({**counts.as_json, "at": at.hex(), "owner": self.owner, "until": until, "done": done})
         with suppress(UnknownOutcome):
@@ -239,7 +242,7 @@ class SharedRanges:
         raise ClaimLost
 
     def _planned(self, cells: Mapping[bytes, bytes]) -> tuple[list[KeyRange], int]:
-        """The ranges, and how often the work was begun once more."""
+        """The ranges, and how often the work was begun again."""
         if RANGES not in cells:
             return [], 0
         with work_of(self.row, self.registry):
@@ -264,7 +267,7 @@ class SharedRanges:
 
 
 WORK = ("building", "verifying")
-"""The pieces of work on an index."""
+"""The pieces of work that build an index."""
 
 
 def work_row(registry_row: bytes, index: str, work: str) -> bytes:
