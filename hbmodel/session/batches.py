@@ -19,9 +19,7 @@ from hbmodel.protocol.writes import Outcome, PutObject, RowWrite, UpdateFields
 from hbmodel.tables.registration import Binding
 
 BATCH_ROWS = 5_000
-"""Most writes in one batch, unless another number is given; what a commit holds beyond that follows in further
-batches.
-"""
+"""The default maximum number of writes in one batch. A commit with more writes makes several batches."""
 
 
 @define(eq=False)
@@ -30,8 +28,9 @@ class Pending:
 
     Attributes:
         copy: the object that is given the version of the row after the write, for a versioned model, or None.
-        following: the version of the copy until then, for the update of an object with a version, or None.
-        base: the call that gave the subject its version, or None; without its write this one must not be made.
+        following: for an update of an object with a version, the version that the copy has until the write, or None.
+        base: the pending update that returned the subject, or None. If that update is refused, this call must not be
+            carried out.
     """
 
     schema: TableSchema
@@ -47,8 +46,8 @@ class Pending:
     def settle(self, outcome: Outcome) -> None:
         """Records the outcome of one of the writes.
 
-        A failure is kept, and a delete that found a row takes precedence over one that did not. The earlier put that
-        this one replaced has the same result, so it counts as pending until this one is written.
+        A failure is kept, and a delete that found a row takes precedence over one that did not. If this call replaced
+        an earlier call of the same commit, the earlier call is settled together with it, and is pending until then.
         """
         self.remaining -= 1
         if (
@@ -73,17 +72,17 @@ class Pending:
 
     @property
     def refused(self) -> bool:
-        """Whether its write is done, and has failed."""
+        """Whether the write of the call was executed and failed."""
         return self.outcome is not None and self.outcome.error is not None
 
     def take_back(self) -> None:
-        """Gives the copies of updates that are not carried out the version of the object that they were made of."""
+        """If the call is an update of an object with a version, gives its copy that version back."""
         if self.following is not None:
             self.following.settle(written=False)
             take_back_version(self.schema, self.copy, self.following.before)
 
     def require(self, version: int) -> None:
-        """Has the writes require another version of the row."""
+        """Makes the writes require another version of the row."""
         self.writes = [evolve(write, version=version) for write in self.writes]
         if self.following is not None:
             self.following = NextVersion(version)
@@ -91,7 +90,7 @@ class Pending:
 
 
 def held_version(schema: TableSchema, obj: object) -> NextVersion | None:
-    """The version of an object, if it is that of an update whose outcome is not known yet."""
+    """The version of an object that an update returned, as long as the outcome of the update is not known, or None."""
     of = schema.version_field
     return None if of is None else waiting(getattr(obj, of.name, None))
 
@@ -104,11 +103,11 @@ class Batch:
         sent: the changes of versioned rows that were sent, by table.
         deleted: the outcomes of deletes that were executed, by row.
         placed: the rows of indexed objects that were put, or None before the first.
-        together: for objects that share rows, the rows of the batch that are written together with others of this batch
-            or of another one.
+        together: for objects that share rows, the object keys that are written together with others of the same row,
+            in this batch or another one.
         phase: for versioned objects that migrate between two tables, the phase in which the batch is written.
-        restarted: whether it was started again because the indexes of the table changed, after it may have written some
-            rows.
+        restarted: whether the batch was started again because the indexes of the table changed, after it may have
+            written some rows.
     """
 
     schema: TableSchema
@@ -124,10 +123,10 @@ class Batch:
     restarted: bool = False
 
     def reported(self, outcome: Outcome) -> Outcome:
-        """The outcome that the caller gets. After a restart, a write that the new indexes refuse may have been carried
-        out before.
+        """The outcome that the caller gets after a restart: `UnknownOutcome` for a write that the new indexes refuse.
 
-        The protocols of versioned models detect this themselves.
+        The write may have been carried out before the restart. The protocols of versioned models detect this
+        themselves.
         """
         error = outcome.error
         if self.schema.versioned or error is None or isinstance(error, RowNotFound | UnknownOutcome):
@@ -144,10 +143,9 @@ class Batch:
         return evolve(outcome, error=unknown)
 
     def leave_out_dependents(self) -> None:
-        """Refuses the writes of copies that no row has, because the update that made the copy was refused in an earlier
-        batch.
+        """Refuses the writes of objects whose own update was refused in an earlier batch.
 
-        The row could have their version by the write of another program.
+        The version check alone would not refuse them: another program may have given the row the same version number.
         """
         left = [
             (owner, write)
@@ -193,17 +191,15 @@ def _changes_one_of(fields: frozenset[str], write: RowWrite) -> bool:
 
 
 def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Batch]:
-    """Splits writes into batches. The order of writes to one row is kept, and a put followed by a put of the same row
-    is dropped.
+    """Splits writes into batches, and sets how many outcomes each pending call waits for.
 
-    Unique values are claimed and released in the order of the calls: what follows a second change of a row's values is
-    not written before it, and both are written.
-
-    Sets how many outcomes each pending call waits for.
+    The order of writes to one row is kept. A put followed by a put of the same row is dropped, unless the model has
+    unique indexes. Unique values are claimed and released in the order of the calls: if a row's values change a second
+    time, both changes are written, and no later call is written before the second one.
 
     Args:
         pending: the calls.
-        most: writes in one batch.
+        most: the maximum number of writes in one batch.
     """
     if len(pending) == 1 and len(pending[0].writes) == 1:
         pending[0].remaining = 1

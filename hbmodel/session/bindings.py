@@ -20,7 +20,7 @@ from hbmodel.tables.registry import Registry, registry_row
 from hbmodel.tables.writers_roll import Calls, WritersRoll
 
 NOTHING_COUNTED = nullcontext()
-"""Calls of a store that checks the registry inside each of its writes."""
+"""Used instead of a count of calls for a store that checks the registry inside each of its writes."""
 
 _replaced = attrgetter("replaces")
 
@@ -54,13 +54,14 @@ class Bindings:
         self._apart = store.capabilities.versions_apart
         self._roll = None if store.capabilities.gated_writes else cache.roll(longest_call)
         self.bind_to_write = self.bind if self._roll is None else self._bind_to_write
-        """The binding of a model for writes, like `bind`; the writers' roll allows them until its lease ends."""
+        """Returns the binding of a model for writes. The writers' roll allows them until the binding's lease ends."""
 
     def bind(self, schema: TableSchema) -> Binding:
         """The binding of a model for reads, read again if its lease has expired.
 
         Raises:
-            SchemaMismatch: it cannot be used as declared, or its objects are still in the table that it replaces.
+            SchemaMismatch: the model cannot be used as declared, or its objects are still in the table that it
+                replaces.
         """
         if schema.replaces is not None:
             self._check_in_use(schema, schema.replaces, self.bind)
@@ -102,15 +103,15 @@ class Bindings:
         return view
 
     def writing(self, *schemas: TableSchema, counts: bool = False) -> AbstractContextManager[object]:
-        """Begins writes of some models: their bindings alone, and those of the models that they replace, must then be
-        current.
+        """Begins writes of some models. From then on, only the bindings of these models, and of the models that they
+        replace, must be current.
 
         Args:
             *schemas: the schemas of the models.
-            counts: whether the only write is an increment, which is a version of its own in every store.
+            counts: whether the only write is an increment, which makes a version of its own in every store.
 
         Returns:
-            A context manager; inside it the writes are made.
+            A context manager around the writes.
         """
         self._written = {*schemas, *map(_replaced, schemas)}
         calls = NOTHING_COUNTED if self._roll is None else self._counted(self._roll, schemas)
@@ -131,8 +132,8 @@ class Bindings:
 
     @contextmanager
     def _then_tick(self, schemas: Sequence[TableSchema], calls: AbstractContextManager[object]) -> Iterator[None]:
-        """After writes at the server's time, waits until a later one gets a later time: it would replace a version
-        of the same time.
+        """After writes at the server's time, waits until the clock shows another millisecond, so that no later write
+        replaces a version that has the same timestamp.
         """
         try:
             with calls:
@@ -145,13 +146,13 @@ class Bindings:
         """Whether the binding of every written model is current: an expired one is read again and must be unchanged.
 
         Raises:
-            SchemaMismatch: it has changed; the next commit restarts with the new binding.
+            SchemaMismatch: a binding has changed; the next commit restarts with the new binding.
         """
         for schema, binding in list(self._bindings.items()):
             if schema not in self._written:
                 continue  # another model that the session has used; its table may be gone
             if schema.replaces is not None and not self._in_use(schema, schema.replaces, self.bind_to_write):
-                # the migration was rolled back; what was under way is written into the old table then
+                # the migration was rolled back: writes that are under way go into the old table
                 del self._bindings[schema]
                 continue
             current = self.bind_to_write(schema)

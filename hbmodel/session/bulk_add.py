@@ -43,7 +43,7 @@ class BulkAdd:
         self._work = work
         self._batch_size, self._shuffle, self._progress, self._ttl = rows, window, progress, ttl
         self._read = self._certain = 0
-        self._begun = False  # whether a batch is written; under shuffling that makes no position certain
+        self._begun = False  # whether a batch is written; with shuffling, the certain position may still be 0 then
 
     def run(self, objs: Iterable[Any]) -> int:
         """Writes all objects and returns their number."""
@@ -81,8 +81,8 @@ class BulkAdd:
             yield Pending(schema, obj, [write], copy=obj)
 
     def _windows(self, objs: Iterable[Any]) -> Iterator[tuple[Pending, bool]]:
-        """Calls in the order in which they are written, each with whether it completes everything that was read so
-        far.
+        """Yields calls in the order of their writes, each with a flag: whether no object read so far is left out after
+        it.
         """
         encoded = self._encoded(objs)
         if not self._shuffle:
@@ -90,7 +90,7 @@ class BulkAdd:
                 yield call, True
             return
         while True:
-            # Within a window only the last of a repeated key is kept, so mixing cannot bring an older one to the front.
+            # Of the objects with one key, a window keeps the last only. So shuffling cannot put an older one after it.
             last: dict[tuple[int, Any], Pending] = {}
             taken = 0
             for call in encoded:
@@ -107,7 +107,7 @@ class BulkAdd:
             yield mixed[-1], True
 
     def _batches(self, windows: Iterator[tuple[Pending, bool]]) -> Iterator[tuple[list[Pending], int]]:
-        """Batches, each with the position up to which all objects are written once the batch is."""
+        """Yields batches, each with the number of leading objects that are all written once the batch is written."""
         batch: list[Pending] = []
         size = certain = 0
         for call, ends in windows:
@@ -123,9 +123,7 @@ class BulkAdd:
 
 
 def _identity(call: Pending) -> Any:
-    """The identity of the key of a call. It is not the row under a random salt, since each call draws its own
-    bucket.
-    """
+    """The row key without the salt: under a random salt, calls with the same key draw different buckets."""
     (write,) = call.writes
     return write.row[call.schema.salt.width :]
 

@@ -39,7 +39,8 @@ class BulkDelete:
 
         Raises:
             QueryError: the query selects fields, or reads as of a time.
-            PartialWrite: an error occurred after the first batch; `deleted` objects are deleted.
+            PartialWrite: an error occurred after something was deleted; `deleted` is the number of objects known to be
+                deleted.
         """
         schema = terms.schema
         if terms.selection is not None:
@@ -74,8 +75,8 @@ class BulkDelete:
                 return deleted
 
     def _delete(self, terms: QueryTerms, keys: list[dict[str, Any]]) -> int:
-        """Deletes some objects in one commit; for a versioned model, those that still satisfy the query at that
-        time.
+        """Deletes some objects in one commit and returns how many were deleted. Objects of a versioned model that no
+        longer satisfy the query are kept.
         """
         calls = [call for key in keys if (call := _call(terms, terms.schema, key)) is not None]
         for call in calls:

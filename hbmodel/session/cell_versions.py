@@ -71,7 +71,7 @@ def versions_of(
 
 
 def asks_as_of(schema: TableSchema) -> bool:
-    """Whether `as_of` among the fields of a key is the time to read as of, and not a field."""
+    """Whether the argument `as_of` of a get is the time to read as of, and not a key field of the model."""
     return "as_of" not in schema.layout.names
 
 
@@ -97,7 +97,7 @@ def _versions(
     store: Store, binding: Binding, schema: TableSchema, of: Field, row: bytes, most: int
 ) -> list[CellVersion[Any]]:
     reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
-    # Liveness is read after the column: a delete in between hides what was read, and not the other way round.
+    # Liveness is read after the column, so that a delete in between hides the versions that were read.
     read = [] if binding.indexed else read_versions(store, schema.table, row, [of.column], most)
     (found,) = store.get(schema.table, [row], reader.columns)
     if found is None or not reader.exists(found):

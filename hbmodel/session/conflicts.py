@@ -29,15 +29,17 @@ RETRIES = 30
 
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 0.5
-"""The maximum waits between attempts, in seconds; each wait is random, between zero and its maximum."""
+"""The maximum of the first wait between attempts, and of the longest wait, in seconds. The maximum doubles with each
+attempt, and each wait is random, between zero and its maximum.
+"""
 
 
 def check_condition(schema: TableSchema, condition: object) -> None:
     """Checks the value of `condition`.
 
     Raises:
-        SessionError: it is not a predicate, or the model has no version.
-        UnknownField: it reads a field that the model does not have.
+        SessionError: the condition is not a predicate, or the model has no version.
+        UnknownField: the condition reads a field that the model does not have.
     """
     if condition is None:
         return
@@ -70,7 +72,7 @@ def waits_between(attempts: int) -> Iterator[float]:
 
 
 class Retried(Protocol):
-    """The argument of a function that is retried: a session."""
+    """The argument of a function that is retried: a session or a group."""
 
     def commit(self) -> object:
         """See `Session.commit`."""
@@ -85,8 +87,8 @@ R = TypeVar("R", bound=Retried)
 
 
 def _called(session: R, function: Callable[[R], T]) -> T:
-    """The result of a function; what it leaves pending when it fails is dropped, so that no later commit writes half
-    of it.
+    """Calls a function and returns its result. If it fails, pending calls are dropped, so that no later commit writes
+    half of its changes.
     """
     try:
         return function(session)
@@ -100,8 +102,8 @@ def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[
     """Runs a function and commits, and repeats both after each wait while the result is `ConflictError`; see
     `Session.retry`.
 
-    A commit that fails has written nothing, and its calls are dropped, unless the error is one of those after which
-    only the session can tell, or finish, what it has begun.
+    After most errors of the commit nothing is written, and its calls are dropped. After `PartialWrite` and
+    `UnknownOutcome` nothing is dropped, because only the session can tell, or finish, what it has begun.
     """
     while True:
         try:

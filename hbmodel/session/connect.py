@@ -12,7 +12,9 @@ from hbmodel.store.port import Store
 
 
 def connect(url: str | None = None, *, token_key: bytes | str | None = None, on_call: OnCall | None = None) -> Store:
-    """Opens the store that a URL names; a context manager that closes it. A gateway is first called when it is needed.
+    """Opens the store that a URL names.
+
+    The store is a context manager that closes itself. A gateway is not called before it is needed.
 
     Args:
         url: `embedded:path/to/file.db` (one local file), `memory:` (private to this process), `hbase://host:9090`

@@ -1,5 +1,5 @@
-"""Queries on models with dictionary fields: names in the query are resolved first, names in results when an item is
-returned.
+"""Queries on models with dictionary fields: names in a query are resolved before it runs, and names in a result when
+the item is returned.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ END = object()
 class DictionaryQueryRunner(QueryRunner):
     """Runs queries on models whose fields have names of dictionaries.
 
-    Names without an id in the dictionary are removed from the query: no row has them. A query for nothing else reads no
-    row.
+    Names without an id in the dictionary are removed from the query, since no row has them. A query that only such
+    names could satisfy reads no row.
 
     Args:
         view: as for `QueryRunner`.
@@ -62,8 +62,8 @@ class DictionaryQueryRunner(QueryRunner):
         self._names = names
 
     def _with_ids(self, terms: QueryTerms) -> QueryTerms:
-        """The terms without names that have no id; the same object, so that its plan stays cached, if none was
-        unknown.
+        """The terms without the names that have no id. If all names have one, returns the object `terms` itself, so
+        that its plan stays cached.
         """
         if terms.predicate is None:
             return terms
@@ -75,7 +75,7 @@ class DictionaryQueryRunner(QueryRunner):
             return terms
         predicate = _known(terms.predicate, ids)
         if any(isinstance(part, In) and not part.values for part in conjuncts(predicate)):
-            # No row satisfies it, regardless of its field: as a condition on the first key field, it leaves no range to
+            # No row satisfies an `In` without values. As a condition on the first key field, it leaves no range to
             # read.
             predicate = And((*conjuncts(predicate), In(terms.schema.key_fields[0], ())))
         return evolve(terms, predicate=predicate)
@@ -88,7 +88,7 @@ class DictionaryQueryRunner(QueryRunner):
         return self._each_bound(items)
 
     def _each_bound(self, items: Iterator[Any]) -> Iterator[Any]:
-        """Items, each decoded when it is requested; the caller's code runs between them."""
+        """Yields items. Names are bound while an item is decoded, and not while the caller's code runs."""
         with closing(items):  # type: ignore[type-var]
             while True:
                 with self._names.bound():
@@ -150,7 +150,7 @@ def _names_in(predicate: Predicate) -> Iterator[tuple[Dictionary, Iterable[str]]
 
 
 def _known(predicate: Predicate, ids: Mapping[Dictionary, Mapping[str, int]]) -> Predicate:
-    """A predicate that the same rows satisfy, without names that have no id."""
+    """An equivalent predicate without the names that have no id."""
     match predicate:
         case Comparison(of, operator, value) if isinstance(of.codec, Dictionary) and value not in ids[of.codec]:
             return In(of, ()) if operator == "=" else Not((In(of, ()),))

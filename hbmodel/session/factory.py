@@ -20,7 +20,8 @@ class SessionFactory:
 
     Args:
         store: as for `Session`.
-        cache: metadata that is shared with other sessions too; its lease takes precedence.
+        cache: metadata that is shared with sessions of other factories too; its lease takes precedence over the
+            option `lease`.
         **options: the options of each session, as for `Session`.
 
     Raises:

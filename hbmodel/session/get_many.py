@@ -14,7 +14,7 @@ from hbmodel.store.port import Store
 
 
 def known_rows(schema: TableSchema, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
-    """The rows under which an object of a key may be stored; none if a dictionary has no id for a name in the key."""
+    """The rows under which the object with a key may be stored; none if a dictionary has no id for a name in it."""
     try:
         return KeyMapper.rows_code(schema)(key)
     except UnknownName:
@@ -48,7 +48,7 @@ def get_many(
     if not wanted:
         return [None] * len(homes)
     got = store.get(schema.table, wanted, decoder.columns_of_gets)
-    # each key has one row, and no two have the same
+    # each key has one row, and no two keys have the same row
     if len(wanted) == len(homes) == sum(map(len, homes)) and not schema.salt.random:
         return [make(values(row)) if row is not None and exists(row) else None for row in got]
     found = {row.row: row for row in got if row is not None and exists(row)}

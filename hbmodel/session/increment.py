@@ -64,7 +64,7 @@ def increment(
         raise EncodingError(
             "A counter can be incremented by whole numbers of 64 bits only.", table=schema.table, field=counter.of.name
         )
-    with claiming():  # it may begin a row
+    with claiming():  # the increment may create the row
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
     cell = CounterCell(store, schema.table, row, counter.of.column, counter.of.name)
     while True:
@@ -78,13 +78,13 @@ def increment(
                 )
             cell.check(found, number)
             return cell.add(number)
-        # It may create a row, and must not once rows need system cells.
+        # The increment may create a row here, which it must not do once rows need system cells.
         with suppress(_Changed):
             return cell.add(number, partial(_check_unchanged, bind, binding))
 
 
 class _Changed(Exception):
-    """The table is written otherwise than when the increment began: it begins again, and no caller sees this."""
+    """The table is written in another way than when the increment began. `increment` catches this and begins again."""
 
 
 def _check_unchanged(bind: Callable[[TableSchema], Binding], binding: Binding) -> None:
@@ -99,12 +99,12 @@ def in_range(number: int) -> bool:
 
 @frozen
 class CounterCell:
-    """One counter of one row. The server's sums wrap at 64 bits; these do not.
+    """One counter of one row. The server's sums wrap at 64 bits; `add` undoes an increment that has wrapped.
 
     Attributes:
         store: the store to write to.
         table: name of the table.
-        row: key of the row, or of the object's place in it.
+        row: key of the row; in a wide row, the object key.
         column: `family:qualifier` of the counter.
         field: name of the counter, for errors.
     """
@@ -128,7 +128,7 @@ class CounterCell:
 
         Args:
             amount: the amount to add.
-            gate: passed by the increment, where requests pass one, but not by what undoes it.
+            gate: the gate that the increment passes before it is sent. The increment that undoes it passes no gate.
         """
         with gated(gate):
             value = self._sent(amount)
@@ -142,7 +142,7 @@ class CounterCell:
                 "An increment took a counter beyond 64 bits, and undoing it failed: the counter may have wrapped. "
                 "Read it, and correct it."
             ) from error
-        if in_range(undone + amount):  # it has not come back over the end where it wrapped
+        if in_range(undone + amount):  # the undoing increment has not wrapped back
             raise self._wrapped(
                 "An increment took a counter beyond 64 bits, and was undone. Another program changed the counter "
                 "in between, so it may "
@@ -151,7 +151,10 @@ class CounterCell:
         raise self._refused()
 
     def _sent(self, amount: int) -> int:
-        """The new value. An empty cell counts as 0 but HBase increments none, so it is replaced by 0 first."""
+        """Sends the increment and returns the new value.
+
+        An empty cell counts as 0, but HBase cannot increment it. So a 0 is put into it first.
+        """
         try:
             return self.store.increment(self.table, self.row, self.column, amount)
         except InvalidRequest:

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @define(eq=False)
 class Inserter:
-    """The dependencies of inserts.
+    """Inserts objects into a store, each only if its key is free.
 
     Attributes:
         store: the store to write to.
@@ -117,7 +117,7 @@ class Attempt(Generic[T]):
         obj: the object.
         write: its put.
         sent: the changes of a versioned row that were sent.
-        placed: the outcome of any other row, once it was put.
+        placed: the outcome of the put, for an unversioned model with indexes; empty before the put.
     """
 
     by: Inserter
@@ -165,14 +165,15 @@ class Attempt(Generic[T]):
         return bool(self.placed or self.sent)
 
     def finished(self) -> T:
-        """Ends the insert by the present binding: the indexes have changed after its row was sent.
+        """Ends the insert with the current binding, if the indexes have changed after its row was sent.
 
-        The row is not put again if it was put: others may have changed or deleted it since. It gets its entries and
-        claims as in a build.
+        A row that was put is not put again, because other programs may have changed or deleted it since. It gets its
+        index entries and its claims of unique values as in a build of an index.
 
         Raises:
             UniqueViolation: another row holds one of its values; the row was deleted again.
-            PartialWrite: the same, but the row was written by others since; or the model can no longer write the table.
+            PartialWrite: another row holds one of its values, but other programs have written the row since, so that it
+                stays; or the model can no longer write the table.
             UnknownOutcome: the indexes keep changing.
         """
         by, schema = self.by, schema_of(type(self.obj))
@@ -198,7 +199,7 @@ class Attempt(Generic[T]):
         )
 
     def _bound(self) -> Binding:
-        """The present binding; raises `PartialWrite` if the model can no longer write the table."""
+        """The current binding; raises `PartialWrite` if the model can no longer write the table."""
         schema = schema_of(type(self.obj))
         try:
             binding = self.by.bind(schema)
@@ -217,8 +218,8 @@ class Attempt(Generic[T]):
         return binding
 
     def _brought_up_to_date(self, binding: Binding) -> Protocol[list[UniqueViolation]]:
-        """Puts the entries of the row and claims its values, if it is there; returns the values that another row
-        holds.
+        """Puts the entries of the row and claims its unique values, if the row exists; returns a violation for each
+        value that another row holds.
         """
         schema, row = binding.schema, self.write.row
         yield from keep_entries(

@@ -41,7 +41,7 @@ def slice_of(
     schema = schema_of(getattr(of, "model", None))  # type: ignore[arg-type]
     entries = map_of(schema, of)
     rows = known_rows(schema, key)
-    if not rows:  # for a name in the key that no row has
+    if not rows:  # the key has a name that no row has
         return MapSlice(EntryReader(store, evolve(schema, wide=None), entries, b"\x00", lambda: False, seal))
     (row,) = rows
 

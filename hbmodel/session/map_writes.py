@@ -1,4 +1,4 @@
-"""Requested writes of entries of map columns."""
+"""Puts and removals of entries of map columns, as changes of an update."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Removed(dict[Any, None]):
 def merged_entries(
     schema: TableSchema, held: Any, name: str, entries: object, row: bytes
 ) -> tuple[dict[Any, Any], Any]:
-    """Entries to write, with None for removed ones, and the resulting map column of the object.
+    """The entries to write, with None as the value of those to remove, and the resulting map column of the object.
 
     Args:
         schema: the schema of the model.

@@ -1,4 +1,6 @@
-"""Decides where a session reads and writes the objects of a model whose key is being changed, by phase."""
+"""Decides where a session reads and writes the objects of a model whose key is being changed: this depends on the
+phase of the migration.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ from hbmodel.tables.registration import Binding
 
 T = TypeVar("T")
 Moment = tuple[Phase, int]
-"""A phase, and when the registry took it in."""
+"""A phase, and the time at which the registry recorded its start, in ms by the server's clock."""
 
 
 class MigrationRouting:
-    """The tables of models that replace others.
+    """Chooses the tables for models that replace others.
 
     Args:
         bind: returns the current binding of a model; the binding of an earlier layout has the phase of its migration.
@@ -80,8 +82,8 @@ class MigrationRouting:
         return self.phase(schema), self._bind(schema.replaces).phase_since
 
     def lasts(self, schema: TableSchema, moment: Moment) -> bool:
-        """Whether a read that began at a moment missed nothing: objects of a versioned model leave a table at some
-        time.
+        """Whether a read that began at a moment has missed no object. Only a versioned model needs this check: its
+        objects leave a table when they move.
         """
         if not schema.versioned:
             return True
@@ -127,7 +129,7 @@ class MigrationRouting:
         return _of(schema, phase.writes)
 
     def inserts(self, schema: TableSchema) -> bool:
-        """Whether objects are inserted when they are written: they are versioned, and may be in the other table."""
+        """Whether an insert must be made by a unit of work, since objects are versioned and may be in either table."""
         return schema.replaces is not None and schema.versioned and self.phase(schema).name != DONE
 
     def check_insert(self, schema: TableSchema) -> None:
@@ -206,8 +208,8 @@ class MigrationRouting:
 
 
 def _can_have(layout: TableSchema, key: Mapping[str, Any]) -> bool:
-    """Whether a row of a layout can have this key; its codecs need not be able to store every value of the other
-    layout's.
+    """Whether a row of a layout can have this key. The codecs of a layout may be unable to store a value that those of
+    the other layout can store.
     """
     try:
         for of in layout.key_fields:
@@ -225,7 +227,9 @@ def _of(schema: TableSchema, side: Side | None) -> TableSchema:
 
 
 def _carry_over(batch: Batch, other: TableSchema) -> None:
-    """Makes changes that were sent to the other table be looked up in the table that now holds all objects."""
+    """Moves the records of changes sent to the other table to the table that now holds all objects, so that the
+    protocol looks for the changes there.
+    """
     sent = batch.sent_to(other.table)
     for write in batch.writes if sent else ():
         carry_over(sent, rewritten(other, write).row, batch.sent_to(batch.schema.table), write.row)

@@ -44,7 +44,7 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
         return Attempt(by, obj, put_object(schema, obj))
 
     def begin(binding: Binding) -> Protocol[Any]:
-        # what cannot be stored, or not on this store, is refused before any call
+        # an object that cannot be stored, or not be inserted in this store, is refused before any call
         attempt(prefix.order.last).protocol(binding)
 
         def insert(number: int) -> Protocol[Any]:
