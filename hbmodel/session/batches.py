@@ -143,9 +143,9 @@ class Batch:
         return evolve(outcome, error=unknown)
 
     def leave_out_dependents(self) -> None:
-        """Refuses the writes of objects whose own update was refused in an earlier batch.
+        """Refuses the writes of copies whose update was refused in an earlier batch, so that no row has their version.
 
-        The version check alone would not refuse them: another program may have given the row the same version number.
+        The version check alone might not refuse them: another program may have given the row the same version number.
         """
         left = [
             (owner, write)

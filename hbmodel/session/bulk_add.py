@@ -81,9 +81,7 @@ class BulkAdd:
             yield Pending(schema, obj, [write], copy=obj)
 
     def _windows(self, objs: Iterable[Any]) -> Iterator[tuple[Pending, bool]]:
-        """Yields calls in the order of their writes, each with a flag: whether no object read so far is left out after
-        it.
-        """
+        """Yields the calls in the order of their writes, each with whether it is the last of its window."""
         encoded = self._encoded(objs)
         if not self._shuffle:
             for call in encoded:

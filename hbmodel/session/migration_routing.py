@@ -227,8 +227,8 @@ def _of(schema: TableSchema, side: Side | None) -> TableSchema:
 
 
 def _carry_over(batch: Batch, other: TableSchema) -> None:
-    """Moves the records of changes sent to the other table to the table that now holds all objects, so that the
-    protocol looks for the changes there.
+    """Records changes that were sent to the other table as changes of the table that now holds all objects, so that
+    the protocol looks for them there.
     """
     sent = batch.sent_to(other.table)
     for write in batch.writes if sent else ():

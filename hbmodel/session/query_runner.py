@@ -32,7 +32,7 @@ from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 
 PLANS_KEPT = 32
-"""Queries whose plan is remembered, since page after page of one query is planned alike."""
+"""The maximum number of plans that are remembered. All pages of a query have the same plan."""
 
 _CLOSED = (
     "The session was closed while a query was being read: read the items before it is closed, for example with all()."
@@ -50,7 +50,7 @@ class QueryRunner:
         view: returns the store to read a model from.
         bind: returns a model's binding, and raises once the session is closed.
         seal: encrypts continuation tokens, or None.
-        guard: the guard of the session; a query that is being read ends with it.
+        guard: the guard of the session; once the session is closed, its queries return no more items.
         lease: seconds for which a binding is trusted, or None.
         work: executes deletes; None in a runner that only reads.
         sizes: how much is read at once.
@@ -94,7 +94,7 @@ class QueryRunner:
 
         def check() -> None:
             if self._guard.closed:
-                return  # reported where the items are handed out
+                return  # the code that yields the items raises `SessionClosed`
             current = self._bind(terms.schema)
             if current is planned:
                 return
@@ -127,7 +127,8 @@ class QueryRunner:
     def found(
         self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
-        """The items of a plan after a position on its path, as positions and values; at most `wanted` will be taken.
+        """Yields the items of a plan after a position on its path, as positions and values. The caller takes at most
+        `wanted`.
 
         Raises:
             SchemaMismatch: the path that is being read is no longer used.
@@ -178,7 +179,7 @@ class QueryRunner:
             except _Outdated:
                 made, binding = self._planned(
                     terms, made.path.name
-                )  # the same path, after the last item, in the current state of the table
+                )  # continue on the same path after the last item, with the current state of the table
             else:
                 return
 
@@ -192,7 +193,8 @@ class QueryRunner:
         if at is None:
             made, binding = self._planned(terms)
         else:
-            binding = self._bind(terms.schema)  # never newer than the plan's: at worst the query is planned once more
+            # at worst older than the binding of the plan: then the query is planned once more
+            binding = self._bind(terms.schema)
             token, made = self.token(terms, at, backwards)
         while True:
             try:
@@ -234,7 +236,7 @@ class QueryRunner:
                 made, binding = self._planned(terms, made.path.name)
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        """The first item for each of these values of some fields, or None."""
+        """The first item for each key, which holds a value of each of the fields; None for a key without an item."""
         found: dict[Key, Any] = {}
         for some in in_plans(list(dict.fromkeys(keys)), self._sizes.ranges):
             asked = terms.with_conditions(conditions_of(fields, some))
@@ -272,7 +274,7 @@ class QueryRunner:
                 predicate=None if terms.predicate is None else described(terms.predicate),
                 selection=None if terms.selection is None else tuple(f.name for f in terms.selection),
                 backwards=terms.backwards,
-                # which bound the partition's ranges, and are not in it
+                # row bounds are part of the partition's ranges, and are not stored themselves
                 full_scan=terms.full_scan or bool(terms.row_bounds),
                 ranges=tuple((r.start, r.stop) for r in ranges),
                 loading=tuple(of.name for of in terms.loading),

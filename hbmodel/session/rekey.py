@@ -52,7 +52,7 @@ def rekey(
 
         try:
             done: Moved = drive(store, moved_to(_mover(binding, clock.bound), move, progress), clock, check)
-        except SchemaMismatch:  # what is done is found again
+        except SchemaMismatch:  # the next run finds what is already done
             continue
         found: T = (done[0] if isinstance(done, list) else done).obj
         return found

@@ -60,13 +60,13 @@ class Reader(Protocol):
 
 
 class RowGroup:
-    """The objects of one row of versioned models, of all kinds: reads stay valid until the commit, or it raises
-    `ConflictError`.
+    """A local transaction over the objects of one row of versioned models, of all kinds.
 
     All changes of the commit are one atomic change. It is made only if the row still has the version that it had at the
-    start of the group: no program added, changed or deleted an object of the row in between. Nothing is locked. Objects
-    of other rows are not accepted. A group belongs to its session and its thread. The first use of a model of another
-    column family makes the versions that the row has in the two families one.
+    start of the group: no program added, changed or deleted an object of the row in between. Otherwise the commit
+    raises `ConflictError`. Nothing is locked. Objects of other rows are not accepted. A group belongs to its session
+    and its thread. A row has a version in each column family: the first use of a model of another family links the
+    two versions, so that the row has one.
 
     As a context manager it commits on a clean exit and discards on an exception.
 
@@ -111,7 +111,7 @@ class RowGroup:
         self._row = _row(schema, self._values)
         self._work: UnitOfWork | None = None
         self._version = RowVersionCell(b"", b"", 0)
-        self._families: set[bytes] = set()  # whose objects show that version
+        self._families: set[bytes] = set()  # the families whose objects show that version
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -121,12 +121,12 @@ class RowGroup:
 
         Args:
             model: the class of the object, which may differ from the group's.
-            **key: the key fields that follow those of the row key; and a split time, if it is not the one that the
-                group was given.
+            **key: the key fields that follow those of the row key; and the split time, if it differs from the one that
+                was given to the group.
 
         Raises:
             SessionError: the key is that of an object in another row; or the model has another column family than those
-                used before, and a commit has stopped.
+                used before, and a commit has stopped partway.
             IncompleteKey: names the missing fields.
             ConflictError: the model has another column family than those used before, and the row has changed.
         """
@@ -256,7 +256,7 @@ class RowGroup:
     def _begun(self, schema: TableSchema) -> UnitOfWork:
         """The unit of work of the attempt; the first call reads the version of the row, before any object is read.
 
-        Objects of another family share that version from the first call for one of them on.
+        The first call for a model of another family links the version in that family to this version.
         """
         if self._work is None:
             self._version = self._version_in(self._schema)
@@ -277,8 +277,8 @@ class RowGroup:
         return version
 
     def _share_version(self, schema: TableSchema, work: UnitOfWork) -> None:
-        """Makes the version of the row in the family of a model that of the group; raises `ConflictError` if the
-        group's has changed.
+        """Links the row's version in the family of a model to the group's version; raises `ConflictError` if the
+        group's version has changed.
         """
         while True:
             mine, other = self._version_in(self._schema), self._version_in(schema)
@@ -294,7 +294,7 @@ class RowGroup:
                 return
 
     def _fields(self, model: type[Any]) -> tuple[str, ...]:
-        """The row key fields of a model for the row with the values of this group."""
+        """The row key fields of a model; raises `SessionError` if its objects are not in the row of this group."""
         schema = schema_of(model)
         layout = schema.layout
         fields = tuple(layout.names[: layout.rows]) if isinstance(layout, ObjectKeyLayout) else ()

@@ -68,18 +68,19 @@ class Session:
         store: a store, for example from `hb.connect`.
         registry: name of the registry table.
         lease: seconds for which data from the registry is trusted.
-        grace: the minimum age, in seconds, at which a repair may treat an index entry as an orphan; the same for every
-            program that writes a table.
+        grace: the minimum age, in seconds, at which a repair may treat an index entry as an orphan. It must be the same
+            for every program that writes a table.
         clock_bound: the maximum difference between this machine's clock and the server's, in seconds.
         longest_call: the maximum duration of a call to HBase, in seconds (the gateway's
-            `hbase.client.operation.timeout`); the same for every program that writes a table.
-        token_key: the key that encrypts continuation tokens; 32 bytes in URL-safe base64. By default the store's, see
-            `hb.connect`.
+            `hbase.client.operation.timeout`). It must be the same for every program that writes a table.
+        token_key: the key that encrypts continuation tokens; 32 bytes in URL-safe base64. The default is the key of the
+            store, see `hb.connect`.
         on_call: called after every call to the store that reads or writes rows, with an `hb.store.Call`: its size,
             duration, number of retries, and error. An exception of the function is logged, and the session continues.
-        atomic_rows: whether the writes of one commit into a shared row are one atomic mutation, and refused if the
-            store does not support it; otherwise only the write of each object is atomic.
-        cache: metadata that is shared with other sessions, see `SessionFactory`; its lease takes precedence.
+        atomic_rows: if True, the writes of one commit into a shared row are one atomic mutation, and are refused if the
+            store does not support it. If False, only the write of each object is atomic.
+        cache: metadata that is shared with other sessions, see `SessionFactory`; its lease takes precedence over
+            `lease`.
         sizes: how much is read and written at once; the defaults suit all programs.
 
     Raises:
@@ -159,7 +160,7 @@ class Session:
         self.close()
 
     def __del__(self) -> None:
-        if "_runner" in vars(self) and not self._guard.closed:  # else it was never made, or has ended
+        if "_runner" in vars(self) and not self._guard.closed:  # otherwise `__init__` failed, or the session has ended
             self._mention_lost()
 
     def __repr__(self) -> str:
@@ -217,7 +218,7 @@ class Session:
             return found
         try:
             rows = [] if schema.replaces is not None else KeyMapper.rows_code(schema)(key)
-        except UnknownName:  # no row has it
+        except UnknownName:  # no row has this name
             return None
         if len(rows) != 1:  # buckets of a random salt, or two tables
             return self.get_many(model, (key,))[0]
@@ -272,8 +273,8 @@ class Session:
     def versions(self, model: type[Any], of: FieldExpression[V], /, **key: Any) -> list[CellVersion[V]]:
         """The versions of one column of one object, newest first, each with the time when it was written.
 
-        Returns as many as the column keeps, see `hb.column(versions=n)`, and none if there is no such object. Versions
-        from before a delete of an earlier object with the same key are not included.
+        Returns as many versions as the column keeps, see `hb.column(versions=n)`, and none if there is no such object.
+        Versions of an earlier, deleted object with the same key are not included.
 
         Args:
             model: the model class.
@@ -330,14 +331,14 @@ class Session:
         The copy has the values that a read returns, so times are in UTC, and rounded if their codec rounds.
 
         The other fields are read from the row, so a stale object does not undo the writes of others. If the row is
-        absent at the commit, that is a `RowNotFound`. A row with a TTL is rewritten completely, with the values that
-        were read, and keeps its time of expiry.
+        absent at the commit, the call fails with `RowNotFound`. A row with a TTL is rewritten completely, with the
+        values that were read, and keeps its time of expiry.
 
         Args:
             obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still
                 have the version that was read.
-            condition: for versioned models, a condition that the row must satisfy at the write, or else
-                `ConditionFailed`.
+            condition: for versioned models, a condition that the row must satisfy at the write; otherwise the call
+                fails with `ConditionFailed`.
             **changes: new values by field name; no key fields, no counters. `ttl` (unless a field has this name) gives
                 the row a new lifetime, from now on, even without any other change.
         """
@@ -392,7 +393,7 @@ class Session:
     ) -> None:
         self._moves.check_changes(schema, "delete()")
         rows = known_rows(schema, key)
-        if rows:  # else no row has a name that is in the key
+        if rows:  # otherwise the key has a name that no row has
             self._work.add(Pending(schema, subject, [DeleteRow(subject, row, version, condition) for row in rows]))
 
     @guarded
@@ -400,7 +401,7 @@ class Session:
         """Puts an object if its key is free and returns it; atomic, runs immediately.
 
         A versioned object then has the row's version; for a frozen class a copy with this version is returned. If a
-        codec rounds a value, a copy with the stored values is returned, and the object keeps its own.
+        codec rounds a value, a copy with the stored values is returned, and the object keeps its own values.
 
         Args:
             obj: the object.
@@ -408,8 +409,9 @@ class Session:
 
         Raises:
             RowExists: the key is not free.
-            CapabilityError: the model has no column that is never empty; or the store has no check-and-mutate, and the
-                model has indexes, a version, or several columns and no existence flag, or a TTL is given.
+            CapabilityError: the model has no column that is never empty. Or the store has no check-and-mutate, and a
+                TTL is given, or the model has indexes, a version, several columns and no existence flag, or an
+                existence flag and a family whose TTL is shorter than the grace time.
         """
         schema = schema_of(type(obj))
         life = milliseconds(schema, ttl)
@@ -432,9 +434,10 @@ class Session:
             **fields: every field except the last of the key.
 
         Raises:
-            CapabilityError: as for `insert`; or the last key field has no whole number before another.
+            CapabilityError: as for `insert`; or the last key field is not a whole number in a codec that keeps the
+                order.
             IncompleteKey: names the missing fields.
-            EncodingError: there is no value before the first row's.
+            EncodingError: there is no value before that of the first row.
         """
         schema = schema_of(model)
         with self._writing(schema):
@@ -446,8 +449,8 @@ class Session:
         version of `obj`.
 
         Everything stored for the object moves: columns, counters, the entries of map columns, and its time of expiry. A
-        reader who looks under the old key and then under the new one always finds it; for a while it is under both. If
-        the program dies during the move, the same call completes it.
+        reader who looks under the old key and then under the new one always finds the object; for a while it is under
+        both keys. If the program dies during the move, the same call completes the move.
 
         Args:
             obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still
@@ -481,7 +484,7 @@ class Session:
         Raises:
             RowNotFound: there is no such row.
             EncodingError: the amount is not a whole number of 64 bits.
-            CounterOverflow: the sum is not; the counter is unchanged, unless `unchanged` is False.
+            CounterOverflow: the sum is not a number of 64 bits; the counter is unchanged, unless `unchanged` is False.
         """
         with self._writing(schema := schema_of(type(obj)), counts=True):
             return increment(self._view(schema), self._bind_to_write, obj, counter, amount)
@@ -522,7 +525,8 @@ class Session:
         All changes that one commit makes to such an object must be in one call.
 
         Args:
-            obj: the object whose key identifies the row. If the row is absent at the commit, that is a `RowNotFound`.
+            obj: the object whose key identifies the row. If the row is absent at the commit, the call fails with
+                `RowNotFound`.
             of: the map column, as an attribute of the model class.
             entries: keys and values.
 
@@ -540,7 +544,7 @@ class Session:
 
     def _add_entries(self, obj: Any, changes: dict[str, Any]) -> None:
         call = update_call(obj, changes, None)
-        call.copy, call.following = obj, None  # has the version of its row then
+        call.copy, call.following = obj, None  # `obj` itself gets the version of its row
         self._work.add(call)
 
     @guarded
@@ -551,8 +555,8 @@ class Session:
         session stays open and `commit()` continues with the rest.
 
         Args:
-            resend: whether to send again what may have been carried out, over what other programs have written to the
-                rows since.
+            resend: whether to send calls again that may have been carried out already. They overwrite what other
+                programs have written to the rows since.
 
         Raises:
             PartialWrite: contains the applied and the pending calls.
@@ -569,9 +573,9 @@ class Session:
         """Runs a function and commits the writes that it leaves pending; repeats both while the result is
         `ConflictError`.
 
-        Between attempts, and if the function fails, or the commit without having written anything, pending writes are
-        discarded. A random, growing time passes between attempts. The function must itself read the objects that it
-        changes, through the session it is given.
+        Pending writes are discarded between attempts, if the function fails, and if the commit fails without having
+        written anything. A random, growing time passes between attempts. The function must itself read the objects
+        that it changes, through the session it is given.
 
         Args:
             function: called with the session; its result is returned.
@@ -579,8 +583,8 @@ class Session:
 
         Raises:
             ConflictError: the error of the last attempt.
-            PartialWrite: some objects are written, and others in conflict; or `pending`, as after `UnknownOutcome`,
-                until `commit()`.
+            PartialWrite: some objects are written, and others are in conflict, or are pending. Pending calls stay
+                pending until `commit()`, also after `UnknownOutcome`.
             SessionError: calls are pending already.
         """
         waits = waits_between(attempts)

@@ -53,7 +53,7 @@ class JointBatch:
 
     Attributes:
         parts: the writes of each model.
-        shared: the rows with several of the writes.
+        shared: the rows that several of the writes change.
     """
 
     parts: Sequence[Batch]
@@ -81,7 +81,7 @@ def joint_batches(
         calls: the calls on models that share the table.
         can: the capabilities of the store.
         at_server_time: whether the rows of a model are written at the server's time.
-        most: writes in one batch, unless those of one row are more.
+        most: the number of writes after which another batch begins; the writes of one row stay in one batch.
 
     Raises:
         SessionError: an object is written twice, or models that share a row cannot be combined.
@@ -113,7 +113,7 @@ def joint_batches(
 
 
 def _latest(calls: Sequence[Call]) -> list[Call]:
-    """The writes of one row, one for each object; of several puts of an object, the last."""
+    """The writes of one row, one for each object: several writes of an object are combined."""
     found: dict[tuple[int, bytes], Call] = {}
     for call, asked in calls:
         write = asked
@@ -131,7 +131,7 @@ def _both(schema: TableSchema, first: RowWrite, second: RowWrite) -> RowWrite:
     """One write with the effect of two successive writes of an object.
 
     Raises:
-        SessionError: there is none.
+        SessionError: no single write has this effect.
     """
     plain = not schema.versioned
     if first.version == second.version:
@@ -174,7 +174,7 @@ def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time:
     if can.mutate_row:
         return
     deletes = sum(isinstance(write, DeleteRow) for _, write in calls)
-    times = {at_server_time(schema) for schema in schemas}  # what has system cells is deleted by a marker, in a put
+    times = {at_server_time(schema) for schema in schemas}  # objects with system cells are deleted by a put of a marker
     if (
         any(_expires(write) for _, write in calls)
         or len(times) > 1
@@ -194,7 +194,7 @@ def _check_versions(row: bytes, schemas: Sequence[TableSchema]) -> None:
 
 
 def _under_condition(schema: TableSchema, write: RowWrite, at_server_time: Callable[[TableSchema], bool]) -> bool:
-    """Whether a write checks that its object still exists; one that gives the row a new life has a time before that
+    """Whether a write checks that its object still exists. An update with a TTL need not: its timestamp is before that
     of any later delete.
     """
     if not isinstance(write, UpdateFields) or write.ttl is not None or schema.versioned:

@@ -59,11 +59,11 @@ class Part:
         once: as for `Resumable`.
         placed: where its protocol records the rows that it has put.
         protocol: the running protocol, or None before its start.
-        operation: the operation whose result it waits for.
+        operation: the operation whose result the protocol waits for.
         again: whether that operation was tried before.
-        in_doubt: as of `Resumable`.
+        in_doubt: as for `Resumable`.
         gathered: whether some row changes that the protocol regards as done are not executed yet.
-        timed: whether it has read the clock, so that its row changes have times that depend on it.
+        timed: whether the protocol has read the clock, so that its row changes have the time that it read.
         outcomes: the acknowledged outcomes, or None while there are none.
     """
 
@@ -126,7 +126,7 @@ class Part:
         """Drops the protocol so that it restarts, unless it has acknowledged.
 
         Args:
-            waiting: the rows whose changes were gathered, and not carried out: the protocol regards them as done.
+            waiting: the rows whose changes were gathered and not carried out, though the protocol regards them as done.
             error: why it restarts.
         """
         if self.outcomes is not None:
@@ -138,12 +138,12 @@ class Part:
             and isinstance(self.operation, CheckAndMutateRows)
             and not self.again
         ):
-            with suppress(SchemaMismatch):  # it is to know that the operation was not begun
+            with suppress(SchemaMismatch):  # tells the protocol that the operation was not begun
                 self.protocol.throw(error)
         self.protocol, self.operation, self.again, self.gathered, self.timed = None, None, False, False, False
 
     def changes_of_rows(self) -> list[Put | Delete] | None:
-        """The row changes of the operation, if it does nothing else and its answer has no information."""
+        """The row changes of the operation, or None if it does anything else or its answer matters to the protocol."""
         operation = self.operation
         each = operation.operations if isinstance(operation, Together) else [operation]
         found: list[Put | Delete] = []
@@ -160,7 +160,9 @@ class Part:
         return None if self._asks_for_time(found) else found
 
     def _asks_for_time(self, mutations: Sequence[Put | Delete]) -> bool:
-        """Whether they only put stamps, which a protocol uses to learn the time of a row before it changes the row."""
+        """Whether the mutations only put stamps. A protocol puts a stamp to learn the time of a row before it changes
+        the row.
+        """
         return all(
             isinstance(m, Put) and all(column.startswith(self.schema.stamp_prefix) for column in m.cells)
             for m in mutations
@@ -171,7 +173,7 @@ class Part:
         return self.view.of_rows(self.schema.table, mutations) if isinstance(self.view, FoldedStore) else mutations
 
     def has(self, change: ConditionalChange) -> bool:
-        """Whether the object of a change of a versioned model has been changed by it."""
+        """Whether a change of an object of a versioned model was carried out: its nonce is among those of the row."""
         schema = self.schema
         (found,) = self.view.get(schema.table, [change.row], [schema.version_column])
         cell = None if found is None else found.columns.get(schema.version_column)
@@ -181,7 +183,7 @@ class Part:
         )
 
     def conditional(self, change: ConditionalChange) -> ConditionalChange:
-        """The same for a conditional change."""
+        """A conditional change of an object, translated to a change of the row that holds it."""
         return self.view.conditional(self.schema.table, change) if isinstance(self.view, FoldedStore) else change
 
 
@@ -189,15 +191,15 @@ class JointCommit:
     """Runs the protocols of several parts against a store; their changes to rows of the table are executed row by row.
 
     A protocol that changes rows is answered immediately, and the change is gathered. When every protocol has gathered
-    its changes and continues with something else, or requests conditional ones, the changes of all parts are executed,
-    each row by one atomic mutation. No protocol can have read anything in between: its next operation waits until its
-    changes are executed.
+    its changes and continues with something else, or requests conditional changes, the changes of all parts are
+    executed, each row by one atomic mutation. No protocol can have read anything in between: its next operation waits
+    until its changes are executed.
 
-    All writes to one row that use the clock have the same time. Otherwise another commit could come between them by its
-    time, and part of this one would lie above it and part below. If an object needs a later time than others, all are
-    planned again with that time.
+    All writes to one row that use the clock have the same time. Otherwise another commit could have a time between
+    theirs, so that some writes of this commit would be newer than the other commit, and some older. If an object needs
+    a later time than others, all are planned again with that time.
 
-    As a `Resumable` it can be run again after an error of the store, and continues where it stopped.
+    Like a `Resumable`, it can be run again after an error of the store, and continues where it stopped.
 
     Args:
         store: the store with the table.
@@ -225,7 +227,7 @@ class JointCommit:
 
     @property
     def in_doubt(self) -> bool:
-        """As of `Resumable`."""
+        """As for `Resumable`."""
         return self._changes.in_doubt or any(part.in_doubt for part in self._parts)
 
     @property
@@ -251,7 +253,7 @@ class JointCommit:
             except CapabilityError:
                 self._forget()
                 raise
-            except _SeveralTimes as found:  # once more only if others have written one of the objects meanwhile
+            except _SeveralTimes as found:  # not raised again, unless another program writes one of the objects
                 self._forget()
                 self._now = found.latest
             else:
@@ -291,7 +293,7 @@ class JointCommit:
         self._times.clear()
 
     def _until_rows_change(self, part: Part) -> None:
-        """Continues one part up to the point where the others must have arrived too."""
+        """Continues one part until it must wait for the other parts."""
         while (operation := part.operation) is not None:
             if part.outcomes is None and (changes := part.changes_of_rows()) is not None:
                 self._gather(part, part.of_rows(changes))
@@ -336,7 +338,7 @@ class JointCommit:
         return answer
 
     def _carry_out(self, held: Set[bytes]) -> None:
-        """Changes the rows, but those that are changed under a condition."""
+        """Changes the rows, except those in `held`, which are changed under a condition."""
         if self._changes:
             self._changes.carry_out(held)
         self._begin_round()
@@ -347,17 +349,18 @@ class JointCommit:
         """Whether a part waits for the conditional changes of its rows, which are made together with those of the other
         parts.
 
-        All other conditional changes are made at once: claims of unique values, which lie in other tables, and fences.
+        All other conditional changes are made without waiting: claims of unique values, which are in other tables, and
+        fences.
         """
         operation = part.operation
         return isinstance(operation, CheckAndMutateRows) and operation.table == self._table and not operation.fences
 
     def _change_if(self, parts: Sequence[Part]) -> None:
-        """Changes rows under their conditions. Changes of one row are made together, across all parts, with what was
-        gathered of it.
+        """Changes rows under their conditions, each row once: all conditional changes of all parts to the row are made
+        together with its gathered changes.
 
-        What was gathered stays if the row is not changed: it is changed under the condition that its part finds next,
-        or under none.
+        If a row is not changed, its gathered changes are kept. They are made later: under the condition that its part
+        requests next, or under none.
 
         A row is not changed while one of its objects waits for a unique value.
         """
@@ -369,16 +372,16 @@ class JointCommit:
         changes = [
             part.conditional(change) for part, of_partition in zip(parts, asked, strict=True) for change in of_partition
         ]
-        with gated(self._check):  # what is checked in two families is planned again, to be checked in one
+        with gated(self._check):  # rows whose versions are checked in two families are planned again, for one family
             waiting |= link_apart(self._store, self._table, [change for change in changes if change.row not in waiting])
         ready = self._changes.joined([change for change in changes if change.row not in waiting])
-        self._check()  # since the rows may have been changed, or read
+        self._check()  # again, because rows may have been changed or read since the last check
         try:
             with gated(self._check):
                 changed = change_together(self._store, self._table, ready)
             found = iter(self._landed(parts, asked, ready, changed))
         except SchemaMismatch:
-            self._wrote |= len(ready) > 1  # perhaps some of them
+            self._wrote |= len(ready) > 1  # some of the changes may have been made
             raise
         except BaseException as error:
             for part in parts:
@@ -408,9 +411,9 @@ class JointCommit:
     ) -> Sequence[bool]:
         """Which changes were carried out, by this call or by an earlier one whose answer was lost.
 
-        A protocol looks for its own changes after a refusal. But a write that changes nothing leaves no trace, and its
-        outcome depends on whether those of its row were carried out: so for such rows this is found out here, by the
-        versions that the objects have.
+        After a refusal, a protocol looks for its own changes. But a write that changes nothing leaves no trace, and its
+        outcome depends on whether the other changes of its row were carried out. For such rows, the versions of the
+        other objects show it here.
         """
         if self._store.capabilities.final_refusals and not any(part.again for part in parts):
             return applied

@@ -12,17 +12,17 @@ from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 
 @frozen(kw_only=True)
 class SessionSizes:
-    """The sizes that a session is made with; they change how many calls it makes and how much memory it takes, and no
-    result.
+    """The sizes with which a session works. They change the number of its calls and its use of memory, but no result.
 
     Attributes:
         pages: how much of a wide row, or of a map column, is read at once.
-        scans: scans of `first_of_each` that are begun before the first answer is awaited, at most.
-        ranges: ranges of keys for which `first_of_each` makes one plan, at most.
-        batch_rows: writes in one batch of a commit, at most, unless more of them go into one row.
-        move_rounds: rounds after which a write is given up because other programs keep moving its object from one table
-            to another.
-        unswept: batches whose index entries could not be brought up to date that are remembered, at most.
+        scans: the maximum number of scans that `first_of_each` begins before it waits for the first answer.
+        ranges: the maximum number of key ranges for which `first_of_each` makes one plan.
+        batch_rows: the maximum number of writes in one batch of a commit; only the writes of one row may be more.
+        move_rounds: the number of rounds after which a write is given up because other programs keep moving its object
+            from one table to another.
+        unswept: the maximum number of batches that are remembered because their index entries could not be brought up
+            to date.
     """
 
     pages: PageSizes = PAGE_SIZES
@@ -34,4 +34,4 @@ class SessionSizes:
 
 
 SESSION_SIZES = SessionSizes()
-"""The sizes of every session that is not given others."""
+"""The default sizes of a session."""

@@ -31,8 +31,8 @@ Position = Callable[[Values], bytes | None]
 T = TypeVar("T")
 
 UNPLACED = b"\xff" * 255
-"""Begins the place of an object that has none in the new table's order, because a value does not fit its codec:
-after all others.
+"""The first bytes of the place of an object that has none in the new table's order, because a value does not fit its
+codec. Such objects come after all others.
 """
 
 _END: Any = object()
@@ -62,7 +62,7 @@ class TwoTableQueries:
         return self._merged_items(terms) if alone is None else self.runner.stream(alone)
 
     def _watched(self, terms: QueryTerms) -> Iterator[Any]:
-        """The items of a versioned model, as long as no earlier item can have been missed."""
+        """Yields the items of a versioned model; raises `SchemaMismatch` as soon as an item may have been missed."""
         moment = self.moves.moment(terms.schema)
         for item in itertools.chain(self._items(terms), (_END,)):
             if not self.moves.lasts(terms.schema, moment):
@@ -74,7 +74,7 @@ class TwoTableQueries:
                 yield item
 
     def _whole(self, terms: QueryTerms, read: Callable[[], T]) -> T:
-        """The items of one complete read, repeated until no object can have been missed."""
+        """The result of a read, which is repeated until it cannot have missed an object."""
         while True:
             moment = self.moves.moment(terms.schema)
             found = read()
@@ -201,9 +201,10 @@ class TwoTableQueries:
     def _one_by_one(
         self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
-        """The same for objects that move from one table to the other: the source table is read to the end first.
+        """Like `_merged`, for objects that move from one table to the other: the source table is read to its end first.
 
-        So an object that moves during the query is found, and the second table skips objects that were found already.
+        So an object that moves during the query is found. Objects that were found in the source table are skipped in
+        the other one.
         """
         replaced, names = terms.schema.replaces, terms.schema.layout.names
         assert replaced is not None
@@ -220,7 +221,7 @@ class TwoTableQueries:
         self, terms: QueryTerms, made: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
         """The items of the old table, by their places in the new table's path."""
-        # Whole objects: any field may be needed to know its position.
+        # Whole objects are read, because any field may be needed to determine the position.
         whole = evolve(terms, selection=None, limit=None, offset=0, index_name=None)
         if _alike(made, replaced):
             path = self.runner.planned(evolve(in_layout(whole, replaced), index_name=made.path.name))
@@ -259,7 +260,7 @@ def _alike(made: Plan, layout: TableSchema) -> bool:
 
 
 def _position(made: Plan) -> Position:
-    """The place of an object with these values in the path of a plan; None if the path does not contain it."""
+    """A function from the values of an object to its place in the path of a plan; None if it is not in the path."""
     path, schema, replaced = made.path, made.terms.schema, made.terms.schema.replaces
     assert replaced is not None, "objects come from its table"
     keys, names = KeyMapper(schema), schema.layout.names
@@ -281,7 +282,7 @@ def _position(made: Plan) -> Position:
     def position(values: Values) -> bytes | None:
         try:
             return placed(values)
-        except (EncodingError, KeyTooLong):  # it cannot move, see the report of the migration
+        except (EncodingError, KeyTooLong):  # the object cannot move, see the report of the migration
             (found,) = remains.rows([values[name] for name in replaced.layout.names])
             return UNPLACED + found
 

@@ -46,12 +46,14 @@ from hbmodel.tables.registration import AT_SERVER_TIME, Binding
 log = logging.getLogger("hbmodel")
 
 RESTARTS = 5
-"""How often a batch begins again because the indexes of its table have changed, each time at least a lease apart."""
+"""How often a batch begins again because the indexes of its table have changed. Two changes are at least a lease
+apart.
+"""
 
 Unswept = Resumable | JointCommit
 
 LASTING = (TableNotFound, FamilyNotFound, InvalidRequest)
-"""Refusals of a store that the next call would get too: an index was dropped, for example."""
+"""Errors of a store that would occur again in the next call, for example because an index was dropped."""
 
 
 def check_versions_possible(store: Store, schema: TableSchema) -> None:
@@ -72,7 +74,8 @@ class UnitOfWork:
         view: returns the store as a model sees it.
         bind: returns the current binding of a model; raises if it cannot be used.
         clock: the clock for indexed rows.
-        writing: called when writes of some models begin; a context manager around them.
+        writing: called with the schemas of models that are going to be written; returns a context manager around the
+            writes.
         atomic_rows: whether all writes to one row of a wide model are made in one mutation.
         pinned: the version that the single written row must have; then either all writes are executed or none.
         inserting: whether a live row of a versioned model is an error.
@@ -106,13 +109,13 @@ class UnitOfWork:
         self._unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
-        # those that wait, by the identity of the versions that their copies have
+        # the pending updates, by the identity of the versions that their copies have
         self._updates: dict[int, Pending] = {}
 
     def apart(
         self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None, inserting: bool = False
     ) -> UnitOfWork:
-        """A separate unit of work with its own calls; this one sweeps what the other could not, at its next commit."""
+        """A separate unit of work with its own calls. The two share the list of batches whose entries are left over."""
         atomic = self._atomic_rows if atomic_rows is None else atomic_rows
         return UnitOfWork(
             self._store,
@@ -128,7 +131,7 @@ class UnitOfWork:
         )
 
     def pin(self, version: RowVersion) -> None:
-        """Demands another version of the row: the one that it has where its version stands now."""
+        """Requires another version of the row, because the row's version is in another column now."""
         self._pinned = version
 
     @property
@@ -143,7 +146,7 @@ class UnitOfWork:
 
     @property
     def tables(self) -> list[str]:
-        """The tables of these calls, sorted."""
+        """The tables of the calls that are not committed, sorted."""
         return sorted({call.schema.table for call in self._waiting})
 
     @property
@@ -167,8 +170,8 @@ class UnitOfWork:
         self._pending.append(call)
 
     def _build_on(self, call: Pending) -> None:
-        """Finds the update that a call builds on. One that waits in another session does not count: the row has its
-        earlier version.
+        """Finds the pending update whose copy a call writes. If that update is pending in another session, the call
+        requires the version that the row had before the update.
         """
         held = held_version(call.schema, call.subject)
         if held is not None:
@@ -215,12 +218,13 @@ class UnitOfWork:
                     raise UnknownOutcome(_UNKNOWN)
                 self._run(current)
             except HbmodelError as error:
-                # nothing but entries may be written then
+                # a pinned row was then not changed: only index entries may have been written
                 refused = self._pinned is not None and not isinstance(error, StoreError)
                 if (self._begun or self._batches[0].wrote) and not refused:
                     raise self._partial(error) from error
                 raise
-            # it refers back to its batch: neither would be freed before the garbage collector runs
+            # The running protocol and its batch refer to each other. Without this, only the garbage collector would
+            # free them.
             self._batches.pop(0).running = None
             self._begun = True
         if self._unswept:
@@ -282,7 +286,7 @@ class UnitOfWork:
             outdated = self._moves.outdated(current)
             if not outdated and (again or not isinstance(error, RowMoved)):
                 raise
-            # by the next phase, or by a row that has returned since it was read
+            # write again: in the next phase, or because the row has returned since it was read
             self._run_batch(current, again=not outdated)
             return
         except StoreError as error:
@@ -295,7 +299,7 @@ class UnitOfWork:
             self._run_batch(current)
             return
         if current.schema.salt.random:
-            # Of the rows of one key in several buckets the newest counts: the next one must not have the same time.
+            # One key may have rows in several buckets, of which the newest counts. So the next must get a later time.
             let_tick_pass()
         for owner, outcome in zip(current.owners, running.outcomes or (), strict=True):
             owner.settle(current.reported(outcome) if current.restarted else outcome)
@@ -346,20 +350,17 @@ class UnitOfWork:
         running.run(store)
 
     def _leave(self, store: Store, running: Unswept, table: str, error: StoreError) -> None:
-        """Leaves what follows the acknowledgement of a batch to the next commit, unless its failure is one that would
-        be repeated.
+        """Leaves the work after the acknowledgement of a batch to the next commit, unless it would fail again.
 
-        These are old index entries to delete, which reads never return, and new ones to verify, for which reads get the
-        row until then. Both carry the time of their write, so they are as right at the next commit as now.
+        This work deletes old index entries, which reads never return, and verifies new entries, for which reads get the
+        row until then. Both have the timestamp of their write, so the work is as right at the next commit as now.
         """
         log.warning("index entries of table %s could not be brought up to date: %s", table, error.message)
         if not isinstance(error, LASTING):
             self._unswept.append((store, running))
 
     def _sweep(self) -> None:
-        """Retries the deletes of old index entries that earlier commits left behind; another failure is not an error
-        either.
-        """
+        """Retries the work on index entries that earlier commits left over; another failure is not raised either."""
         again = self._unswept[-self._sizes.unswept :]
         self._unswept.clear()
         for store, running in again:

@@ -24,7 +24,7 @@ from hbmodel.session.options import check_updated
 
 
 def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) -> Pending:
-    """The pending call of an update; see `Session.update`. Its copy is the changed object.
+    """The pending call of an update, whose `copy` is the changed object; see `Session.update`.
 
     Args:
         obj: the object whose key identifies the row.
@@ -77,7 +77,7 @@ def _update(
         changes: new values by field name, and `ttl`, which is taken out.
         condition: the condition on the row, or None.
         version: the version that the row must have, or 0.
-        held: returns the entries of a map column, as far as they are known.
+        held: returns the entries of a map column by its name, or `NotLoaded`.
     """
     check_condition(schema, condition)
     ttl = None if "ttl" in schema.by_name else milliseconds(schema, changes.pop("ttl", None))
@@ -102,7 +102,7 @@ def _update(
         with claiming():
             cell = encode_cell(schema, declared, value)
         check_size(schema, declared, cell, row)
-        written[name] = declared.decode_cell(cell)  # as it is now: the caller may change a list before the commit
+        written[name] = declared.decode_cell(cell)  # not `value`: the caller may change a list before the commit
     if not any(written[name] for name in changes if name in merged) and merged.keys() == changes.keys() and ttl is None:
         raise SessionError(
             "There are no entries to put or to remove: leave out the field.",
