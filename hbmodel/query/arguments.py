@@ -12,7 +12,7 @@ from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.store.checks.numbers import whole_number
 
 MOST: Final = 2**60
-"""The greatest limit, offset and page size, far above any table."""
+"""The greatest limit, offset and page size, far above the number of rows of any table."""
 
 NO_FORMER_ENTRIES = (
     "An index holds no earlier values, so a query with as_of() reads the primary table: leave out use_index()."
@@ -31,7 +31,7 @@ def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
 
 
 def given_token(after: str | None, before: str | None) -> tuple[str | None, bool]:
-    """The given token, if any, and whether it belongs to the previous page; raises `QueryError` if two were given."""
+    """The given token, if any, and whether it asks for the previous page; raises `QueryError` if two were given."""
     if after is not None and before is not None:
         raise QueryError("Give after= for the next page or before= for the previous page, not both.")
     return (after, False) if before is None else (before, True)

@@ -17,7 +17,7 @@ def moment(schema: TableSchema, time: Any) -> datetime:
     """The time to read a query as of, in UTC.
 
     Raises:
-        QueryError: it is not a time with a time zone, from 1970 on, or the model moves between tables.
+        QueryError: `time` is not a time with a time zone from 1970 on, or the model replaces another one.
     """
     if not isinstance(time, datetime) or time.utcoffset() is None:
         raise QueryError("as_of() takes a datetime with a time zone.", table=schema.table, found=repr(time))
@@ -42,7 +42,7 @@ def moment(schema: TableSchema, time: Any) -> datetime:
 
 
 def before(time: datetime) -> int:
-    """The first millisecond that is excluded: writes in the millisecond of the time itself are visible."""
+    """The first millisecond that is excluded. Writes in the millisecond of the time itself are visible."""
     return (time - _EPOCH) // _TICK + 1
 
 
@@ -60,7 +60,7 @@ def check_kept(reader: RowDecoder) -> None:
                 table=schema.table, field=of.name,
             )  # fmt: skip
     kept = {family.name for family in schema.families if (family.max_versions or 1) > 1}
-    liveness = () if reader.indexed else (schema.liveness_column,)  # no row is known to have one
+    liveness = () if reader.indexed else (schema.liveness_column,)  # no row is known to have a liveness cell
     lacking = sorted({column.partition(b":")[0] for column in reader.columns if column not in liveness} - kept)
     if lacking:
         names = [of.name for of in schema.columns if of.family == lacking[0]]

@@ -34,8 +34,8 @@ def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
 
 
 def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
-    """The position of an object in the order of a plan; for an object under a random salt, after or before all of
-    its copies.
+    """The position of an object in the order of a plan. For an object under a random salt, it is after or before all
+    copies of the object.
     """
     layout = plan.path.layout
     parts: list[bytes] = []
@@ -43,7 +43,7 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
     for at, name in enumerate(layout.names):
         part = _part(plan, at)
         asked = plan.match.values_at(layout, at, consumed=part is None or part.has_one_value)
-        if asked is not None and len(asked) == 1:  # every item has this value, so the object's own decides nothing
+        if asked is not None and len(asked) == 1:  # every item has this value, so that of the object does not matter
             parts.append(asked[0])
             continue
         values = _values(plan, bound.values, at)
@@ -65,13 +65,13 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
 
 
 def _part(plan: Plan, at: int) -> IndexPart | None:
-    """The part of an index at a position of a path's key; None in the key of its rows."""
+    """The part of an index at a position of a path's key; None for the fields of the row key."""
     index = plan.path.index
     return None if index is None or at >= len(index.parts) else index.parts[at]
 
 
 def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | None:
-    """The values of an object at a position of a path's key, several in an index of a collection; None if unknown."""
+    """The values of an object at a position of a path's key: several in an index of a collection, None if unknown."""
     schema, part = plan.reader.schema, _part(plan, at)
     name = plan.path.layout.names[at]
     if part is not None and not part.is_field and part.reads <= given.keys():

@@ -21,7 +21,7 @@ from hbmodel.store.intervals import Interval
 from hbmodel.store.ranges import KeyRange, merge_ranges
 
 MAX_COLUMN_RANGES = 100
-"""The most ranges of columns in one row: HBase compares each cell with every one of them."""
+"""The maximum number of column ranges in one row, since HBase compares each cell with every one of them."""
 
 
 @frozen(eq=False)
@@ -30,8 +30,8 @@ class ColumnRanges:
 
     Attributes:
         ranges: ranges of qualifiers, sorted and disjoint; their bounds are never inside an object.
-        fields: names of the column fields that bound them.
-        consumed: the predicates that they enforce exactly.
+        fields: names of the column fields that bound the ranges.
+        consumed: the predicates that the ranges enforce exactly.
     """
 
     ranges: Sequence[Interval]
@@ -43,8 +43,8 @@ def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | N
     """The ranges of columns that match the conditions in each row; None if key ranges are just as narrow, or nothing is
     excluded.
 
-    They are needed if a field of the row is not fixed, so that key ranges cannot bound the fields after it, or if the
-    conditions leave several ranges of one row.
+    Column ranges are needed if a field of the row key is not fixed, so that key ranges cannot bound the fields after
+    it, or if the conditions leave several ranges of one row.
 
     Args:
         schema: the schema of the model.
@@ -76,7 +76,7 @@ def _matched(layout: ObjectKeyLayout, columns: KeyLayout, schema: TableSchema, f
     """How the conditions match the column fields alone."""
     if layout.halves is None:
         return match(columns, found.conditions, schema.by_name, MAX_COLUMN_RANGES)
-    # The offset of a time in its bucket bounds columns, and settles nothing: the bucket is still open.
+    # The offset of a time in its bucket bounds columns. It enforces no predicate, because the bucket is not fixed.
     name = layout.halves.of.name
     own = [c.on_entry for c in found.conditions if c.on_entry.names() == {name}]
     values = values_left(own, name)

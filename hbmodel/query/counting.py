@@ -1,4 +1,4 @@
-"""Counts the items of a plan, by keys alone where these show which rows are objects."""
+"""Counts the items of a plan. Only keys are read if they show which rows are objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def count_items(executor: PlanExecutor) -> int:
     if reader.schema.exists_column in reader.anchors:  # its value says whether an insert has only claimed the row
         return sum(sum(map(exists, batch)) for batch in executor.one_by_one(plan.buckets, plan.filter, reader.columns))
     if plan.filter is not None:
-        # The filter needs the values, and of the columns just the one that it looks at.
+        # The filter needs the values of the columns that it looks at.
         return sum(map(len, executor.one_by_one(plan.buckets, plan.filter, reader.columns)))
     if reader.adopting:
         return sum(_live(executor, batch) for batch in executor.one_by_one(plan.buckets, KeyOnly(), reader.columns))
@@ -29,9 +29,7 @@ def count_items(executor: PlanExecutor) -> int:
 
 
 def _live(executor: PlanExecutor, keys: Sequence[Row]) -> int:
-    """The number of objects among rows that were read without values. The few that have a liveness cell are read
-    again.
-    """
+    """The number of objects among rows that were read without values. The few with a liveness cell are read again."""
     reader, table = executor.plan.reader, executor.plan.path.table
     liveness = reader.schema.liveness_column
     marked = [row.row for row in keys if liveness in row.columns]

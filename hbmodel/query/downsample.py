@@ -28,9 +28,9 @@ class TimeSpan(Generic[V]):
     """The aggregated values of one span of time; there is at least one value.
 
     Attributes:
-        start: its beginning; it ends before the beginning of the next.
+        start: the beginning of the span, which ends before the beginning of the next one.
         count: the number of values.
-        total: their sum.
+        total: the sum of the values.
         least: the smallest value.
         greatest: the largest value.
         first: the earliest value; of several values at one time, the first in the order of the key.
@@ -65,14 +65,14 @@ def downsample(
 ) -> Iterator[TimeSpan[Any]]:
     """Aggregates the values of a query per span of time, one span in memory at a time.
 
-    Spans without a value are omitted, and values that are None or NaN are ignored. Only the two fields are read. The
-    spans are in the order of time: as `order_by` gives it, newest first for `query.order_by(Reading.at.desc())`, and
-    otherwise oldest first. A query that has no `order_by`, but a limit, an offset, a bound or `reversed()`, is read in
-    its own order, so that its items stay the same.
+    Spans without a value are omitted, and values that are None or NaN are ignored. Only the fields `at` and `value` are
+    read. The spans are in the order of time. `order_by` gives the direction: `query.order_by(Reading.at.desc())`
+    returns the newest span first. Without `order_by` the oldest span is first. But a query without `order_by` that has
+    a limit, an offset, a bound or `reversed()` is read in its own order, so that its items stay the same.
 
     Args:
         query: a query on one series: it fixes the key fields before the time. If it has several series, each span
-            aggregates all of them. A limit counts its items, not the spans.
+            aggregates all of them. A limit counts the items of the query, not the spans.
         at: the time field: datetimes, dates or integers.
         every: length of a span, counted from 1970 (UTC), or from 0: a timedelta, or an integer.
         value: a field of numbers or timedeltas.
@@ -80,7 +80,7 @@ def downsample(
     Raises:
         QueryError: the types of the fields and the length do not match; the query has another order; or it has no
             `order_by`, but a limit, an offset or a bound, and its own order is not that of time.
-        OrderNotAvailable: no path gives the order of the time.
+        OrderNotAvailable: no path gives the order of time.
     """
     for given in (at, value):
         if not isinstance(given, FieldExpression):
@@ -139,7 +139,7 @@ def _is_nan(value: object) -> bool:
 def _spans(items: Iterator[tuple[Any, Any]], origin: Any, every: Any, backwards: bool) -> Iterator[TimeSpan[Any]]:
     """The spans for pairs of time and value in ascending or descending order of time.
 
-    Of values with the same time, the first in the order of the key counts as the earliest, also if a scan reads
+    Of values with the same time, the first in the order of the key counts as the earliest, even if the scan reads
     `backwards`.
     """
     start: Any = None

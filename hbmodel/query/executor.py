@@ -29,19 +29,19 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row, Scan
 
 BATCH = 1000
-"""Rows that one round trip of a long scan fetches."""
+"""The number of rows that one round trip of a long scan fetches."""
 
 MERGED_BATCH = 16 * BATCH
-"""Rows that one round trip of all the scans of a merged order fetches, unless there are very many of them."""
+"""The number of rows that one round trip of all scans of a merged order fetches, unless there are very many scans."""
 
 CHECKED_BATCH = 200
-"""Fewest rows that one round trip of a long scan fetches where the client drops some of them."""
+"""The minimum number of rows that one round trip of a long scan fetches if the client drops some of them."""
 
 GET_CHUNK = 500
-"""Rows that one multi-get asks for, at most."""
+"""The maximum number of rows that one multi-get asks for."""
 
 FIRST_GET = 8
-"""Rows that the first request of a page asks for, at least, where the client may drop some of them."""
+"""The minimum number of rows that the first request of a page asks for if the client may drop some of them."""
 
 Started = Sequence[Iterator[Sequence[Row]]]
 """Scans that a store has begun."""
@@ -61,8 +61,8 @@ class PlanExecutor:
     Attributes:
         store: the store to read from.
         plan: the plan to execute.
-        wanted: the maximum number of items that will be taken, or None; determines the size of requests, does not
-            truncate the result.
+        wanted: the maximum number of items that the caller will take, or None. It determines the size of requests, and
+            does not truncate the result.
         check: called whenever rows have arrived, and at the end of every scan, before the rows are used; raises if the
             plan no longer matches the way the table is read.
     """
@@ -83,11 +83,10 @@ class PlanExecutor:
         return self._decoded(self.merged(ranges, plan.filter, plan.reader.columns))
 
     def taken(self, count: int, after: bytes | None = None) -> list[Found]:
-        """The first items, at most `count`, of the plan or after the position `after`."""
+        """The first items of the plan, or the first after the position `after`; at most `count`."""
         plan = self.plan
         found: list[Found] = []
-        # Most often one scan of one range has them all, and asking it directly is quicker than going through the
-        # general case.
+        # Most often one scan of one range has all of them, and reading it directly is quicker than the general case.
         if self.wanted == count and plan.path.index is None and plan.rows is None and self.scans_exactly:
             ranges = [of for bucket in (plan.buckets if after is None else plan.after(after)) for of in bucket.ranges]
             if len(ranges) == 1:
@@ -101,7 +100,7 @@ class PlanExecutor:
                 found = [(row.row[width:], values(row)) for row in rows if exists(row)]
                 if len(found) == count or len(rows) != count:
                     return found
-                after, count = rows[-1].row[width:], count - len(found)  # some of the rows are no objects
+                after, count = rows[-1].row[width:], count - len(found)  # some of the rows are not objects
         with closing(self.items(after)) as items:
             return found + list(itertools.islice(items, count))
 
@@ -127,10 +126,10 @@ class PlanExecutor:
                 return
 
     def _get_sizes(self, width: int = 1) -> Iterator[int]:
-        """The number of rows of each multi-get: at first as many as wanted, then more and more, since many may be
-        absent or not match.
+        """Yields the number of rows for each multi-get: first as many as are wanted, then twice as many each time,
+        since many rows may be absent or not match.
         """
-        # More entries than the limit of the index scan would need another scan.
+        # To get more entries than the limit of the index scan, another scan would be needed.
         least = 1 if self.plan.path.index is not None and self.scans_exactly else FIRST_GET
         size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(least, self.wanted * width))
         while True:
@@ -158,8 +157,8 @@ class PlanExecutor:
 
     @cached_property
     def _first_limit(self) -> int:
-        """The limit of the first portion of a scan: as many rows as are wanted, or some more where they are still
-        checked here.
+        """The limit of the first portion of a scan: as many rows as are wanted, or some more if the client may drop
+        rows.
         """
         wanted = self.wanted or 0
         random = self.plan.path.salt.random  # the row after the last copy of an item is read too
@@ -167,7 +166,7 @@ class PlanExecutor:
         return wanted if exact else max(FIRST_GET, wanted + random)
 
     def started(self, scans: Sequence[Scan]) -> Started:
-        """These scans of the path's table, already begun."""
+        """Begins these scans of the path's table."""
         table, columns = self.plan.path.table, self.plan.columns
         return (
             self.store.scan(table, scans) if columns is None else scan_columns(self.store, table, scans, columns.ranges)
@@ -179,14 +178,14 @@ class PlanExecutor:
         """Batches of the rows of all buckets, in the order of their unsalted keys; closing the iterator closes the
         scans.
 
-        `started` are the scans of `first_scans`, if they were begun already.
+        `started` contains the scans of `first_scans`, if they were begun already.
         """
         with self._runs(buckets, table_filter, columns, started) as runs:
             if len(runs) == 1:
                 yield from runs[0]
             elif runs:
                 width, place = self.plan.path.salt.width, self.plan.row_place
-                # Equal keys of a random salt come out by bucket: the order is (key, bucket) in both directions.
+                # Under a random salt, equal keys are returned in the order of their buckets, in both directions.
                 rows = [itertools.chain.from_iterable(run) for run in runs]
                 own: Callable[[Row], Any] = (
                     (lambda row: row.row[width:]) if self.plan.order is None else (lambda row: place(row.row))
@@ -217,13 +216,13 @@ class PlanExecutor:
             yield ()
             return
         ordered = [tuple(reversed(bucket.ranges)) if self.plan.backwards else tuple(bucket.ranges) for bucket in live]
-        # The first range of every bucket is started at once, so that a store can have all requests under way.
+        # The scans of the first range of each bucket are started together, so that a store can send all requests.
         if started is None:
             started = self.started(self.first_scans(live, table_filter, columns))
         with ExitStack() as closed:
             for batches in started:
                 closed.callback(close_started, batches)
-            # Many runs have read many rows before the first of them needs more.
+            # If there are many runs, many rows have been read before one run needs more: so its next portion is larger.
             growth = max(2, len(live))
             runs = [
                 self._run(first, self.scans(ranges, table_filter, columns), growth)
@@ -238,9 +237,9 @@ class PlanExecutor:
     ) -> Generator[Sequence[Row], None, None]:
         """The batches of successive scans; the first scan is started already.
 
-        A limit also counts rows that are not objects, or that do not match. If more rows are needed than it gives, the
-        rest of the scan is read in growing portions, finally without a limit. For a covering index, the rest is read
-        without the marks that used up the limit.
+        A limit also counts rows that are not objects, or that do not match. If more rows are needed than the limit
+        allows, the rest of the scan is read in growing portions, finally without a limit. For a covering index, the
+        rest is read without the marks that may have used up the limit.
         """
         batches, started = first, True
         limit, size = scans[0].limit, scans[0].batch_size
@@ -288,7 +287,7 @@ class PlanExecutor:
                     yield row.row[width:], found
 
     def _distinct(self, batches: Iterable[Iterable[Row]]) -> Iterator[Iterable[Row]]:
-        """The newest of the rows with the same key in several buckets."""
+        """Yields the newest of the rows that have the same key in several buckets."""
         rows = filter(self.plan.reader.exists, itertools.chain.from_iterable(batches))
         yield (newest(same) for _, same in itertools.groupby(rows, key=lambda row: self.plan.path.position(row.row)))
 
@@ -308,7 +307,7 @@ class PlanExecutor:
                 ]
 
     def entries(self, batches: Iterable[Iterable[Row]]) -> Iterator[Row]:
-        """The index entries in these batches, without bare ones."""
+        """The index entries in these batches; those of a covering index without bare ones."""
         entries = itertools.chain.from_iterable(batches)
         return (
             entries
@@ -317,8 +316,8 @@ class PlanExecutor:
         )
 
     def entry_reader(self) -> Callable[[Sequence[Row]], Protocol[list[Values | None]]]:
-        """A function that reads the row of an entry of the plan's index: its values, or None for an entry that must
-        not be returned.
+        """A function that reads the rows of entries of the plan's index: for each entry the values of its row, or None
+        if the entry must not be returned.
         """
         plan = self.plan
         assert plan.path.index is not None
@@ -375,7 +374,7 @@ def read_page(
 
 
 def page_of(plan: Plan, window: PageWindow, found: Sequence[Found], seal: Seal | None) -> Page[Any]:
-    """The page made from the items of a window, in the order in which they were read."""
+    """Makes a page from the items of a window, given in the order in which they were read."""
     make = shape(plan)
 
     def token(position: bytes | None, passed: int | None, backwards: bool) -> str:
@@ -387,14 +386,14 @@ def page_of(plan: Plan, window: PageWindow, found: Sequence[Found], seal: Seal |
 def read_token(
     text: str, terms: QueryTerms, plan_for: Callable[[str], Plan], seal: Seal | None, backwards: bool
 ) -> tuple[Token, Plan]:
-    """Decodes a token and finds the plan that it continues: on the same path while that is readable.
+    """Decodes a token and returns it with the plan that it continues, which reads the same path.
 
     Args:
         text: the token.
         terms: what the query of the page asks for.
         plan_for: returns the query's plan on the path with a name.
         seal: encrypts tokens, or None.
-        backwards: whether the token was passed as one of a previous page.
+        backwards: whether the token was passed as the token of a previous page.
 
     Raises:
         TokenError: the token is damaged, belongs to another query or the other direction, or its path is no longer

@@ -1,5 +1,5 @@
-"""The part of `explain()` for wide models: the slices of rows that a plan reads, in field values, and the number of
-calls.
+"""The part of `explain()` for wide models: the slices of rows that a plan reads, described by field values, and the
+number of calls.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ RANGES_OF_COLUMNS = "ranges of columns, pages of cells"
 """How HBase filters wide rows: its value filters test rows, not the objects in them."""
 
 _BACKWARDS_BY_KEYS = 3
-"""Scans to the first item where rows are found before their objects: of the rows, of the last object by its keys,
-and of the object.
+"""The number of scans until the first item if rows are searched before their objects: one for the rows, one for the
+key of the last object, and one for the object itself.
 """
 
 
 def slices_of(made: Plan) -> Slices | None:
-    """The slices of a plan; None if it reads an index, rows by their keys, nothing, or a model that is not wide."""
+    """The slices of a plan; None if it reads an index, gets rows by key, reads nothing, or its model is not wide."""
     schema = made.terms.schema
     layout, wide = schema.layout, schema.wide
     if (
@@ -111,10 +111,10 @@ def _said(predicate: Predicate) -> str:
 
 
 _MOST = 4
-"""Values of a list that are shown."""
+"""How many values of a list are shown."""
 
 _LONGEST = 60
-"""Characters of a value that are shown."""
+"""How many characters of a value are shown."""
 
 
 def _value(value: object) -> str:

@@ -18,8 +18,8 @@ from hbmodel.store.filters import Or as AnyOf
 Access = Literal["get", "scan", "scan + get", "nothing"]
 
 Covering = Literal["verified", "incomplete", "copy"]
-"""How the covered columns of an index serve a query: verified entries answer it; entries lack fields; or they are
-only copies.
+"""How the covered columns of an index serve a query: `verified` entries answer it, `incomplete` entries lack fields of
+it, and a `copy` is never used for an answer.
 """
 
 
@@ -30,7 +30,7 @@ class Slices:
     Attributes:
         rows: the rows, as text with values.
         columns: the columns of each row, as text with values.
-        number: the number of slices: each is the same ranges of columns in one row, or in each row of a range of rows.
+        number: the number of slices. A slice has the same column ranges in one row, or in each row of a range of rows.
         ranges: the number of column ranges in a slice.
         scans: the number of scans until the first item, over all buckets.
         turns: how often the query waits for scans.
@@ -52,7 +52,7 @@ class Explanation:
         path: `primary` or the name of the index.
         table: the table that is read first.
         kinds: what distinguishes the index from a plain one (`where state == ...`, `each of tags`, ...).
-        access: `get`, `scan`, through an index `scan + get`, or `nothing` if the conditions contradict each other.
+        access: `get`, `scan`, `scan + get` (through an index), or `nothing` if the conditions contradict each other.
         equalities: names of the leading key fields that the query fixes.
         range_field: the next key field, if the query bounds it.
         buckets: the number of salt buckets that are read.
@@ -62,13 +62,13 @@ class Explanation:
         server: the filter on the server, or None.
         client: the conditions that the client checks on every row.
         calls: the number of calls to the store until the first item; calls for different buckets run concurrently.
-        round_trips: how often the query waits for their answers.
+        round_trips: how often the query waits for the answers of these calls.
         calls_saved: how many of the calls a store with one-call scans would save (`Capabilities.one_call_scans`).
         full_scan: whether the scan is unbounded.
-        scan_calls: how many of the calls are for scans; a page costs as many, unless it is longer than a batch of rows.
-        gets: how many of the calls are multi-gets. A query that verified entries answer needs none, but one more call
-            if it meets unverified entries. For objects that share rows, the Thrift1 gateway needs one for each set of
-            columns; an index that is filtered there needs more.
+        scan_calls: how many of the calls are for scans. A page needs as many, unless it is longer than a batch of rows.
+        gets: how many of the calls are multi-gets. A query that verified entries answer needs none, but it needs one
+            more call if it meets unverified entries. For objects that share rows, the Thrift1 gateway needs one call
+            for each set of columns; an index that is filtered there needs more.
         covering: for an index that covers columns: `verified` (its verified entries answer the query without a read of
             the row), `incomplete` (entries lack fields that the query needs, so rows are read) or `copy` (rows are
             always read); otherwise None.
@@ -79,10 +79,9 @@ class Explanation:
         slices: the slices of rows of a wide model, if they are scanned, otherwise None.
         limit: the number of rows read from each bucket, if only the query's limit bounds the scan, otherwise None.
         merged: the fields with several values each whose ranges are merged for the order of the fields after them.
-        dropping: the conditions that only the client tests. A batch of rows may then contain no item, so `calls` and
-            `round_trips` are the minimum for the first item; likewise if the `ranges` of one bucket are read one after
-            the other.
-        at_least: whether `calls` and `round_trips` are such a minimum.
+        dropping: the conditions that only the client tests. If there are any, a batch of rows may contain no item.
+        at_least: whether `calls` and `round_trips` are only the minimum for the first item: the client tests
+            conditions, or the `ranges` of one bucket are read one after the other.
         as_of: the time as of which the rows are read, otherwise None.
     """
 

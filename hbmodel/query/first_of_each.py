@@ -20,10 +20,10 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row
 
 TOGETHER = 1_000
-"""Scans that are begun before the first answer is awaited, at most, unless another number is given."""
+"""The default maximum number of scans that are begun before the first answer is awaited."""
 
 PLANNED = 1_000
-"""How many ranges of keys one plan may be made for, unless another number is given."""
+"""The default maximum number of key ranges for which one plan is made."""
 
 Key = tuple[Any, ...]
 """One value for each of the fields whose values are read separately."""
@@ -31,7 +31,7 @@ Key = tuple[Any, ...]
 
 @frozen(eq=False)
 class Portion:
-    """The part of a plan for one key.
+    """The part of a plan that reads the items of one key.
 
     Attributes:
         buckets: as in the plan.
@@ -51,8 +51,8 @@ def in_plans(keys: Sequence[Key], most: int = PLANNED) -> Iterator[Sequence[Key]
     """Splits keys into lists with one plan each.
 
     Args:
-        keys: each given once.
-        most: how many ranges of keys the values of one list may give.
+        keys: the keys, without duplicates.
+        most: the maximum number of key ranges that the values of one list may give.
     """
     if keys and len(keys[0]) == 1:
         for first in range(0, len(keys), most):
@@ -76,13 +76,13 @@ def in_plans(keys: Sequence[Key], most: int = PLANNED) -> Iterator[Sequence[Key]
 
 
 def conditions_of(fields: Sequence[Any], keys: Sequence[Key]) -> list[In]:
-    """The conditions to plan a query for some keys together."""
+    """The conditions of one query that finds the items of all these keys."""
     return [In(of, tuple(dict.fromkeys(key[at] for key in keys))) for at, of in enumerate(fields)]
 
 
 def _packed(plan: Plan, places: Sequence[int], keys: Sequence[Key]) -> list[tuple[bytes, ...] | None]:
-    """The bytes of the values of each key at their places; None where the query's own conditions exclude one of
-    them.
+    """The packed values of each key, in the order of `places`; None for a key with a value that the query's own
+    conditions exclude.
     """
     slots = [
         (at, partial(plan.path.layout.pack_field, place), frozenset(plan.match.parts[place]))
@@ -122,17 +122,16 @@ def first_of_each(
     """The first item for each key, or None if it has none.
 
     Args:
-        executor: the executor of the plan for all keys; one item of it is wanted.
+        executor: the executor of the plan for all keys; its `wanted` is 1.
         names: the fields whose values are read separately; the plan fixes them to the values of all keys.
         keys: the values of these fields.
-        together: scans that are begun before the first answer is awaited, at most.
+        together: the maximum number of scans that are begun before the first answer is awaited.
     """
     plan = executor.plan
     places = [plan.path.layout.names.index(name) for name in names]
     packed = _packed(plan, places, keys)
     if plan.path.index is None and executor.scans_exactly:
-        # Most often one scan of one range has the first item, and reading it directly is quicker than going through the
-        # general case.
+        # Most often one scan of one range has the first item, and reading it directly is quicker than the general case.
         range_of = only_range(plan.reader.schema, plan.path, plan.match, places)
         if range_of is not None:
             return _in_ranges(executor, [None if key is None else range_of(key) for key in packed], together)
@@ -152,7 +151,7 @@ def first_of_each(
 
 
 def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], together: int) -> list[Found | None]:
-    """The first item in each range of keys, all of whose rows are items or no objects."""
+    """The first item in each range of keys. Every row in a range is an item, or is not an object."""
     plan = executor.plan
     columns, exists, values, width = plan.reader.columns, plan.reader.exists, plan.reader.values, plan.path.salt.width
     live = [at for at, of in enumerate(ranges) if of is not None and not of.empty]
@@ -187,7 +186,7 @@ def _behind(executor: PlanExecutor, of: KeyRange, last: bytes, columns: Sequence
 
 
 def _got(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | None]:
-    """The items by one multi-get, if the whole key is given."""
+    """The first item of each portion, read by one multi-get, since the whole key is given."""
     plan = executor.plan
     wanted = list(dict.fromkeys(row for portion in portions for row in portion.rows or ()))
     answers = executor.store.get(plan.path.table, wanted, plan.reader.columns_of_gets) if wanted else ()
@@ -228,8 +227,7 @@ def _first(
     """The first item in some buckets of the primary table, whose first scans are started."""
     plan = executor.plan
     if executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
-        # Most often one scan of one range has it, and asking it directly is quicker than going through the general
-        # case.
+        # Most often one scan of one range has the item, and reading it directly is quicker than the general case.
         rows = [row for batch in started[0] for row in batch]
         close_started(started[0])
         executor.check()
@@ -261,8 +259,8 @@ def _started(
 
 
 def _first_entries(executor: PlanExecutor, streams: Sequence[Iterator[Row]]) -> list[Found | None]:
-    """The first entry of each stream that belongs to a row: one multi-get for one entry of each, then for the next
-    entry of the rest.
+    """The first entry of each stream that leads to an item. One multi-get checks one entry of each stream; the next one
+    checks the next entry of the streams without an item so far.
     """
     read, key_test, width = executor.entry_reader(), executor.plan.entry_test, executor.plan.path.salt.width
     found: list[Found | None] = [None] * len(streams)

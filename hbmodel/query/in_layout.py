@@ -1,5 +1,5 @@
-"""The same query on the table that a model replaces, whose fields may have other codecs, and which may have other
-indexes.
+"""Translates a query to the table that its model replaces. The fields of that table may have other codecs, and it may
+have other indexes.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _ORDERED: Mapping[str, Callable[[Any, Any], Any]] = {
 def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
     """A query on the objects of a model as they are in the table that it replaces.
 
-    Conditions are translated by value. A field whose codec cannot store a value there has it in no row. An index that
-    the table does not have is not read.
+    Conditions are translated by value. If the codec of a field in that table cannot store a value, no row has the
+    value. An index that the table does not have is not read.
 
     Raises:
         OrderNotAvailable: the order is that of a computed field which the replaced model does not declare.
@@ -62,8 +62,8 @@ def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
 
 
 def _field(of: Field, layout: TableSchema) -> Field:
-    """The field as the layout has it. One that only the model computes takes the values that rows of the layout
-    hold.
+    """The field of the layout with the same name. A field that only the model computes is computed from the values that
+    rows of the layout hold.
     """
     if not isinstance(of, ComputedField):
         return layout.by_name[of.name]
@@ -104,13 +104,13 @@ def _translated(predicate: Predicate, layout: TableSchema) -> Predicate:
 
 
 def _leaf(leaf: Leaf, of: Field, layout: TableSchema) -> Predicate:
-    if of is not layout.by_name.get(of.name):  # computed from values, which no path has
+    if of is not layout.by_name.get(of.name):  # a field that only the model computes is in no path of the layout
         return OnValues(evolve(leaf, field=of), of)
     if of.codec.spec == leaf.field.codec.spec:
-        return rebuilt(layout, described(leaf))  # by its bytes: the layout may decode them to another type
+        return rebuilt(layout, described(leaf))  # through bytes, which the layout may decode to another type
     try:
         return _by_value(leaf, FieldExpression[Any](of=of, model=layout.model.__name__))
-    except (EncodingError, QueryError):  # the layout's codec cannot ask for it
+    except (EncodingError, QueryError):  # the layout's codec cannot express the condition
         return OnValues(leaf, of)
 
 
@@ -136,7 +136,7 @@ def _by_value(leaf: Leaf, field: FieldExpression[Any]) -> Predicate:
 
 
 def _stored(field: FieldExpression[Any], values: Sequence[Any]) -> tuple[Any, ...]:
-    """Those of some values that rows can hold exactly."""
+    """Those of the values that rows can hold exactly."""
     found: list[Any] = []
     for value in values:
         if value is None and not field.of.nullable:
@@ -145,18 +145,18 @@ def _stored(field: FieldExpression[Any], values: Sequence[Any]) -> tuple[Any, ..
             stored = field.checked(value)
         except EncodingError:
             continue
-        if stored == value or (is_nan(stored) and is_nan(value)):  # else the codec rounds
+        if stored == value or (is_nan(stored) and is_nan(value)):  # otherwise the codec rounds
             found.append(stored)
     return tuple(found)
 
 
 @frozen(eq=False, repr=False)
 class OnValues(Predicate):
-    """A condition of the model that the layout's codecs cannot express: it is tested on the values that were read.
+    """A condition of the model that the layout's codecs cannot express. It is tested on the values that were read.
 
     Attributes:
         tested: the condition.
-        field: whose value it needs.
+        field: the field whose value the condition tests.
     """
 
     tested: Predicate
