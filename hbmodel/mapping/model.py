@@ -73,8 +73,8 @@ def model(
             `increment` are refused. Keys of deleted rows must not be used again within the grace time (an hour).
         external: other programs write the table: deletes touch mapped columns only. Only models of rows that never
             change can have indexes; rows of other programs are added to an index when it is built or repaired.
-        blind_puts: whether `add` and `load` put objects without reading their rows. Without an index or a version, such
-            a put is not seen if a cell that it replaces is ahead of the server's clock. With False, each commit first
+        blind_puts: whether `add` and `bulk_add` put objects without reading their rows. Without an index or version, a
+            put does not notice a cell ahead of the server's clock. With False, each commit first
             reads the rows of its puts in one call: it waits for such cells, or raises `ClockError`.
         exists: the cell that marks a row as existing, see `flag`.
         row: the key of the one row that contains all objects; every key field then has `in_qualifier=True`.

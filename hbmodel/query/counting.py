@@ -1,4 +1,7 @@
-"""Counts the items of a plan. Only keys are read if they show which rows are objects."""
+"""Counts the items of a plan.
+
+Only keys are read if they show which rows are objects.
+"""
 
 from __future__ import annotations
 

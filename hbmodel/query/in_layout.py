@@ -1,5 +1,6 @@
-"""Translates a query to the table that its model replaces. The fields of that table may have other codecs, and it may
-have other indexes.
+"""Translates a query to the table that its model replaces.
+
+The fields of that table may have other codecs, and it may have other indexes.
 """
 
 from __future__ import annotations

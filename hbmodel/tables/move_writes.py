@@ -1,5 +1,6 @@
-"""Writes of a program that moves objects between two tables. Like those of a session, each write follows what the
-registry says of the tables at that time.
+"""Writes of a program that moves objects between two tables.
+
+Like those of a session, each write follows what the registry says of the tables at that time.
 """
 
 from __future__ import annotations
