@@ -36,10 +36,13 @@ find the outcome.
 """
 
 KEPT_WHEN_BUSY = 31
-"""The same in a row that is written again within `BUSY`."""
+"""The most nonces of earlier writes in a row that is written again within `BUSY` each time."""
 
 BUSY = 1_000
-"""A row that is written again within so many milliseconds keeps more nonces."""
+"""A row that is written again within so many milliseconds keeps all its nonces, up to `KEPT_WHEN_BUSY`. It loses one,
+down to `KEPT`, for each further period of this length. So a pause of all writers does not hide an outcome from those
+that wait.
+"""
 
 
 @frozen
@@ -99,8 +102,10 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return None if found is None else found.value
 
     def version(self, nonce: bytes, old: OldRow, timestamp: int) -> bytes:
-        kept = KEPT_WHEN_BUSY if timestamp - self.version_time(old) <= BUSY else KEPT
-        return self.cell(old).next(nonce, timestamp, kept).data
+        cell = self.cell(old)
+        lost = max(0, timestamp - self.version_time(old) - 1) // BUSY
+        kept = min(KEPT_WHEN_BUSY, max(KEPT, len(cell.nonces) - lost))
+        return cell.next(nonce, timestamp, kept).data
 
     def entry_version(self, version: bytes) -> bytes:
         return entry_version(version)

@@ -54,6 +54,8 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
     first, last = _end(store, table, False), _end(store, table, True)
     if first is None or last is None:
         return Sample((), 1.0)
+    if last < first:  # rows were deleted and put between the two reads
+        first, last = b"", first
     common = first[
         : next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
     ]

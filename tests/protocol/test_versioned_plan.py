@@ -91,7 +91,15 @@ def test_nonces_are_kept_of_the_last_writes_and_of_more_in_a_busy_row() -> None:
     assert [cell.complete for cell in cells] == [n <= KEPT for n in range(9)]
 
 
-@given(st.lists(st.sampled_from([1, BUSY, BUSY + 1, 10 * BUSY]), min_size=2, max_size=60), st.data())
+@pytest.mark.parametrize(("pause", "lost"), [(BUSY, 0), (BUSY + 1, 1), (5 * BUSY, 4), (60 * BUSY, KEPT_WHEN_BUSY)])
+def test_a_pause_in_a_busy_row_drops_few_nonces(pause: int, lost: int) -> None:
+    *_, (before, _), (after, _) = written([1] * 40 + [pause])
+    assert len(VersionCell.of(before).nonces) == KEPT_WHEN_BUSY + 1
+    kept = max(KEPT, min(KEPT_WHEN_BUSY, KEPT_WHEN_BUSY + 1 - lost))
+    assert VersionCell.of(after).nonces[1:] == VersionCell.of(before).nonces[:kept]
+
+
+@given(st.lists(st.sampled_from([1, BUSY, BUSY + 1, 3 * BUSY, 10 * BUSY]), min_size=2, max_size=60), st.data())
 def test_a_verdict_is_right_or_unknown(gaps: Sequence[int], data: st.DataObject) -> None:
     cells = written(gaps)
     base = data.draw(st.integers(-1, len(cells) - 2))  # the write after which one more was planned, or none

@@ -592,12 +592,16 @@ def test_threads_that_count_by_retrying_lose_nothing(atomic_bed: Bed) -> None:
     stored(atomic_bed)
     threads, each = 16, 8 if atomic_bed.real else 15
     errors: list[BaseException] = []
+    unknown: list[UnknownOutcome] = []  # in HBase, if a thread does not run for long while the others write
 
     def run() -> None:
         try:
             with hb.Session(atomic_bed.store) as session:
                 for _ in range(each):
-                    session.retry(count_on, attempts=1000)
+                    try:
+                        session.retry(count_on, attempts=1000)
+                    except UnknownOutcome as error:
+                        unknown.append(error)
         except BaseException as error:
             errors.append(error)
 
@@ -607,7 +611,8 @@ def test_threads_that_count_by_retrying_lose_nothing(atomic_bed: Bed) -> None:
     for thread in running:
         thread.join()
     assert errors == []
-    assert account(hb.Session(atomic_bed.store)).balance == threads * each
+    assert atomic_bed.real or not unknown
+    assert threads * each - len(unknown) <= account(hb.Session(atomic_bed.store)).balance <= threads * each
 
 
 def test_what_a_retried_function_leaves_pending_when_it_fails_is_dropped() -> None:

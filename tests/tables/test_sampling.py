@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from hbmodel.session.connect import connect
-from hbmodel.store import Family, Put, Store
+from hbmodel.store import Delete, Family, Put, Row, Scan, Store
 from hbmodel.tables.sampling import sample_rows
+from tests.support.faulty import RecordingStore
 
 COLUMN = b"d:v"
 
@@ -65,3 +66,21 @@ def test_clusters_of_keys_do_not_say_how_many_rows_there_are(store: Store, count
 def test_a_sample_of_all_rows_is_the_whole_table(store: Store, rows: int) -> None:
     fill(store, [number.to_bytes(8) for number in range(rows)])
     assert sampled(store, 1000) == ([number.to_bytes(8) for number in range(rows)], 1.0)
+
+
+def test_a_table_whose_rows_are_replaced_while_its_ends_are_read(store: Store) -> None:
+    fill(store, [b"z%d" % number for number in range(5)])
+    before = [b"a%d" % number for number in range(5)]
+
+    class Replaced(RecordingStore):
+        def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+            if not self.calls:
+                found = super().scan(table, scans)
+                [first] = next(iter(found[0]))
+                assert first.row == b"z0"
+                store.delete(table, [Delete(b"z%d" % number) for number in range(5)])
+                fill(store, before)
+                return [iter([[first]])]
+            return super().scan(table, scans)
+
+    assert sampled(Replaced(store), 1000)[0] == before

@@ -208,12 +208,14 @@ def table(hbmodel_hbase: Any) -> Iterator[str]:
 
 @pytest.fixture(params=["thrift1", "thrift2"])
 def beside(request: pytest.FixtureRequest, hbmodel_hbase: Any, table: str) -> Iterator[Beside]:
+    # Only a gateway that never answers is left for the other one at this time.
+    wait = 2 if "mute" in request.node.name else PATIENCE
     url = hbmodel_hbase.url if request.param == "thrift1" else hbmodel_hbase.thrift2_url
     scheme = url.partition(":")[0]
     with (
         Proxy(url) as one,
         Proxy(url) as other,
-        connect(f"{scheme}://127.0.0.1:{one.port},127.0.0.1:{other.port}?pool=1&timeout=2") as store,
+        connect(f"{scheme}://127.0.0.1:{one.port},127.0.0.1:{other.port}?pool=1&timeout={wait}") as store,
     ):
         yield Beside(store, [one, other], table)
 
@@ -246,11 +248,12 @@ def test_a_write_with_timestamps_goes_on_at_the_other_gateway(beside: Beside, re
     store, table = beside.store, beside.table
     assert store.get(table, [b"nothing"]) == [None]
     first = beside.in_use()
+    [other] = [proxy for proxy in beside.proxies if proxy is not first]
     many = "mutateRowsTs" if "Thrift1" in repr(store) else "putMultiple"
-    for proxy in beside.proxies:
-        proxy.on_call(many, *([reaction] if proxy is first else []))
+    first.on_call(many, reaction)
+    other.forget()
     store.put(table, puts(1000))
-    assert beside.in_use() is not first
+    assert many in other.calls()
     assert all(store.get(table, [put.row for put in puts(1000)]))
 
 
