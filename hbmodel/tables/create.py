@@ -45,8 +45,8 @@ class TableOutcome:
     Attributes:
         table: its name.
         created: whether this call created it; otherwise it existed.
-        differences: how an existing table differs from its models; these are not changed: options of families, live
-            indexes that no model declares, and declared indexes that are not built. See `diff` for more.
+        differences: how an existing table differs from its models: options of families, live indexes that no model
+            declares, and declared indexes that are not built. They are not changed. See `diff` for more.
     """
 
     table: str
@@ -86,7 +86,7 @@ class Creation:
 def create_tables(
     store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE
 ) -> Creation:
-    """Creates what the models need and is missing: namespaces, the registry table, index tables, primary tables.
+    """Creates the namespaces, registry table, index tables and primary tables that the models need and the store lacks.
 
     Repeating it is safe, also after a crash and while another program does the same. An index that is declared on an
     existing table is registered as absent: it must be built before queries can use it. If the family options of an
@@ -94,8 +94,8 @@ def create_tables(
 
     Args:
         store: the store to create them in.
-        models: whose tables. Sequences and dictionaries have tables too; those of dictionaries that fields of the
-            models use are created automatically.
+        models: the models whose tables to create. Sequences and dictionaries may be given too. The tables of
+            dictionaries that fields of the models use are created without being named.
         splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from
             model or table name to a strategy (the table of an index is `<table>.<index>`). Existing tables keep their
             regions.
@@ -104,7 +104,7 @@ def create_tables(
     Raises:
         SchemaMismatch: a live table has another layout than its model, a live index has lost its table or its registry
             entry, two models share a table, a family or an index name that they must not share, or an existing table
-            has the name of an index table (`<table>.<index>`) and is none.
+            has the name of an index table (`<table>.<index>`) and is not one.
         FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
         CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has
             the lines for HBase's own shell.
@@ -134,15 +134,15 @@ def create_tables(
 
 @frozen
 class _Plan:
-    """What is to be created, after all checks that need no change.
+    """What to create, as planned after all checks that change nothing.
 
     Attributes:
-        planned: the tables, under their live names.
-        existing: the tables that there were.
-        entries: what the registry says of each model.
+        planned: the declared tables, under their live names.
+        existing: the names of the tables that existed before.
+        entries: the registration of each model, or None.
         new: the tables to create.
-        found: how the existing primary tables differ, by name.
-        namespaces: those to create.
+        found: how the existing primary tables differ from their models, by name.
+        namespaces: the namespaces to create.
     """
 
     planned: Sequence[DeclaredTable]
@@ -184,8 +184,8 @@ class _Plan:
         for schema in self.entries:
             present = schema.table in self.existing
             created.update(self._index_tables(store, catalog, schema))
-            # Registered as readable before the primary table exists: without it there are no rows that an index could
-            # lack, and a crash here leaves nothing that a repeated call does not finish.
+            # An index is registered as readable before the primary table exists. Without that table there are no rows
+            # that the index could lack. After a crash here, a repeated call finishes the work.
             catalog.register(schema, ABSENT if present else READABLE)
             if present:
                 binding = catalog.bind(schema)
@@ -205,13 +205,13 @@ class _Plan:
             if table.index is not None and table.schemas[0] is schema:
                 if create_declared(store, table):
                     yield table.name
-                else:  # another program was faster: maybe not one that creates the same
+                else:  # another program was faster, and may have created another table
                     check_index_table(store, catalog, schema, table.index, table.name)
 
 
 def _check_unregistered(schema: TableSchema, existing: Collection[str], catalog: Registry) -> None:
-    """A table that has its index tables was registered somewhere: if it were registered again, writes would not
-    update its indexes.
+    """Refuses a table that is not registered but has an index table. It was registered in another registry. If it were
+    registered again here, writes would not update its indexes.
     """
     if schema.table not in existing:
         return
@@ -242,7 +242,7 @@ def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: 
     if not lines:
         return
     if any(table.index is None and schema.indexes for table in beyond for schema in table.schemas):
-        # With the primary table made in the shell, its indexes would be taken for new ones on rows that are there.
+        # If the primary table is created in the shell, its indexes are taken for new indexes of a table with rows.
         message = (
             "This store cannot create the tables as declared. Create them through a Thrift2 gateway "
             "(hbase+thrift2:). The lines for "
@@ -278,7 +278,7 @@ def create_declared(store: Store, table: DeclaredTable) -> bool:
     except TableExists:  # another program was faster
         return False
     except NamespaceNotFound:
-        if not store.capabilities.namespaces:  # the store could not list them either
+        if not store.capabilities.namespaces:  # the store could not list namespaces either
             _check_creatable(store, (), [namespace_of(table.name)])
         raise
     return True
@@ -305,11 +305,11 @@ def _index_differences(binding: Binding) -> list[Difference]:
 
 
 def _check_index_tables(store: Store, binding: Binding, existing: Collection[str]) -> None:
-    """A live index whose table was dropped must not come back empty: it would hide every row."""
+    """Refuses a live index whose table was dropped. Created again, the table would be empty and hide every row."""
     missing = [index for index in binding.written if index.table not in existing]
     if not missing:
         return
-    since = set(store.tables())  # a build may just have made it
+    since = set(store.tables())  # a build may have created it just now
     for index in missing:
         if index.table not in since:
             raise SchemaMismatch(

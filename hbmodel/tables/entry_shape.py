@@ -1,6 +1,4 @@
-"""The shape of what the registry holds in JSON, checked once where it is read, so that the rest of the library may
-rely on it.
-"""
+"""Checks of the JSON that the registry holds, made once where it is read."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from typing import Any
 from hbmodel.errors import HbmodelError, StoreError
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading JSON of another shape ends with."""
+"""The errors that reading JSON of an unexpected shape can raise."""
 
 
 _ENTRY = "The registry entry of the table cannot be read: another version of hbmodel may have written it."
@@ -36,7 +34,7 @@ def entry_of(table: str, registry: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def work_of(row: bytes, registry: str) -> Iterator[None]:
-    """The same for what the registry holds of a build, a check or a migration."""
+    """Reads the progress of a build, a check or a migration; raises `StoreError` if it has another shape."""
     try:
         yield
     except UNREADABLE as error:
@@ -44,7 +42,7 @@ def work_of(row: bytes, registry: str) -> Iterator[None]:
 
 
 def check_layout_shape(layout: Any) -> None:
-    """Raises `ValueError` if a layout has not the parts that every version has written."""
+    """Raises `ValueError` or another of `UNREADABLE` if a layout lacks a part that every version has written."""
     _need(isinstance(layout, dict))
     key, columns, salt = layout["key"], layout["columns"], layout["salt"]
     _need(isinstance(key, list) and bool(key) and all(_is_field(spec) for spec in key))
@@ -61,14 +59,14 @@ def check_layout_shape(layout: Any) -> None:
 
 
 def check_plan_shape(plan: Any) -> None:
-    """The same for the ranges of a piece of work."""
+    """Raises one of `UNREADABLE` if the ranges of a build, a check or a migration have another shape."""
     _need(isinstance(plan, dict) and type(plan.get("attempt", 0)) is int and isinstance(plan["ranges"], list))
     for start, stop in plan["ranges"]:
         _need(isinstance(start, str) and isinstance(stop, str | None))
 
 
 def check_state_shape(state: Any) -> None:
-    """The same for the state of one range."""
+    """Raises one of `UNREADABLE` if the state of one range has another shape."""
     _need(
         isinstance(state, dict) and isinstance(state.get("done", False), bool) and isinstance(state.get("at", ""), str)
     )
@@ -80,11 +78,11 @@ def check_state_shape(state: Any) -> None:
 
 NUMBERS = ("rows", "entries", "adopted", "missing", "refused", "duplicates", "until")
 LISTS = ("samples", "duplicated")
-"""The names of the counts of a range, and of what else its state holds."""
+"""The names of the lists in the state of a range; `NUMBERS` names its counts."""
 
 
 def check_index_shape(entry: Any) -> None:
-    """The same for an entry of an index."""
+    """Raises one of `UNREADABLE` if the entry of an index has another shape."""
     _need(isinstance(entry, dict) and all(isinstance(entry[name], str) and entry[name] for name in ("state", "table")))
     _need(type(entry.get("generation", 0)) is int and entry.get("generation", 0) >= 0)
     _need(isinstance(entry.get("name", ""), str))

@@ -1,7 +1,7 @@
-"""One line of this program on the writers' roll: takes and renews its lease, counts calls under way, and ends.
+"""One line of this program on the writers' roll, with its lease and its count of calls under way.
 
-What may be done when is decided by `protocol.writers_roll`; this module makes the calls to the store. One thread at a
-time puts or reads a line, and others go on writing meanwhile.
+`protocol.writers_roll` decides what may be done when; this module makes the calls to the store. One thread at a time
+puts or reads a line. Meanwhile other threads go on writing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from hbmodel.tables.registry_cells import cells_of
 from hbmodel.tables.roll_lines import FAMILY, LINE, line_key, new_id, revisions_of
 
 TRIES = 5
-"""How often a line is put at most until it is found on the roll: each time another one has to be lost, late or
-marked gone.
+"""How many times a line is put, at most, until it is found on the roll. A further put is needed only if the one before
+was lost or late, or if its line was marked as gone.
 """
 
 
@@ -32,10 +32,10 @@ class RollTimes:
     """How a program keeps its lines, in seconds.
 
     Attributes:
-        poll: how often the registry is read while calls are made, so that a change is noticed long before the lease
-            ends.
-        idle: after how long without calls a line is put at rest.
-        renewed: the part of a lease after which it is renewed.
+        poll: the seconds between two reads of the registry while calls are made. A change is noticed long before the
+            lease ends.
+        idle: the seconds without calls after which a line is put at rest.
+        renewed: the part of a lease, between 0 and 1, after which it is renewed.
     """
 
     poll: float = 5.0
@@ -50,16 +50,16 @@ class KeptLine:
     """The line of this program for one row of the registry.
 
     Args:
-        store: through which it is kept when no session waits for it.
+        store: the store through which the line is kept while no session waits for it.
         registry: name of the registry table.
-        row: the row of the registry.
-        member: what the program is on the roll.
-        offset: the clocks; learns of the server's time from the first put.
+        row: the key of the registry's row.
+        member: the program's state on the roll.
+        offset: the clocks; the first put tells them the server's time.
         times: how lines are kept.
         running: the clock that measures leases, in ms.
-        lock: guards what is known of all lines of the program.
-        changed: of the lock, is notified of changes.
-        kept: called when a lease was taken.
+        lock: guards the state of all lines of the program.
+        changed: a condition of the lock; it is notified of changes.
+        kept: called after a lease was taken.
     """
 
     def __init__(
@@ -78,17 +78,17 @@ class KeptLine:
         self.store, self.member = store, member
         self._registry, self._row, self._offset, self._times = registry, row, offset, times
         self._lock, self._changed, self._kept, self._running = lock, changed, kept, running
-        self._found: Row | None = None  # of the registry, as it was last read
+        self._found: Row | None = None  # the row of the registry as it was last read
         self._looked = self._used = running()
         self._busy = False
-        self._listed = True  # unless there is no registry, so that nobody can change a state
+        self._listed = True  # False if there is no registry; then nobody can change a state
         self._troubled = False
 
     # --- for writers --------------------------------------------------------------------------------------------------
 
     def state(self, store: Store) -> tuple[Row | None, int]:
-        """The row of the registry by which may be written now, and when it was read; a lease is taken or renewed if
-        there is none.
+        """The row of the registry that writes go by now, and when it was read. Takes or renews a lease if none is
+        valid.
         """
         with self._lock:
             self._used = self._running()
@@ -101,12 +101,12 @@ class KeptLine:
             return self._found, self._looked
 
     def look(self, store: Store) -> None:
-        """Reads the registry again, though the lease lasts."""
+        """Reads the registry again, although the lease is still valid."""
         with self._alone():
             self._poll(store)
 
     def began(self, store: Store) -> Revisions | None:
-        """A call begins; returns the state by which it is counted, None if there is no registry."""
+        """Counts a call that begins. Returns the state that it acts by, or None if there is no registry."""
         for _ in range(TRIES):
             with self._lock:
                 self._used = self._running()
@@ -117,7 +117,7 @@ class KeptLine:
                     self._take_lease(store)
                 if not self._listed:
                     return None
-        with self._lock:  # a lease is shorter than it takes to get one
+        with self._lock:  # the lease ends before it can be used
             return self._count()
 
     def _count(self) -> Revisions | None:
@@ -125,7 +125,9 @@ class KeptLine:
         return self.member.newest
 
     def ended(self, revisions: Revisions, error: BaseException | None) -> None:
-        """It ends; what the store did is unknown after an error of the store, or after one that interrupted it."""
+        """Counts the end of a call. Its outcome is unknown after an error of the store, or after an error that is
+        not of this library.
+        """
         unknown = error is not None and (isinstance(error, StoreError) or not isinstance(error, HbmodelError))
         with self._lock:
             if revisions not in self.member.calls:
@@ -143,7 +145,9 @@ class KeptLine:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One thread at a time puts and reads a line, without the lock, so that others can write meanwhile."""
+        """Lets one thread at a time put and read a line. It does not hold the lock, so other threads can write
+        meanwhile.
+        """
         with self._lock:
             while self._busy:
                 self._changed.wait()
@@ -157,13 +161,13 @@ class KeptLine:
                 self._changed.notify_all()
 
     def _take_lease(self, store: Store) -> None:
-        """Puts the line and reads the registry after it; raises the store's errors."""
+        """Puts the line, and then reads the registry; raises the store's errors."""
         for _ in range(TRIES):
             if not self._put(store, "on"):
                 if not self._listed:
                     return
                 continue
-            if self.member.sent is not None:  # its line was read alone
+            if self.member.sent is not None:  # the line was read without the registry
                 self._read(store)
             self._kept()
             return
@@ -173,7 +177,7 @@ class KeptLine:
         )
 
     def _put(self, store: Store, kind: Kind) -> bool:
-        """Puts the line; returns whether it is there. After an answer the registry is read in the same call."""
+        """Puts the line; returns whether it is on the roll. If the put was answered, the registry is read too."""
         with self._lock:
             self.member = self.member.put(self._running(), kind)
             sent, held, key = self.member.sent, self.member.held, self._key
@@ -186,7 +190,7 @@ class KeptLine:
             self._unlisted()
             return False
         except UnknownOutcome:
-            pass  # the line says
+            pass  # reading the line tells
         after = self._offset.wall()
         if not done:
             return self._find(store, sent.line)
@@ -204,8 +208,8 @@ class KeptLine:
         return True
 
     def _find(self, store: Store, sent: RollLine) -> bool:
-        """Whether a line is there that was refused, or whose answer was lost; only after that may the registry be
-        read.
+        """Whether a line is on the roll although its put was refused, or its answer was lost. The registry may be read
+        only after this.
         """
         (own,) = store.get(self._registry, [self._key], [LINE])
         line = None if own is None else RollLine.decode(own.columns[LINE].value)
@@ -220,8 +224,8 @@ class KeptLine:
             self._take_in(row, began)
 
     def _take_in(self, row: Row | None, began: int) -> None:
-        """What the registry said in a read that began then: it ends a put of the line, or was made for other
-        reasons.
+        """Takes in the registry's row, whose read began at the time `began`. Such a read ends a put of the line if one
+        is under way.
         """
         revisions = revisions_of({} if row is None else cells_of(row))
         self.member = self.member.saw(revisions) if self.member.sent is None else self.member.read(revisions)
@@ -248,16 +252,16 @@ class KeptLine:
 
     @property
     def on(self) -> bool:
-        """Whether it is to be kept."""
+        """Whether the line must be kept, because its lease was not given up."""
         return self.member.until is not None
 
     def due(self) -> float:
-        """When something is to be done with it, in ms on the clock that measures leases."""
+        """When the line needs attention next, in ms on the clock that measures leases."""
         member, times, now = self.member, self._times, self._running()
         if member.behind and member.held is not None and member.held.revisions.cells:
             return now
         due = [] if member.calls else [self._used + 1000 * times.idle]
-        if member.lease >= 1000 * times.poll:  # else whoever writes renews so short a lease
+        if member.lease >= 1000 * times.poll:  # a shorter lease is renewed by whoever writes
             due.append(self._renewal)
             if member.calls or member.behind or self._used >= self._looked:
                 due.append(self._looked + 1000 * times.poll)
@@ -268,7 +272,7 @@ class KeptLine:
         return (self.member.until or 0) - (1 - self._times.renewed) * self.member.lease
 
     def keep(self) -> None:
-        """Does what is due."""
+        """Does what the line needs now."""
         with self._alone():
             if self.member.until is None:
                 return
@@ -280,7 +284,7 @@ class KeptLine:
                 self._poll(self.store)
 
     def _put_down(self) -> bool:
-        """Whether no call was made for long; then none begins from here on."""
+        """Gives the lease up if no call was made for long; returns whether it did."""
         with self._lock:
             if self.member.calls or self._running() < self._used + 1000 * self._times.idle:
                 return False
@@ -288,18 +292,18 @@ class KeptLine:
             return True
 
     def lose_lease(self) -> None:
-        """Whoever writes next takes a lease again."""
+        """Gives the lease up. The next write takes one again."""
         self.member = evolve(self.member, until=None)
 
     def lose(self) -> None:
-        """The same because the store failed."""
+        """Gives the lease up because the store failed."""
         with self._lock:
             self._troubled = True
             self.lose_lease()
 
     def leave(self, store: Store | None) -> None:
-        """Deletes the line, through its own store or another; one that lists calls is put at rest. What cannot be
-        reached ends itself.
+        """Deletes the line, through its own store or another one. A line that lists calls is put at rest instead. A
+        line that cannot be reached ends by itself.
         """
         store = self.store if store is None else store
         if self.member.held is None or self._troubled:

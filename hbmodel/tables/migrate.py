@@ -60,19 +60,19 @@ def migrate(
     claim_life: float = CLAIM_LIFE,
     registry: str = REGISTRY_TABLE,
 ) -> Migration:
-    """The migration of objects into a model's table from the table of the model that it replaces; its methods perform
-    the steps.
+    """A migration that moves objects into a model's table, from the table of the model that it replaces.
 
-    Objects that never change (`immutable=True`) and versioned ones move while programs run. Other objects could change
-    after they were copied, and if the last write wins, no order of calls can prevent that. They move in a maintenance
-    window, `offline=True`.
+    The methods of the result perform the steps. Immutable objects (`immutable=True`) and versioned ones move while
+    programs run. Other objects can change after they were copied, and no order of calls can prevent that. So they move
+    in a maintenance window, with `offline=True`.
 
     Args:
         store: the store that holds the tables.
         model: the model of the new table, declared with `@hb.model(replaces=...)`.
-        offline: refuse programs from the start until the cutover, instead of letting them read and write.
-        rows_per_second: maximum rate at which this call reads.
-        bytes_per_second: the same in bytes of keys and cells.
+        offline: whether programs are refused from the start until the cutover; otherwise they go on reading and
+            writing.
+        rows_per_second: the maximum rate at which each step reads, in rows; None for no limit.
+        bytes_per_second: the maximum rate in bytes of keys and cells; None for no limit.
         progress: called regularly with a `MigrationProgress`.
         times: shared by all programs that use the tables.
         batch_size: rows in one round trip.
@@ -80,9 +80,9 @@ def migrate(
         registry: name of the registry table.
 
     Raises:
-        DeclarationError: the model replaces none, or an argument is invalid.
-        CapabilityError: mutable objects would have to move while programs run; versioned ones do nothing else; or the
-            store has no check-and-mutate, which they need.
+        DeclarationError: the model replaces no other model, or an argument is invalid.
+        CapabilityError: the objects are mutable and not versioned, and `offline` is false; they are versioned, and
+            `offline` is true; or they are versioned, and the store has no check-and-mutate.
     """
     check_store(store)
     check_times(times)
@@ -129,7 +129,7 @@ def migrate(
 
 @frozen(eq=False, repr=False)
 class Migration:
-    """The steps of a migration, see `migrate`. Each can be repeated by any program: finished work is not repeated.
+    """The steps of a migration, see `migrate`. Any program can repeat any step: finished work is not done again.
 
     Attributes:
         store: the store that holds the tables.
@@ -139,7 +139,7 @@ class Migration:
         times: shared by all programs.
         throttle: limits the rate.
         batch_size: rows in one round trip.
-        claim_life: seconds after which a range is taken from a program that stops responding.
+        claim_life: seconds after which another program takes over a range if this one stops responding.
         offline: whether programs are refused during the migration.
         progress: called with the progress, or None.
     """
@@ -172,11 +172,11 @@ class Migration:
             return self._report(phase, copying.claims.progress())
 
     def start(self, splits: SplitsOption = None) -> MigrationReport:
-        """Creates the new table, makes programs use both, and copies all rows; several programs may call it and share
-        the work.
+        """Creates the new table, makes programs use both tables, and copies all rows.
 
-        From now on, programs that know only the old model are refused. The others learn of each phase when their
-        registry lease ends, so this waits twice for the lease and the longest call.
+        Several programs may call it and share the work. From now on, programs that know only the old model are refused.
+        Other programs learn of a phase when their registry lease ends. So this call waits twice for the length of a
+        lease and of the longest call.
 
         Args:
             splits: where the regions of the new table begin, as for `create_tables`.
@@ -209,7 +209,7 @@ class Migration:
                 return self.status()
 
     def verify(self) -> MigrationReport:
-        """Checks every row of each table against the other, and the new table's indexes against its rows; changes
+        """Compares every row of each table with the other table, and the new table's indexes with its rows. Changes
         nothing.
         """
         phase = _phase(self._registered())
@@ -241,13 +241,12 @@ class Migration:
         return report(rows=found.rows, differing=found.differing, only_new=back.missing)
 
     def cut_over(self) -> MigrationReport:
-        """Checks every row once more, and makes programs use only the new table; the old one remains until it is
-        dropped.
+        """Checks every row once more, and makes programs use only the new table.
 
-        The migration cannot be rolled back after this.
+        The old table remains until it is dropped. The migration cannot be rolled back after this.
 
         Raises:
-            MigrationError: not every row has been copied, or can be.
+            MigrationError: a row has not been copied, or cannot be.
         """
         while True:
             found = self._registered()
@@ -268,7 +267,7 @@ class Migration:
                 )
 
     def roll_back(self) -> MigrationReport:
-        """Makes programs use only the old table again, and drops the new one; possible until the cutover.
+        """Makes programs use only the old table again, and drops the new one. This is possible until the cutover.
 
         Rows that only the new table has are copied into the old one first.
 
@@ -351,7 +350,7 @@ class Migration:
         self._change(found, CLOSED if self.offline else PREPARED)
 
     def _forget(self) -> None:
-        """Drops what the registry holds of copying."""
+        """Deletes the progress of the copying from the registry."""
         rows = [copying_row(self.old, self.new), copying_row(self.new, self.old)]
         self.store.delete(self.registry.table, [Delete(row, families=(FAMILY,)) for row in rows])
 
@@ -361,7 +360,7 @@ class Migration:
         drop_tables(self.store, self.new.model, registry=self.registry.table)
 
     def _change(self, found: Registration, phase: str) -> None:
-        """To a phase, unless another program has changed it."""
+        """Enters a phase, unless another program has changed the phase since it was read."""
         self.registry.change_move(self.old, self.new, found, phase, self.offline)
 
     def _after_drain(self, found: Registration, phase: str) -> None:
@@ -369,12 +368,12 @@ class Migration:
             self._change(found, phase)
 
     def _over(self, found: Registration) -> bool:
-        """Whether no program acts by the phase before this one any more; waits a moment where one may."""
+        """Whether all programs act by the current phase; waits a moment if one may still act by the phase before."""
         others = OtherPrograms(self.store, self.registry, self.times.drain, partial(wait_for, self.progress))
         return is_over(found, registry_row(self.old), others)
 
     def _check_way(self, found: Registration) -> None:
-        """Raises `MigrationError` where the migration was begun in the other way."""
+        """Raises `MigrationError` if the migration was begun with another value of `offline`."""
         closed = _phase(found) == CLOSED
         if closed != self.offline:
             way = (
@@ -394,7 +393,7 @@ class Migration:
             )
 
     def _complete(self, copying: Copying) -> None:
-        """Has the other table hold every row: copies what is missing, or raises `MigrationError`."""
+        """Copies the rows that the target table lacks; raises `MigrationError` if a row cannot be copied."""
         found: Compared = copying.compare(mend=True)
         if found.refused:
             raise MigrationError(
@@ -406,7 +405,7 @@ class Migration:
 
     @contextmanager
     def _copying(self, *, back: bool = False, phase: str) -> Iterator[Copying]:
-        """Copies what is in one of the tables; at the end this program leaves the writers' roll."""
+        """The copying of one table's rows into the other; at the end this program leaves the writers' roll."""
         plan, move = partial(self._plan, back, phase), self._registered().move
         writes = MoveWrites(
             self.store, self.registry, self.old, self.new, phase, self.times.lease, self.times.longest_call
@@ -430,7 +429,7 @@ class Migration:
             writes.leave()
 
     def _reopen(self, phase: str) -> None:
-        """Leaves nothing of the move in the old table; the new one may be gone."""
+        """Removes the marks of the move from the old table; the new table may already be dropped."""
         with self._copying(phase=phase) as copying:
             assert isinstance(copying, Sealing), "rows of versioned models are sealed"
             copying.reopen()
@@ -444,7 +443,7 @@ class Migration:
 
     def _still(self, move: TableMove | None) -> None:
         found = self._registered()
-        if found.move != move:  # the same phase is another one after a rollback
+        if found.move != move:  # after a rollback the phase may be the same, but the move is another one
             message = "Another program moved the migration to another phase in the meantime: call status()."
             raise MigrationError(message, table=self.old.table, phase=_phase(found))
 

@@ -1,4 +1,4 @@
-"""Names and ids of dictionaries that a program remembers, in bounded memory."""
+"""A cache of the names and ids of dictionaries, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,46 +8,47 @@ from typing import cast
 from hbmodel.encoding.codecs import Dictionary
 
 CACHED_BYTES = 16 * 2**20
-"""Memory of the names that are remembered, about."""
+"""About how many bytes of memory the cached names take, at most."""
 
 OVERHEAD = 150
-"""Bytes that the id of a name, or the name of an id, takes in addition to the letters."""
+"""Bytes that one cached pair takes in addition to the characters of the name."""
 
 
 class NameCache:
-    """Names and ids, which never change; the oldest are forgotten first. Thread-safe.
+    """A cache of names and ids, which never change. The oldest are dropped first. Thread-safe.
 
     Args:
-        size: in bytes, about.
+        size: about how many bytes of memory it may take.
     """
 
     def __init__(self, size: int = CACHED_BYTES) -> None:
         self._left = size
-        # By name the id, and by id the name: a program that died may have left an id whose name has another one.
+        # The id by name, and the name by id. They are kept apart because a program that died may have left an id whose
+        # name has another id.
         self._known: dict[tuple[Dictionary, str | int], int | str] = {}
         self._lock = threading.Lock()
         self.checked: set[Dictionary] = set()
-        """Dictionaries whose tables are as declared."""
+        """The dictionaries whose tables were found to be as declared."""
 
     def __len__(self) -> int:
         return len(self._known)
 
     def id_of(self, dictionary: Dictionary, name: str) -> int | None:
-        """The id of a name, or None where it is not remembered."""
+        """The id of a name, or None if it is not cached."""
         return cast("int | None", self._known.get((dictionary, name)))
 
     def name_of(self, dictionary: Dictionary, number: int) -> str | None:
-        """The name of an id, or None where it is not remembered."""
+        """The name of an id, or None if it is not cached."""
         return cast("str | None", self._known.get((dictionary, number)))
 
     def keep(self, dictionary: Dictionary, name: str, number: int) -> None:
-        """Remembers the id of a name; then the id's name is known too."""
+        """Caches the id of a name, and the name of the id."""
         with self._lock:
             self._keep((dictionary, name), number, name)
             self._keep((dictionary, number), name, name)
 
     def keep_name(self, dictionary: Dictionary, number: int, name: str) -> None:
-        """Remembers the name of an id, which need not be the id of the name."""
+        """Caches the name of an id. The name may have another id."""
         with self._lock:
             self._keep((dictionary, number), name, name)
 

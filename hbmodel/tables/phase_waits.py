@@ -1,4 +1,4 @@
-"""For whom each phase of a migration waits, and how the wait is shown."""
+"""The programs that each phase of a migration waits for, and the report of the wait."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ READ_OTHERWISE = frozenset((PREPARED, CLOSED, CUT, TURNED, RETURNED))
 
 
 def is_over(found: Registration, row: bytes, others: OtherPrograms) -> bool:
-    """Whether no program acts any more by the phase before the one that the registry was found in; waits a moment where
-    one may.
+    """Whether all programs act by the phase that the registry is in; waits a moment if one may still act by the phase
+    before.
 
     Args:
-        found: what the registry says of the table that the objects come from.
-        row: the row of the registry.
+        found: the registration of the table that the objects come from.
+        row: the key of that registration's row.
         others: the programs that use the tables.
     """
     move = found.move
@@ -36,7 +36,7 @@ def is_over(found: Registration, row: bytes, others: OtherPrograms) -> bool:
 
 
 def wait_for(progress: MigrationProgressReport | None, seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
-    """Waits some of the seconds that are left, and reports for whom."""
+    """Reports who is waited for, and waits for a part of the seconds that are left."""
     if progress is not None:
         progress(MigrationProgress("waiting", seconds_left=seconds, waits_for=whom, writers=tuple(writers)))
     time.sleep(min(LOOK, seconds))

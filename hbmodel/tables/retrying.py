@@ -1,4 +1,4 @@
-"""Carries out protocols whose every operation may be repeated, and repeats those whose outcome is not known."""
+"""Runs protocols whose operations may all be repeated, and repeats an operation whose outcome is unknown."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hbmodel.store.port import Store
 R = TypeVar("R")
 
 TRIES = 3
-"""How often an operation is tried, at most."""
+"""How many times an operation is tried, at most."""
 
 
 def drive_with_retries(store: Store, protocol: Protocol[R]) -> R:
     """Runs a protocol to its end.
 
     Raises:
-        UnknownOutcome: an operation was tried several times, and its outcome is not known yet.
+        UnknownOutcome: an operation was tried `TRIES` times, and its outcome is still unknown.
     """
     answer: Any = None
     try:

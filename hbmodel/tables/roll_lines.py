@@ -1,9 +1,8 @@
-"""The lines of the writers' roll as the registry holds them: where each stands, and which of them a change of the state
-waits for.
+"""The lines of the writers' roll in the registry, and those that a change of the state waits for.
 
 Row key of a line: 02 `<row of the registry>` 00 `<id>`, with an id of 16 random bytes. `m:w` holds the line as JSON,
-see `protocol.writers_roll`. `m:roll` in the row of a model says since when all programs that write its table are on the
-roll.
+see `protocol.writers_roll`. `m:roll` in the row of a model says since when every program that writes its table has been
+on the roll.
 """
 
 from __future__ import annotations
@@ -29,17 +28,16 @@ INDEX_CELLS = b"m:i."
 ID_LENGTH = 16
 
 FROM_THE_START = b'"new"'
-"""Holds `m:roll` where the table was created together with its entry, so that no program can have written it before."""
+"""The value of `m:roll` if the table was created together with its entry, so that no program wrote it before."""
 
 MARKED = b'"marked"'
-"""Holds `m:roll` where programs may have written the table by an older version; the time of the cell says until
-when.
+"""The value of `m:roll` if programs of an older version may have written the table, at most until the time of the cell.
 """
 
 
 def revisions_of(cells: Mapping[bytes, bytes]) -> Revisions:
-    """The revisions of the cells of a registry row that say how a table is written; 0 for one that was never
-    changed.
+    """The revisions of those cells of a registry row that say how a table is written. A cell that was never changed has
+    0.
     """
     found: dict[str, int] = {}
     for column, value in cells.items():
@@ -49,15 +47,15 @@ def revisions_of(cells: Mapping[bytes, bytes]) -> Revisions:
 
 
 def revision_of(value: bytes | None) -> int:
-    """Of one such cell."""
+    """The revision of one such cell."""
     with suppress(ValueError, TypeError, AttributeError):
         return int(json.loads(value or b"{}").get("revision", 0))
     return 0
 
 
 def listed_since(row: Row) -> int | None:
-    """Since when programs that write a table are on the roll, in ms by the server's clock; 0 if all have always
-    been, None if unknown.
+    """Since when every program that writes a table has been on the roll, in ms by the server's clock. 0 means always;
+    None means that it is not known.
     """
     cell = row.columns.get(LISTED)
     if cell is None or not cell.value:
@@ -66,8 +64,8 @@ def listed_since(row: Row) -> int | None:
 
 
 def next_revision(value: bytes | None, now: int) -> int:
-    """The revision of a cell after a change: above the one that it has, and at least the time, so that a table that is
-    created again gets higher ones than it had before.
+    """The revision of a cell after a change. It is above the former one, and at least the time. So a table that is
+    dropped and created again gets higher revisions than it had before.
 
     Args:
         value: the value of the cell, or None.
@@ -77,7 +75,7 @@ def next_revision(value: bytes | None, now: int) -> int:
 
 
 def line_key(row: bytes, id_: bytes) -> bytes:
-    """The row key of a line of a row of the registry."""
+    """The row key of a line that belongs to a row of the registry."""
     return b"\x02" + row + b"\x00" + id_
 
 
@@ -92,9 +90,9 @@ class FoundLine:
 
     Attributes:
         key: its row key.
-        stamp: its time by the server's clock, in ms.
+        stamp: when it was put, in ms by the server's clock.
         value: its bytes.
-        line: what they say; None if they have another form.
+        line: the decoded line; None if the bytes have another form.
     """
 
     key: bytes
@@ -108,10 +106,10 @@ class WaitedFor:
     """A program for which a change of the registry waits.
 
     Attributes:
-        writer: who it is.
+        writer: the program.
         seen: when it last put its line, in ms by the server's clock.
-        until: the last time at which it may still write by an earlier state, likewise.
-        late: whether what is waited for are calls whose outcome it does not know.
+        until: the last time at which it may still write by an earlier state, in ms by the server's clock.
+        late: whether the change waits for calls whose outcome the program does not know.
     """
 
     writer: Writer
@@ -120,7 +118,7 @@ class WaitedFor:
     late: bool = False
 
     def described(self, now: int) -> str:
-        """For people; `now` is the server's time in ms."""
+        """One line of text that names the program and how long the wait can last; `now` is the server's time in ms."""
         who = (
             f"{self.writer.program or 'a program'}, process {self.writer.pid} on "
             f"{self.writer.host or 'an unknown host'}"
@@ -162,15 +160,15 @@ class RollLines:
             return
 
     def waits(self, row: bytes, cell: bytes, revision: int, now: int, unread: int, skew: int) -> list[WaitedFor]:
-        """The programs that may still write by a state before a change; lines that are over are marked, and later
-        deleted.
+        """The programs that may still write by a state before a change. Lines that have ended are marked as gone, and
+        later deleted.
 
         Args:
             row: the row of the registry.
-            cell: the cell of the row that was changed. The change must have been read before this is called.
-            revision: the revision of the cell since then.
+            cell: the cell of the row that was changed. The caller must have read the change before.
+            revision: the revision of the cell since the change.
             now: the server's time, in ms.
-            unread: how long a line is taken to stand that has another form, in ms.
+            unread: how long a line of an unknown form is taken to be valid, in ms.
             skew: how far two servers' clocks may differ, in ms.
         """
         found: list[WaitedFor] = []
@@ -189,8 +187,8 @@ class RollLines:
         return found
 
     def _collect(self, found: FoundLine, now: int, unread: int, skew: int) -> None:
-        """Marks a line that is over, under the condition that it is still what was read; deletes it after no put can
-        land any more.
+        """Marks a line that has ended as gone, if it is still the line that was read. Deletes it once no put can arrive
+        late.
         """
         assert found.line is not None, "a line of another form is left alone"
         if found.line.kind == "gone":
@@ -198,5 +196,5 @@ class RollLines:
                 self.store.delete(self.registry, [Delete(found.key, families=(FAMILY,))])
         elif found.line.kind == "on" or now > found.stamp + unread + skew:
             gone = evolve(found.line, kind="gone", late=()).encode()
-            with suppress(UnknownOutcome):  # the next one sees
+            with suppress(UnknownOutcome):  # the next caller tries again
                 self.store.check_and_put(self.registry, found.key, LINE, found.value, Put(found.key, {LINE: gone}))
