@@ -61,7 +61,7 @@ test-stress: $(STAMP)  ## the default suite, or FILES, TIMES times beside STRESS
 check-samples: $(STAMP)  ## samples and mutants of the model checker, on two processes; where they pass, `make test` leaves them out
 	$(BIN)/python -m tests.checker.checked_code
 
-check-protocol: $(STAMP)  ## every sweep and every mutant of the model checker to the end, on two processes; SWEEPS=text runs those alone
+check-protocol: $(STAMP)  ## every sweep and every mutant of the model checker to the end, on two processes; goes on where an earlier run was stopped; SWEEPS=text runs those alone
 	$(BIN)/python -m tests.checker "$(SWEEPS)"
 
 lint: $(STAMP)

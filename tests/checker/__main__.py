@@ -2,8 +2,9 @@
 check-protocol`.
 
 Prints for each what it was, configurations, states and seconds; exits with 1 if any of them has found a violation, or
-if a mutant was not found. With a text as argument, those alone whose names have it. A whole run without errors records
-the code that it has judged, see `checked_code`.
+if a mutant was not found. With a text as argument, those alone whose names have it. A run that was stopped continues
+where it was, if the code is still the same: `finished` knows what has passed. A whole run without errors records the
+code that it has judged, see `checked_code`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from attrs import frozen
 
 from tests.checker.broken_rules import BROKEN
 from tests.checker.checked_code import fingerprint, record
+from tests.checker.finished import FinishedTasks, Result
 from tests.checker.protocol_sweeps import Found, sweep
 from tests.checker.sample_sweeps import SAMPLES
 from tests.checker.whole_sweeps import WHOLE, Sweep
@@ -74,43 +76,53 @@ def main(text: str = "") -> int:
     """Runs everything whose name has the text."""
     begun = time.monotonic()
     judged = fingerprint()
-    totals: dict[tuple[str, str], tuple[int, int, float]] = {}
+    finished = FinishedTasks(judged)
+    results: dict[Task, Result] = {}
+    left: list[Task] = []
+    for task in tasks(text):
+        known = finished.result(task.kind, task.name)
+        if known is None:
+            left.append(task)
+        else:
+            results[task] = known
+    if results:
+        print(f"{len(results)} of {len(results) + len(left)} have passed in an earlier run", flush=True)
     wrong: list[str] = []
-    most = 0
-    for task, found, seconds, memory in each_in_a_process(Task.run, tasks(text), PROCESSES):
-        totals[(task.kind, task.name)] = (found.models, found.states, seconds)
-        most = max(most, memory)
-        if (error := task.wrong(found)) is not None:
+    for task, found, seconds, memory in each_in_a_process(Task.run, left, PROCESSES):
+        result = results[task] = Result(found.models, found.states, seconds, memory)
+        error = task.wrong(found) if found.models else "no configuration"
+        if error is None:
+            finished.add(task.kind, task.name, result)
+        else:
             wrong.append(f"{task.kind} {task.name}: {error}")
             print("WRONG", wrong[-1], flush=True)
-        if not found.models:
-            wrong.append(f"{task.kind} {task.name}: no configuration")
         print(
             f"{task.kind:7} {task.name}: {found.models} configurations, {found.states} states, {seconds:.0f} s",
             flush=True,
         )
-    for line in summary(totals, len(wrong)):
+    for line in summary(results, len(wrong)):
         print(line)
-    spent = sum(seconds for _, _, seconds in totals.values())
+    spent = sum(result.seconds for result in results.values())
+    most = max((result.memory for result in results.values()), default=0)
     print(
-        f"{time.monotonic() - begun:.0f} seconds, {spent:.0f} of a processor; at most {most / 1024:.0f} MiB in "
+        f"{time.monotonic() - begun:.0f} seconds; {spent:.0f} of a processor in all; at most {most / 1024:.0f} MiB in "
         "each process"
     )
-    if wrong or not totals:
+    if wrong or not results:
         return 1
     if not text and fingerprint() == judged:
         record(judged)
     return 0
 
 
-def summary(totals: Mapping[tuple[str, str], tuple[int, int, float]], wrong: int) -> Iterator[str]:
+def summary(results: Mapping[Task, Result], wrong: int) -> Iterator[str]:
     """The sums of each kind."""
     for kind in ("sweep", "sample", "shipped"):
-        found = [total for (of, _), total in totals.items() if of == kind]
-        models, states = sum(total[0] for total in found), sum(total[1] for total in found)
+        found = [result for task, result in results.items() if task.kind == kind]
+        models, states = sum(result.models for result in found), sum(result.states for result in found)
         what = {"sweep": "whole sweeps", "sample": "samples", "shipped": "sweeps of shipped code beside mutants"}[kind]
         yield f"{len(found)} {what}, {models} configurations, {states} states"
-    yield f"{sum(kind == 'mutant' for kind, _ in totals)} mutants, {wrong} unexpected results"
+    yield f"{sum(task.kind == 'mutant' for task in results)} mutants, {wrong} unexpected results"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+"""The tasks that earlier runs of `make check-protocol` have finished for the same code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+FILE = Path(__file__).parents[2] / "build" / "checked-tasks.jsonl"
+
+
+@frozen
+class Result:
+    """What a task has found.
+
+    Attributes:
+        models: its configurations.
+        states: the states that it went through.
+        seconds: of a processor.
+        memory: the most that it took, in kibibytes.
+    """
+
+    models: int
+    states: int
+    seconds: float
+    memory: int
+
+
+class FinishedTasks:
+    """The results of tasks that ended as they should, in a file with a line for each. Lines of other code are ignored.
+
+    Args:
+        code: the fingerprint of the code that is judged.
+        file: where the results are.
+    """
+
+    def __init__(self, code: str, file: Path = FILE) -> None:
+        self._code, self._file = code, file
+        self._results: dict[tuple[str, str], Result] = {}
+        for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+            self._take(line)
+
+    def _take(self, line: str) -> None:
+        try:
+            read: dict[str, Any] = json.loads(line)
+        except ValueError:  # the last line of a run that was killed
+            return
+        if read.pop("code") == self._code:
+            kind, name = read.pop("kind"), read.pop("name")
+            self._results[(kind, name)] = Result(**read)
+
+    def result(self, kind: str, name: str) -> Result | None:
+        """The result of a task, or None."""
+        return self._results.get((kind, name))
+
+    def add(self, kind: str, name: str, result: Result) -> None:
+        """Notes a result."""
+        self._results[(kind, name)] = result
+        line = {"code": self._code, "kind": kind, "name": name, "models": result.models, "states": result.states}
+        line |= {"seconds": round(result.seconds, 2), "memory": result.memory}
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write("\n" if self._unended() else "")
+            file.write(json.dumps(line) + "\n")
+
+    def _unended(self) -> bool:
+        """Whether the last line is a part of one, as of a run that was killed."""
+        text = self._file.read_bytes()
+        return bool(text) and not text.endswith(b"\n")
