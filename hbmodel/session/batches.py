@@ -196,10 +196,6 @@ def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Ba
     The order of writes to one row is kept. A put followed by a put of the same row is dropped, unless the model has
     unique indexes. Unique values are claimed and released in the order of the calls: if a row's values change a second
     time, both changes are written, and no later call is written before the second one.
-
-    Args:
-        pending: the calls.
-        most: the maximum number of writes in one batch.
     """
     if len(pending) == 1 and len(pending[0].writes) == 1:
         pending[0].remaining = 1

@@ -29,9 +29,6 @@ class Bindings:
     """Bindings and views, by model.
 
     Args:
-        store: the store with the tables.
-        registry: records the state of each model's table.
-        cache: the metadata cache that sessions share.
         pages: how much of a wide row is read at once.
         longest_call: the longest duration of a call to the store, in seconds.
     """

@@ -35,16 +35,6 @@ class DictionaryQueryRunner(QueryRunner):
 
     Names without an id in the dictionary are removed from the query, since no row has them. A query that only such
     names could satisfy reads no row.
-
-    Args:
-        view: as for `QueryRunner`.
-        bind: as for `QueryRunner`.
-        seal: as for `QueryRunner`.
-        guard: as for `QueryRunner`.
-        lease: as for `QueryRunner`.
-        names: the names of dictionaries.
-        work: as for `QueryRunner`.
-        sizes: as for `QueryRunner`.
     """
 
     def __init__(

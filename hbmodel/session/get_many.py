@@ -30,9 +30,6 @@ def get_many(
     """The objects under many keys, in the order of the keys, with None for each absent object.
 
     Args:
-        store: the store to read from, as the model sees it.
-        schema: the schema of the model.
-        keys: each a mapping of key fields, or their values in key order.
         reader: returns the decoder of the rows; called after the keys are checked.
     """
     if schema.dictionaries:

@@ -33,15 +33,7 @@ from hbmodel.tables.registration import Binding
 def increment(
     store: Store, bind: Callable[[TableSchema], Binding], obj: Any, counter: FieldExpression[int], amount: int
 ) -> int:
-    """Adds to a counter and returns its new value; see `Session.increment`.
-
-    Args:
-        store: the store to write to.
-        bind: returns the current binding of a model.
-        obj: the object whose key identifies the row.
-        counter: the counter, as an attribute of the model class.
-        amount: the amount to add.
-    """
+    """Adds to a counter and returns its new value; see `Session.increment`."""
     schema = schema_of(type(obj))
     if not isinstance(counter, FieldExpression) or schema.by_name.get(counter.of.name) is not counter.of:
         raise UnknownField(
@@ -102,11 +94,8 @@ class CounterCell:
     """One counter of one row. The server's sums wrap at 64 bits; `add` undoes an increment that has wrapped.
 
     Attributes:
-        store: the store to write to.
-        table: name of the table.
         row: key of the row; in a wide row, the object key.
         column: `family:qualifier` of the counter.
-        field: name of the counter, for errors.
     """
 
     store: Store
@@ -127,7 +116,6 @@ class CounterCell:
         Increments commute, so undoing one takes back exactly its own amount, whatever others have added in between.
 
         Args:
-            amount: the amount to add.
             gate: the gate that the increment passes before it is sent. The increment that undoes it passes no gate.
         """
         with gated(gate):

@@ -45,25 +45,14 @@ T = TypeVar("T")
 
 @define(eq=False)
 class Inserter:
-    """Inserts objects into a store, each only if its key is free.
-
-    Attributes:
-        store: the store to write to.
-        bind: returns the current binding of a model.
-        clock: the clock for rows whose time does not come from the server.
-    """
+    """Inserts objects into a store, each only if its key is free."""
 
     store: Store
     bind: Callable[[TableSchema], Binding]
     clock: ServerClock
 
     def insert(self, obj: T, ttl: int | None) -> T:
-        """Puts an object if its key is free and returns it; see `Session.insert`.
-
-        Args:
-            obj: the object.
-            ttl: the TTL of its row in ms, or None.
-        """
+        """Puts an object if its key is free and returns it; see `Session.insert`."""
         schema = schema_of(type(obj))
         if schema.salt.random:
             raise CapabilityError(
@@ -79,8 +68,6 @@ class Inserter:
         """Runs the protocol of an insert, and restarts it if the way its table is written has changed.
 
         Args:
-            schema: the schema of the model.
-            begin: makes the protocol, given a binding.
             latest: returns the current or last attempt of the protocol; None before the first.
         """
         for _ in range(RESTARTS):
@@ -113,9 +100,6 @@ class Attempt(Generic[T]):
     """One object that is put if its key is free.
 
     Attributes:
-        by: the inserter.
-        obj: the object.
-        write: its put.
         sent: the changes of a versioned row that were sent.
         placed: the outcome of the put, for an unversioned model with indexes; empty before the put.
     """
@@ -272,7 +256,6 @@ def insert_between(work: UnitOfWork, obj: T) -> T:
 
     Args:
         work: a unit of work in which a live row is an error.
-        obj: the object.
 
     Raises:
         UnknownOutcome: the store became unreachable after something was sent.

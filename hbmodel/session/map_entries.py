@@ -27,17 +27,7 @@ def slice_of(
     seal: Seal | None,
     pages: PageSizes,
 ) -> MapSlice[Any, Any]:
-    """The entries of one object's map column; see `Session.entries`.
-
-    Args:
-        of: the map column, as an attribute of the model class.
-        key: the key of the object.
-        store: the store with the table.
-        view: the store as a model sees it.
-        bind: returns a model's binding, and raises once the session is closed.
-        seal: encrypts continuation tokens, or None.
-        pages: how many entries are read at once.
-    """
+    """The entries of one object's map column; see `Session.entries`."""
     schema = schema_of(getattr(of, "model", None))  # type: ignore[arg-type]
     entries = map_of(schema, of)
     rows = known_rows(schema, key)

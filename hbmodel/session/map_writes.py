@@ -41,11 +41,7 @@ def merged_entries(
     """The entries to write, with None as the value of those to remove, and the resulting map column of the object.
 
     Args:
-        schema: the schema of the model.
         held: the entries of the object, or `NotLoaded`.
-        name: the name of the map column.
-        entries: the entries to put or remove.
-        row: the key of the object.
 
     Raises:
         EncodingError: an entry cannot be stored; names the field.

@@ -35,7 +35,6 @@ class MigrationRouting:
 
     Args:
         bind: returns the current binding of a model; the binding of an earlier layout has the phase of its migration.
-        view: returns the store as a model sees it.
     """
 
     def __init__(self, bind: Callable[[TableSchema], Binding], view: Callable[[TableSchema], Store]) -> None:

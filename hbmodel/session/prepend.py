@@ -19,13 +19,7 @@ T = TypeVar("T")
 
 
 def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
-    """Puts an object before the first row of its prefix and returns it; see `Session.prepend`.
-
-    Args:
-        by: the inserter.
-        model: the class of the object.
-        fields: the fields of the object, all except the last of the key.
-    """
+    """Puts an object before the first row of its prefix and returns it; see `Session.prepend`."""
     schema = schema_of(model)
     last = schema.layout.names[-1]
     if last in fields:

@@ -47,13 +47,10 @@ class QueryRunner:
     """Runs queries; the `Source` of a session's queries.
 
     Args:
-        view: returns the store to read a model from.
         bind: returns a model's binding, and raises once the session is closed.
-        seal: encrypts continuation tokens, or None.
         guard: the guard of the session; once the session is closed, its queries return no more items.
         lease: seconds for which a binding is trusted, or None.
         work: executes deletes; None in a runner that only reads.
-        sizes: how much is read at once.
     """
 
     def __init__(

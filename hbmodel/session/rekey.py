@@ -32,15 +32,7 @@ _CHANGING = "The indexes of the table keep changing: call rekey() again."
 def rekey(
     store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: T, changes: Mapping[str, Any]
 ) -> T:
-    """Moves an object to another key and returns it with that key; see `Session.rekey`.
-
-    Args:
-        store: the store to write to.
-        bind: returns the current binding of a model.
-        clock: the clock for rows whose time does not come from the server.
-        obj: the object whose key identifies the row.
-        changes: new values of key fields.
-    """
+    """Moves an object to another key and returns it with that key; see `Session.rekey`."""
     schema = schema_of(type(obj))
     move, progress = _move(store, schema, obj, changes), Progress()
     for _ in range(RESTARTS):

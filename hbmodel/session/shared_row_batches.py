@@ -52,7 +52,6 @@ class JointBatch:
     """Writes into one table with shared rows; writes into the same row are in the same batch.
 
     Attributes:
-        parts: the writes of each model.
         shared: the rows that several of the writes change.
     """
 
@@ -78,8 +77,6 @@ def joint_batches(
     joined.
 
     Args:
-        calls: the calls on models that share the table.
-        can: the capabilities of the store.
         at_server_time: whether the rows of a model are written at the server's time.
         most: the number of writes after which another batch begins; the writes of one row stay in one batch.
 

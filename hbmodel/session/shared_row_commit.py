@@ -52,16 +52,11 @@ class Part:
     """The writes of one model, and the state of their protocol.
 
     Attributes:
-        schema: the schema of the model.
-        view: the store as the model sees it.
-        begin: makes the protocol.
         check: raises `SchemaMismatch` if the protocol must be restarted.
-        once: as for `Resumable`.
         placed: where its protocol records the rows that it has put.
         protocol: the running protocol, or None before its start.
         operation: the operation whose result the protocol waits for.
         again: whether that operation was tried before.
-        in_doubt: as for `Resumable`.
         gathered: whether some row changes that the protocol regards as done are not executed yet.
         timed: whether the protocol has read the clock, so that its row changes have the time that it read.
         outcomes: the acknowledged outcomes, or None while there are none.
@@ -127,7 +122,6 @@ class Part:
 
         Args:
             waiting: the rows whose changes were gathered and not carried out, though the protocol regards them as done.
-            error: why it restarts.
         """
         if self.outcomes is not None:
             return
@@ -202,9 +196,6 @@ class JointCommit:
     Like a `Resumable`, it can be run again after an error of the store, and continues where it stopped.
 
     Args:
-        store: the store with the table.
-        table: the table of the rows.
-        parts: the writes of each model, and their protocols.
         shared: the rows with several written objects: each of these rows changes completely, or not at all.
         clock: answers the protocols' requests for the time, all with the same time until rows have changed.
     """

@@ -16,13 +16,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Guard:
     """A context manager around every call of a session; the thread that is inside may enter again.
 
-    Args:
-        names: the names of dictionaries.
-
-    Attributes:
-        closed: whether the session has ended.
-        names: where guarded methods look up names of dictionaries when they encode and decode.
-
     Raises:
         SessionClosed: the session has ended.
         SessionThreadError: another thread is inside.

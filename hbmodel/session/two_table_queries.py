@@ -41,12 +41,7 @@ _END: Any = object()
 
 @frozen(eq=False)
 class TwoTableQueries:
-    """Runs the queries of models that replace others; the `Source` of these queries.
-
-    Attributes:
-        runner: runs queries on one table.
-        moves: decides which tables are read.
-    """
+    """Runs the queries of models that replace others; the `Source` of these queries."""
 
     runner: QueryRunner
     moves: MigrationRouting

@@ -70,10 +70,7 @@ class UnitOfWork:
     """Pending writes and the running commit.
 
     Args:
-        store: the store with the tables.
-        view: returns the store as a model sees it.
         bind: returns the current binding of a model; raises if it cannot be used.
-        clock: the clock for indexed rows.
         writing: called with the schemas of models that are going to be written; returns a context manager around the
             writes.
         atomic_rows: whether all writes to one row of a wide model are made in one mutation.

@@ -24,13 +24,7 @@ from hbmodel.session.options import check_updated
 
 
 def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) -> Pending:
-    """The pending call of an update, whose `copy` is the changed object; see `Session.update`.
-
-    Args:
-        obj: the object whose key identifies the row.
-        changes: new values by field name, and `ttl`.
-        condition: the condition on the row, or None.
-    """
+    """The pending call of an update, whose `copy` is the changed object; see `Session.update`."""
     schema = schema_of(type(obj))
     version = version_of(schema, obj)
     update, merged = _update(schema, obj, key_of(schema, obj), changes, condition, version, partial(getattr, obj))
@@ -44,13 +38,7 @@ def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) 
 
 
 def update_key_call(schema: TableSchema, fields: Mapping[str, Any], condition: Predicate | None) -> Pending:
-    """The pending call of an update by key; see `Session.update_key`.
-
-    Args:
-        schema: the schema of the model.
-        fields: all key fields, and the fields to change.
-        condition: the condition on the row, or None.
-    """
+    """The pending call of an update by key; see `Session.update_key`."""
     key = {name: fields[name] for name in schema.layout.names if name in fields}
     changes = {name: value for name, value in fields.items() if name not in key}
     update, _ = _update(
@@ -71,12 +59,8 @@ def _update(
     """The write of an update, and the resulting contents of the map columns that it changes.
 
     Args:
-        schema: the schema of the model.
         subject: the object or key that outcomes and errors name.
-        values: the values of the key.
         changes: new values by field name, and `ttl`, which is taken out.
-        condition: the condition on the row, or None.
-        version: the version that the row must have, or 0.
         held: returns the entries of a map column by its name, or `NotLoaded`.
     """
     check_condition(schema, condition)
