@@ -15,7 +15,6 @@ def lazy(
     """The functions `__getattr__` and `__dir__` of a package.
 
     Args:
-        package: its name.
         names: what it offers, separated by spaces, by the modules of hbmodel that define it.
         modules: its own modules that are attributes without an import.
     """

@@ -18,11 +18,7 @@ UNSIGNED = "BHIQ"
 
 
 class Code:
-    """The source of one function while it is being written.
-
-    Args:
-        head: its first line, `def name(arguments):`.
-    """
+    """The source of one function while it is being written."""
 
     def __init__(self, head: str) -> None:
         self._lines = [head]

@@ -34,8 +34,6 @@ class KeyField:
     """One field of a key.
 
     Attributes:
-        name: the name of the model's field.
-        codec: the codec of its values.
         desc: whether the largest value comes first: every byte is complemented.
         nullable: whether None is allowed: 00 for None, 01 before a value, so None comes first (last if `desc`).
     """

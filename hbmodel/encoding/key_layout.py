@@ -68,9 +68,6 @@ def unpack_code(code: Code, slots: Sequence[CompiledKeyField], tail: int, depth:
 
     Args:
         code: in which `data` is the key and `start`, a variable that is changed, where the fields begin.
-        slots: the slots of a layout.
-        tail: of a layout.
-        depth: of the lines.
     """
     if any(slot.of.desc and slot.word is None for slot in slots):
         code.add(f"flipped = data.translate({code.name(COMPLEMENT)})", depth)
@@ -135,7 +132,6 @@ class KeyLayout:
         tail: number of bytes of something else that follow the fields (the bucket byte at the end of an index entry of
             a randomly salted model); then no field counts as last.
         closed: whether the last field marks its end too, although the key ends with it.
-        names: the names of the fields.
     """
 
     fields: tuple[KeyField, ...] = field(converter=_fields)

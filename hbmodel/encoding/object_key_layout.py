@@ -31,7 +31,6 @@ class RowSlot(CompiledKeyField):
     """A field of the row key at its place in an object key: escaped, and terminated where the row key ends with it.
 
     Attributes:
-        inner: the field at its place in the row key.
         last: whether the row key ends with it.
     """
 
@@ -64,12 +63,7 @@ class RowSlot(CompiledKeyField):
 
 @frozen
 class SplitSlot(CompiledKeyField):
-    """A split field at its place in an object key: the bucket ends the row key, and the offset begins the column part.
-
-    Attributes:
-        bucket: as a slot of an object key.
-        offset: as a slot of the column part.
-    """
+    """A split field at its place in an object key: the bucket ends the row key, the offset begins the column part."""
 
     bucket: CompiledKeyField
     offset: CompiledKeyField

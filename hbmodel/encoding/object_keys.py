@@ -31,7 +31,6 @@ class Slice:
     """The same range of qualifiers in each of a range of rows.
 
     Attributes:
-        rows: the row keys.
         first: the first qualifier, inclusive; never empty.
         stop: the first qualifier behind the slice; None where it has no end.
     """

@@ -266,12 +266,7 @@ class NoSalt(Salt):
 
 @frozen
 class RowSalt(Salt):
-    """The salt of a wide model, computed from the fields of the row key as encoded there, not as in the object key.
-
-    Args:
-        salt: as declared.
-        by: names of the fields, all of them in the row key.
-    """
+    """The salt of a wide model, computed from the fields of the row key as encoded there, not as in the object key."""
 
     salt: Salt
     by: tuple[str, ...]
@@ -324,12 +319,9 @@ class BoundSalt:
     """A salt applied to the keys of one layout.
 
     Attributes:
-        salt: as declared.
         names: names of all key fields, in key order.
         by: names of the fields whose bytes determine the bucket, in key order.
-        buckets: how many there are.
         width: length of the prefix, in bytes.
-        random: whether buckets are random.
         prefixes: the prefixes of all buckets, in bucket order.
     """
 

@@ -129,7 +129,6 @@ class SplitField:
     """A key field in two parts. Both are complemented where the field descends.
 
     Attributes:
-        of: the declared field.
         every: the length of a bucket.
         bucket: the field of the row key.
         offset: the field of the qualifier.

@@ -50,14 +50,10 @@ class Copying:
     """Copies from one table into another.
 
     Attributes:
-        store: the store that holds the tables.
-        registry: the registry of the store.
         plan: how rows are brought into the other table.
         planned: makes a new plan by what the registry says then.
         writes: carries out what is planned.
         clock: the clock of the server.
-        throttle: how fast rows are taken.
-        batch_size: rows in one round trip.
         still: raises if the phase in which rows are copied is over.
         report: called with how far the work has come, or None.
         claim_life: seconds for which a range belongs to a program that gives no sign of life.

@@ -139,10 +139,7 @@ class _Plan:
     Attributes:
         planned: the declared tables, under their live names.
         existing: the names of the tables that existed before.
-        entries: the registration of each model, or None.
-        new: the tables to create.
         found: how the existing primary tables differ from their models, by name.
-        namespaces: the namespaces to create.
     """
 
     planned: Sequence[DeclaredTable]

@@ -23,7 +23,6 @@ class DeclaredTable:
     """A table as models declare it.
 
     Attributes:
-        name: the name of the table.
         families: the families of all models that share it, sorted by name.
         split_keys: where its regions begin; empty where no strategy was given.
         schemas: the models whose objects it holds, or the model whose index it is.
@@ -41,10 +40,8 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
     """The tables that models need, index tables first.
 
     Args:
-        schemas: the schemas of the models.
         splits: one strategy for the primary tables of all models, or a mapping from model or table name to a strategy;
             the table of an index is `<table>.<index>`.
-        registry: name of the registry table.
 
     Raises:
         DeclarationError: a strategy is for no table of these models, does not suit its table, or two strategies for one

@@ -21,7 +21,6 @@ class MemberChange:
 
     Attributes:
         place: the place of the field, `key 0` or the column.
-        member: the name of the member.
         declared: whether the model has it; False: only the registry has it.
     """
 

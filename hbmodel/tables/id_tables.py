@@ -20,7 +20,6 @@ def models_and_ids(declared: Iterable[Declared], *, used: bool = True) -> tuple[
     """The given models, and the models of the id tables of the given sequences and dictionaries.
 
     Args:
-        declared: models, sequences and dictionaries.
         used: whether to include the dictionaries that the models' fields use.
     """
     models: list[type[Any]] = []

@@ -30,10 +30,6 @@ def check_work(
     """Raises `DeclarationError` for an argument that cannot be used.
 
     Args:
-        batch_size: how many rows a build or a check reads in one round trip.
-        sample: how many rows a check reads; at least `least`, or None.
-        claim_life: how long a range is claimed, in seconds.
-        progress: the function that is called with the progress, or None.
         least: the smallest sample.
     """
     if (whole_number(batch_size) or 0) < 1:

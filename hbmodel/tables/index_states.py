@@ -32,10 +32,7 @@ class IndexStates:
     """Changes the states of one index.
 
     Attributes:
-        store: the store that holds the tables.
-        registry: the registry of the store.
         place: the model, or where the registry keeps it; building needs the model.
-        name: the name of the index.
         drain: how long other programs may act on an earlier state.
         wait: waits a part of the time that is left.
         cell: the name of the index's cell in the registry, if the index's name alone is ambiguous.

@@ -60,12 +60,7 @@ Report = Callable[[IndexProgress], object]
 
 @define
 class Throttle:
-    """Limits the rows and bytes per second.
-
-    Attributes:
-        rows: how many rows per second, or None for no limit.
-        size: how many bytes of keys and cells per second, or None for no limit.
-    """
+    """Limits the rows and the bytes of keys and cells per second; None is no limit."""
 
     rows: float | None = None
     size: float | None = None
@@ -94,13 +89,8 @@ class Sweeps:
     """Sweeps the rows of a table.
 
     Attributes:
-        store: the store that holds the tables.
-        registry: the registry of the store.
         indexer: makes the entries of rows.
         index: the index that the work is for, with its live table.
-        clock: the clock of the server.
-        throttle: limits the rate.
-        batch_size: rows in one round trip.
         report: called with the progress, or None.
         claim_life: seconds after which a range is taken from a program that stops responding.
         then: the sweeps to use once all rows are adopted; None if they are adopted already.

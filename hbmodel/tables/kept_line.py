@@ -51,7 +51,6 @@ class KeptLine:
 
     Args:
         store: the store through which the line is kept while no session waits for it.
-        registry: name of the registry table.
         row: the key of the registry's row.
         member: the program's state on the roll.
         offset: the clocks; the first put tells them the server's time.

@@ -49,11 +49,8 @@ class MovePlan:
         """The plan for rows of one layout in another.
 
         Args:
-            source: the binding of the table that rows come from.
-            target: the binding of the table that they go to.
             back: whether rows move back into the old table.
             seals: whether the phase is one in which rows of versioned models are sealed.
-            bound: the bound of the clocks, in ms.
         """
         versioned = target.schema.versioned
         mover = RowTranslator(source.reader, target.schema, target.written, versioned or target.writes_system_cells)
@@ -73,11 +70,7 @@ class MoveWrites:
     """The writes of one piece of work in one phase. A program that waits for the end of the phase waits for these too.
 
     Args:
-        store: the store that holds the tables.
-        registry: the registry of the store.
         old: the layout whose row of the registry holds the phase.
-        new: the other layout.
-        phase: the phase of the work.
         lease: for how many seconds the registry is trusted.
         longest_call: how long a call to the store may live, in seconds.
     """

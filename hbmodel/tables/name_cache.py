@@ -15,11 +15,7 @@ OVERHEAD = 150
 
 
 class NameCache:
-    """A cache of names and ids, which never change. The oldest are dropped first. Thread-safe.
-
-    Args:
-        size: about how many bytes of memory it may take.
-    """
+    """A cache of names and ids, which never change. The oldest are dropped first. Thread-safe."""
 
     def __init__(self, size: int = CACHED_BYTES) -> None:
         self._left = size

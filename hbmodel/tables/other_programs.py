@@ -64,8 +64,6 @@ class OtherPrograms:
     """The programs that use the tables of a store.
 
     Attributes:
-        store: the store that holds the tables.
-        registry: the registry of the store.
         drain: how long programs may act on an earlier state.
         wait: waits for a part of the time that is left.
     """
@@ -85,7 +83,6 @@ class OtherPrograms:
         """Whether no program can still write by the state before a change; waits a moment if one can.
 
         Args:
-            row: the row of the registry.
             found: what the row says, read after the change.
             cell: the cell of the row that was changed.
             since: when the change was written to the registry, in ms by its server's clock.

@@ -23,7 +23,6 @@ def is_over(found: Registration, row: bytes, others: OtherPrograms) -> bool:
     Args:
         found: the registration of the table that the objects come from.
         row: the key of that registration's row.
-        others: the programs that use the tables.
     """
     move = found.move
     assert move is not None, "it was read in a phase"

@@ -139,8 +139,6 @@ def first_key(
     """The smallest string of `prefix` and allowed bytes that is not below `start`, or None.
 
     Args:
-        prefix: fixed bytes.
-        start: lower bound.
         allowed: sorted byte values that may follow the prefix.
         width: how many allowed bytes follow the prefix, before any other bytes; None for any number.
         end: an allowed byte that any bytes may follow, or None.

@@ -35,9 +35,6 @@ class Rename:
     Attributes:
         what: `key field` or `column d:n`.
         place: where its bytes are: `key 0`, or the column.
-        live: the name in the registry.
-        declared: the name in the model.
-        how: how the rename is known.
     """
 
     what: str
@@ -164,8 +161,6 @@ def layout_mismatches(
     """The differences between the layouts of a model and of the registry: what differs, what is declared, what is live.
 
     Args:
-        schema: the schema of the model.
-        layout: the registered layout.
         hows: renames of key fields that are known in these ways are no difference.
     """
     renames = field_renames(schema, layout)

@@ -39,10 +39,6 @@ def registered_model(place: RegistryKey, found: Registration) -> type[Any]:
 
     It is for reading: the registry keeps no defaults, so a column that a row lacks reads as None.
 
-    Args:
-        place: the place of the model in the registry.
-        found: what is registered there.
-
     Raises:
         SchemaMismatch: a program defines a codec or the salt, so keys cannot be read without that program.
         StoreError: the registry's entry has another shape than this version knows.
@@ -68,11 +64,6 @@ def _model(place: RegistryKey, found: Registration) -> type[Any]:
 def registered_index(place: RegistryKey, found: Registration, state: IndexState) -> type[Any]:
     """A model whose objects are the entries of an index. Its fields are the key fields, the covered columns, and the
     cell `_v`, by which the write that put the entry is known.
-
-    Args:
-        place: the place of the indexed model in the registry.
-        found: what is registered there.
-        state: the state of the index.
 
     Raises:
         SchemaMismatch: a program defines a codec or the salt.

@@ -60,8 +60,6 @@ class IndexState:
 
     Attributes:
         state: one of `STATES`.
-        table: the index table.
-        spec: the declaration of the index.
         since: when this state was written to the registry, in ms by the clock of the registry's server.
         generation: how many tables the index has had before this one.
         name: its current name.
@@ -107,8 +105,6 @@ def as_live(index: Index, state: IndexState, alone: bool = True) -> Index:
     """A declared index as the registry has it: with its live table.
 
     Args:
-        index: as declared.
-        state: the state of the index.
         alone: whether the registry knows no columns or indexes beyond those of the model.
     """
     return evolve(index, table=state.table, kept_by_all=state.state in KEPT_BY_ALL, alone=alone)
@@ -119,7 +115,6 @@ class Registration:
     """One table as the registry knows it, with the bytes that a change must be checked against.
 
     Attributes:
-        layout: the layout of keys and columns.
         indexes: the indexes, by the name with which each was first registered.
         rows: how rows say that they are live.
         cells: the cells of the registry's row.
@@ -154,7 +149,6 @@ class Binding:
     """What the registry says at the moment of how a model may be used.
 
     Attributes:
-        schema: the schema of the model.
         written: indexes that writes must keep, with their live tables.
         readable: indexes that queries may use.
         unknown: names of live indexes that the model does not declare; if there are any, it may read but not write.

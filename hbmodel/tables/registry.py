@@ -83,12 +83,7 @@ def index_cell(name: str) -> bytes:
 
 
 class Registry:
-    """Reads and changes the registry of a store.
-
-    Args:
-        store: the store that holds the tables.
-        table: name of the registry table.
-    """
+    """Reads and changes the registry of a store."""
 
     def __init__(self, store: Store, table: str = REGISTRY_TABLE) -> None:
         if not isinstance(table, str) or not table:

@@ -89,9 +89,7 @@ class FoundLine:
     """A line as it was read.
 
     Attributes:
-        key: its row key.
         stamp: when it was put, in ms by the server's clock.
-        value: its bytes.
         line: the decoded line; None if the bytes have another form.
     """
 
@@ -106,7 +104,6 @@ class WaitedFor:
     """A program for which a change of the registry waits.
 
     Attributes:
-        writer: the program.
         seen: when it last put its line, in ms by the server's clock.
         until: the last time at which it may still write by an earlier state, in ms by the server's clock.
         late: whether the change waits for calls whose outcome the program does not know.
@@ -129,12 +126,7 @@ class WaitedFor:
 
 @frozen
 class RollLines:
-    """Reads, marks and deletes lines.
-
-    Attributes:
-        store: the store that holds the tables.
-        registry: name of the registry table.
-    """
+    """Reads, marks and deletes lines."""
 
     store: Store
     registry: str
@@ -164,7 +156,6 @@ class RollLines:
         later deleted.
 
         Args:
-            row: the row of the registry.
             cell: the cell of the row that was changed. The caller must have read the change before.
             revision: the revision of the cell since the change.
             now: the server's time, in ms.

@@ -29,7 +29,6 @@ class Sample:
     """Some rows of a table, or all of them.
 
     Attributes:
-        batches: the batches of rows.
         share: the estimated share of the table's rows that are in the sample; None if the distances between the rows
             are too different for an estimate.
     """
@@ -45,10 +44,7 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
     of keys.
 
     Args:
-        store: the store that holds the table.
-        table: the table to sample.
         count: how many rows, at least 1.
-        columns: the columns to read.
         only: a filter for their cells, or None.
     """
     first, last = _end(store, table, False), _end(store, table, True)

@@ -42,7 +42,6 @@ class Counts:
 
     Attributes:
         rows: the rows that are objects.
-        entries: the entries that were put.
         adopted: rows that got system cells.
         missing: entries that were missing.
         refused: rows whose entries cannot be made.
@@ -156,8 +155,6 @@ class SharedRanges:
     """The ranges of one piece of work.
 
     Attributes:
-        store: the store that holds the registry.
-        registry: the name of the registry table.
         row: the registry's row for this work.
         now: returns the server's time in ms.
         life: how long a claim lasts without a checkpoint, in ms.

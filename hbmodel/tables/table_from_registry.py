@@ -66,7 +66,6 @@ class TableFromRegistry:
         """Finds the table with a name, a primary or an index table.
 
         Args:
-            catalog: the registry.
             table: the name of the table in the store.
             family: the default family of the model, if the table holds several models.
             kind: the kind of the model, if the family holds several models.

@@ -30,7 +30,6 @@ class LiveColumns:
     """What a sample of rows shows.
 
     Attributes:
-        rows: the keys of the rows that were looked at.
         held: how many of the rows hold each column that no model declares, by the column as a model would declare it.
     """
 
@@ -46,10 +45,8 @@ def unmapped_columns(
     Empty cells do not count: an update of an object may have emptied them.
 
     Args:
-        store: the store that holds the table.
         schemas: the schemas of the models whose families are looked at, all of one table.
         others: the schemas of further models of the table.
-        count: about how many rows to sample.
     """
     table, mapped = schemas[0].table, {name for schema in schemas for name in schema.family_names}
     families = sorted(mapped & {family.name for family in store.families(table)})
@@ -76,7 +73,6 @@ class LackingColumns:
     """The required columns that rows lack.
 
     Attributes:
-        objects: how many of the rows are objects.
         lacking: how many of the objects lack each required column. Columns that no object lacks are left out.
     """
 
@@ -88,10 +84,7 @@ def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], st
     """The required columns that rows of a table lack; reading such a row raises `IncompleteRow`.
 
     Args:
-        store: the store that holds the table.
         schema: the schema of a model whose objects have rows of their own.
-        rows: the keys of the rows.
-        state: the row state of the table.
     """
     known = Binding(schema, (), (), (), state)
     required = {of.column: of for of in schema.columns if of.required}

@@ -48,7 +48,6 @@ class WritersRoll:
         lease: the lease of the lines, in ms.
         longest_call: how long a call may live, in ms.
         offset: the offset of the server's clock; it is learned from the first put of a line.
-        times: how often lines are kept.
         running: the clock that measures leases, in ms.
     """
 
@@ -183,10 +182,7 @@ class Calls:
     `begin` to the end of the block.
 
     Args:
-        roll: the roll of this program.
         store: the store through which missing leases are taken.
-        registry: name of the registry table.
-        rows: the rows of the registry.
     """
 
     def __init__(self, roll: WritersRoll, store: Store, registry: str, rows: Iterable[bytes]) -> None:

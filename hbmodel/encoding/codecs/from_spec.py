@@ -19,9 +19,6 @@ Spec = Mapping[str, Any]
 class UnknownCodec(Codec[bytes]):
     """Stands for a custom codec of another program, of which only the description is known. Its values are the stored
     bytes. Not for keys.
-
-    Args:
-        described: the program's description of it.
     """
 
     described: Spec = field(eq=lambda spec: sorted(spec.items()))

@@ -63,7 +63,6 @@ def since_epoch(value: datetime, round: bool = False) -> int:
     """Microseconds from 1970 to an aware datetime.
 
     Args:
-        value: the datetime.
         round: whether nanoseconds are cut off.
 
     Raises:
@@ -102,9 +101,7 @@ def whole_units(instant: int, scale: int, codec: str = "Datetime") -> int:
     """Microseconds as units of `scale` microseconds.
 
     Args:
-        instant: the microseconds.
         scale: of a unit.
-        codec: the name of the codec, for the error.
 
     Raises:
         EncodingError: they are not a whole number of units.
