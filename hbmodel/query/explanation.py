@@ -68,7 +68,7 @@ class Explanation:
         scan_calls: how many of the calls are for scans. A page needs as many, unless it is longer than a batch of rows.
         gets: how many of the calls are multi-gets. A query that verified entries answer needs none, but it needs one
             more call if it meets unverified entries. For objects that share rows, the Thrift1 gateway needs one call
-            for each set of columns; an index that is filtered there needs more.
+            for each set of columns. A query through an index may need more: only one of its objects is counted.
         covering: for an index that covers columns: `verified` (its verified entries answer the query without a read of
             the row), `incomplete` (entries lack fields that the query needs, so rows are read) or `copy` (rows are
             always read); otherwise None.

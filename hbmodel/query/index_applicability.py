@@ -1,5 +1,5 @@
-"""Whether an index has an entry for every row that satisfies a query, since some kinds have entries for some rows
-only.
+"""Decides whether an index has an entry for every row that satisfies a query; some indexes have entries for only some
+rows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Fit:
 
     Attributes:
         conditions: the query's conditions, with their meaning for entries.
-        settled: those that every row with an entry satisfies.
-        narrowed: whether the index contains some rows only.
+        settled: the conditions of the query that every row with an entry satisfies.
+        narrowed: whether the index contains only some of the rows.
     """
 
     conditions: Sequence[Condition]
@@ -30,8 +30,9 @@ class Fit:
 
 
 def fit(index: Index | None, predicates: Sequence[Predicate]) -> Fit | None:
-    """How predicates that must all hold match an index, or the primary table; None if rows without entries may
-    satisfy them.
+    """Matches predicates, which must all hold, with an index; None if rows without entries may satisfy them.
+
+    Without an index the predicates are for the primary table, which contains every row.
     """
     if index is None:
         return Fit([Condition(predicate, predicate) for predicate in predicates])
@@ -43,7 +44,9 @@ def fit(index: Index | None, predicates: Sequence[Predicate]) -> Fit | None:
 
 
 def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
-    """The condition that the query lacks for the index to answer it, as text without values; None if it lacks none."""
+    """Describes, without values, the conditions that a query must add for the index to answer it; None if there are
+    none.
+    """
     if index is None or fit(index, predicates) is not None:
         return None
     missing = [describe(condition) for condition in index.conditions if not implied(condition, predicates)]
@@ -55,10 +58,11 @@ def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
 
 
 def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
-    """Whether predicates that must all hold plainly imply a condition.
+    """Whether predicates that must all hold imply a condition, in one of four simple ways.
 
-    They do if it is among them, if every alternative of one of them implies it, or if those on its one field allow only
-    values that satisfy it.
+    The condition is one of the predicates. It is an `|`, and the predicates imply one of its parts. One of the
+    predicates is an `|`, and each of its parts implies the condition. Or the condition is on a single field, and the
+    predicates on this field allow only values that satisfy the condition.
     """
     said = condition.canonical()
     if any(predicate.canonical() == said for predicate in predicates):
@@ -85,7 +89,7 @@ def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
 
 
 def _excluded(condition: Predicate) -> Sequence[object] | None:
-    """The few values that a condition excludes, if it does nothing else."""
+    """The values that a `!=` or a `~in_` excludes; None for other conditions."""
     if isinstance(condition, Comparison) and condition.operator == "!=":
         return (condition.value,)
     if isinstance(condition, Not) and isinstance(condition.parts[0], In):
@@ -94,14 +98,14 @@ def _excluded(condition: Predicate) -> Sequence[object] | None:
 
 
 def _within(narrow: Predicate, wide: Predicate) -> bool:
-    """Whether one bound, or prefix, on a field is inside another."""
+    """Whether all values of a field that satisfy the bound or prefix `narrow` satisfy `wide` too."""
     if isinstance(narrow, StartsWith) and isinstance(wide, StartsWith):
         return narrow.prefix[: len(wide.prefix)] == wide.prefix
     if not isinstance(narrow, Comparison) or not isinstance(wide, Comparison) or narrow.operator[0] != wide.operator[0]:
         return False
     if narrow.operator[0] not in "<>":
         return False
-    # The bound itself is the one value that the two may treat differently.
+    # If both bounds have the same value, they can differ only in whether they include it.
     key = wide.field.codec.order_key
     mine, theirs = key(narrow.value), key(wide.value)
     if mine == theirs:

@@ -19,12 +19,12 @@ from hbmodel.store.ranges import KeyRange
 
 @frozen
 class KeyPiece:
-    """A range of keys that match a query.
+    """A range of keys that can match a query.
 
     Attributes:
-        parts: the bytes of the leading fields that are fixed in it.
+        parts: the bytes of the leading fields that all its keys have in common.
         range: the range of keys, without salt.
-        bounded: whether it bounds the field after them.
+        bounded: whether the range bounds the field after `parts`.
     """
 
     parts: Sequence[bytes]
@@ -39,15 +39,16 @@ class KeyConditions:
     Attributes:
         parts: for each fixed leading field its possible packed values, in key order; none if the conditions on a field
             contradict each other.
-        bounds: the bounds on the next field, or None; None if there are pieces.
+        bounds: the bounds on the field after the fixed ones, or None; always None if there are pieces.
         conditions: all conditions of the query, with their meaning for the key.
-        consumed: the predicates that parts and bounds enforce exactly, as in the query.
+        consumed: the predicates of the query that need no further test: the keys, or the choice of the index, already
+            enforce them exactly.
         unordered: name of the field after the fixed ones, if the query bounds it but its bytes do not keep its order.
         excess: name of the field after the fixed ones, if the query gives it more values than the maximum number of key
             ranges.
-        narrowed: whether the keys are those of an index that contains some rows only.
-        pieces: the ranges of keys if not every combination of the parts matches, or if there are several ranges after
-            one; otherwise None.
+        narrowed: whether the keys are those of an index that contains only some of the rows.
+        pieces: the ranges of keys; None if `parts` and `bounds` describe them, with one range for each combination of
+            parts.
     """
 
     parts: Sequence[Sequence[bytes]]
@@ -68,11 +69,11 @@ class KeyConditions:
 
     @property
     def open(self) -> bool:
-        """Whether nothing bounds the key or restricts the rows that have one."""
+        """Whether the conditions exclude no key of the path, and the path contains all rows."""
         return not self.parts and not self.bounded and not self.narrowed
 
     def fixed(self, layout: KeyLayout) -> Sequence[str]:
-        """The leading fields of a key that the query fixes to some values each."""
+        """The leading fields of a key that the query fixes, each to one or several values."""
         return layout.names[: len(self.parts)]
 
     def names(self, layout: KeyLayout) -> Sequence[str]:
@@ -90,8 +91,8 @@ class KeyConditions:
         Args:
             layout: the layout of the key.
             at: the position.
-            consumed: whether predicates count that are not tested on keys, as every row in the index satisfies them: of
-                a row with several entries they select none.
+            consumed: whether predicates in `consumed` count too. Keys are not tested for these, so if a row has several
+                entries, such a predicate does not tell which of them is meant.
         """
         if at < len(self.parts):
             return self.parts[at]
@@ -101,7 +102,7 @@ class KeyConditions:
         return _packed(layout, at, own)
 
     def all_pieces(self, layout: KeyLayout) -> Iterable[KeyPiece]:
-        """The ranges of keys, one for each combination of parts if there are no pieces; some may be empty."""
+        """The ranges of keys: the pieces, or else one range for each combination of parts. Some may be empty."""
         if self.pieces is not None:
             return self.pieces
         combined = itertools.product(*self.parts)
@@ -120,8 +121,8 @@ def match(
     Args:
         layout: the layout of the key.
         conditions: the conditions of the query.
-        operands: the operand at each position of the layout, by its name there.
-        max_ranges: the maximum number of ranges, the product of the numbers of values of the fixed fields.
+        operands: the operands of the layout, by their names in it.
+        max_ranges: the maximum number of ranges, which is the number of combinations of values of the fixed fields.
         leading: the values of the first fields, if they are known already.
     """
     found = KeyConditions(leading, None, conditions, [])
@@ -139,19 +140,19 @@ def match(
 
 
 def _packed(layout: KeyLayout, at: int, own: Sequence[Condition]) -> Sequence[bytes] | None:
-    """The bytes of the values that the conditions on the field at a position leave, in key order; None if they leave
-    more than a few.
+    """The packed values that the conditions on the field at a position allow, in key order; None if none of them is an
+    equality.
     """
     values = values_left([c.on_entry for c in own], layout.names[at])
     if values is None:
         return None
-    none = layout.fields[at].nullable  # an index may leave None out, which other conditions exclude then
+    none = layout.fields[at].nullable  # an index may have no None here; then other conditions exclude None too
     return sorted({layout.pack_field(at, value) for value in values if value is not None or none})
 
 
 def values_left(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
-    """The possible values of a field, if the predicates on it alone leave only a few: those that satisfy every one
-    of them.
+    """The values that satisfy all predicates on a field, if at least one of the predicates is an equality; otherwise
+    None.
     """
     given = min((equal[1] for p in own if (equal := equalities(p)) is not None), key=len, default=None)
     if given is None:
@@ -167,13 +168,13 @@ def _bounded(layout: KeyLayout, at: int, own: Sequence[Condition], of: Field, fo
     if bounds is not None:
         try:
             layout.range_of([b""] * at, bounds)
-        except QueryError:  # these values have no order, or none that this prefix could be searched in
+        except QueryError:  # the bytes do not keep the order of the values, or cannot be searched by this prefix
             return evolve(found, unordered=of.name)
     return evolve(found, bounds=bounds, consumed=(*found.consumed, *settled))
 
 
 _BOUNDLESS = {False: ((),), True: ((None,),)}
-"""The values excluded by predicates that every value of a field satisfies, by whether the field is nullable."""
+"""The lists of values for which `~in_` excludes nothing but None, by whether the field is nullable."""
 
 
 def bounds_of(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Predicate]]:

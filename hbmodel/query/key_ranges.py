@@ -1,5 +1,5 @@
-"""The key ranges of each salt bucket that can contain results of a query, and the rows to get if the whole key is
-given.
+"""For each salt bucket, the ranges of keys that can match a query, and the rows to get if the query gives the whole
+key.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def buckets_and_rows(
     backwards: bool,
     order: MergedOrder | None = None,
 ) -> tuple[Sequence[Bucket], Sequence[bytes] | None]:
-    """The ranges of each bucket that can contain a match, and the rows to get if the whole key is given.
+    """Returns the buckets with the ranges that can contain a match, and the rows to get, or None if rows are scanned.
 
     Args:
         schema: the schema of the model.
         path: the path to read.
-        found: how the conditions match its key.
-        columns: the columns of each row, if the key ranges alone would read more of it.
-        backwards: the direction.
-        order: the order in which ranges with several values of leading fields are merged, or None.
+        found: how the conditions match the key of the path.
+        columns: the columns to read of each row; None if the key ranges alone exclude as much.
+        backwards: whether the path is read from its last key to its first.
+        order: the order in which the ranges of several values of leading fields are merged, or None.
     """
     if columns is not None and not columns.ranges:
         gathered: Mapping[tuple[int, bytes], list[KeyRange]] = {}
@@ -46,7 +46,7 @@ def buckets_and_rows(
         )
     rows = None
     if path.index is None and found.complete(path.layout):
-        # A key that HBase cannot store is absent; asking for it would be an error.
+        # No row has a key that HBase cannot store, and a get of such a key would be an error.
         keys = [r.start for ranges in gathered.values() for r in ranges if _can_be(schema, r.start)]
         rows = sorted(
             keys, key=path.position if order is None else lambda row: order.key(path.position(row)), reverse=backwards
@@ -56,8 +56,8 @@ def buckets_and_rows(
 
 
 def _can_be(schema: TableSchema, key: bytes) -> bool:
-    """Whether an object can have this key: of objects that share rows, that of the row, and the key fields in the
-    qualifier.
+    """Whether HBase can store this key. For objects that share rows, this must be true of the row key and of the key
+    fields in the qualifier.
     """
     parts = (key,) if schema.wide is None else schema.wide.form.cut(key)
     return all(0 < len(part) <= MAX_ROW_LENGTH for part in parts)
@@ -66,11 +66,11 @@ def _can_be(schema: TableSchema, key: bytes) -> bool:
 def only_range(
     schema: TableSchema, path: Path, found: KeyConditions, places: Sequence[int]
 ) -> Callable[[Sequence[bytes]], KeyRange] | None:
-    """A function from the bytes of the fields at some places of a key to the range that can contain a match, salt
-    included.
+    """Makes a function that takes the bytes of some fields of a key, those at `places`, and returns the only range of
+    keys, with the salt, that can contain a match.
 
     Returns:
-        The function; None if there may be several ranges for such fields, or if rows are read by get and not scanned.
+        The function; None if there may be several ranges for such values, or if rows are read by get and not scanned.
     """
     layout, salt, bounds = path.layout, path.salt, found.bounds
     if (
@@ -94,27 +94,25 @@ def only_range(
 
 
 def located(path: Path, fixed: Sequence[str]) -> bool:
-    """Whether these fields determine the bucket."""
+    """Whether the values of these fields determine the salt bucket."""
     return not path.salt.random and set(path.salt.by) <= set(fixed)
 
 
 def scans_of(path: Path, found: KeyConditions) -> int:
-    """The number of ranges of the pieces of a key over all buckets; 0 if there are no pieces."""
+    """The number of ranges that the pieces of a key give in all buckets together; 0 if there are no pieces."""
     names = path.layout.names
     depths = Counter(len(piece.parts) for piece in found.pieces or ())
     return sum(count * (1 if located(path, names[:depth]) else path.salt.buckets) for depth, count in depths.items())
 
 
 def _of_rows(schema: TableSchema, found: KeyConditions) -> KeyConditions:
-    """The conditions on the fields of the row, if column ranges express the rest."""
+    """Only the conditions on the fields of the row key; the column ranges express the others."""
     rows = schema.layout.rows if isinstance(schema.layout, ObjectKeyLayout) else 0
     return found if len(found.parts) < rows else evolve(found, parts=found.parts[:rows], bounds=None)
 
 
 def _ranges(path: Path, found: KeyConditions, cut: int) -> Mapping[tuple[int, bytes], list[KeyRange]]:
-    """The key ranges of each bucket that can hold a match, salt included, separated by the bytes of the first `cut`
-    fields.
-    """
+    """The ranges of keys, with the salt, that can contain a match, by bucket and bytes of the first `cut` fields."""
     names, salt = path.layout.names, path.salt
     gathered: dict[tuple[int, bytes], list[KeyRange]] = {}
     for piece in found.all_pieces(path.layout):

@@ -13,7 +13,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Get
 
 CHUNKS = (1, 10, 100)
-"""How many objects are read ahead for their map columns: at first, then, and from there on."""
+"""How many objects are read ahead for their map columns: the first time, the second time, and from then on."""
 
 
 def with_maps(store: Store, terms: QueryTerms, items: Iterator[Any]) -> Iterator[Any]:
@@ -21,8 +21,8 @@ def with_maps(store: Store, terms: QueryTerms, items: Iterator[Any]) -> Iterator
 
     Args:
         store: the store to read from, as the model sees it.
-        terms: what the query asks for: some map columns, and whole objects.
-        items: its objects.
+        terms: the terms of the query, which loads map columns and so returns whole objects.
+        items: the objects of the query, without these map columns.
     """
     number = 0
     while objects := list(islice(items, CHUNKS[min(number, len(CHUNKS) - 1)])):
@@ -31,7 +31,7 @@ def with_maps(store: Store, terms: QueryTerms, items: Iterator[Any]) -> Iterator
 
 
 def load_maps(store: Store, terms: QueryTerms, objects: Sequence[Any]) -> Sequence[Any]:
-    """The same objects with the map columns that a query loads, read by one call to the store.
+    """Reads the map columns that a query loads into these objects, by one call to the store, and returns the objects.
 
     Raises:
         DecodingError: an entry cannot be read.

@@ -30,10 +30,10 @@ V = TypeVar("V")
 D = TypeVar("D")
 
 BACKWARDS = 8
-"""How many removed entries `last` passes by one search each, before it reads backwards."""
+"""How many removed entries `last` skips by a search for one entry each, before it scans backwards without a limit."""
 
 LIMIT_GROWTH = 2
-"""How much more is asked for where removed entries have taken up the room."""
+"""The factor by which the limit of the next scan grows if removed entries have used up the limit of a scan."""
 
 EVERY_KEY: Final = KeyRange()
 
@@ -42,8 +42,7 @@ Found = tuple[bytes, bytes]
 
 
 def entries_of(schema: TableSchema, of: MapField, row: bytes) -> WideRows:
-    """How the entries of an object's map column are stored in its row: each is seen as a row of one cell, with its key
-    as the row key.
+    """Presents the entries of an object's map column as rows: each has one cell, and the entry's key as its row key.
 
     Args:
         schema: the schema of the model.
@@ -68,7 +67,7 @@ class EntryReader:
         schema: the schema of the model.
         of: the map column.
         row: the row key of the object, or its object key.
-        exists: whether the object exists; called before every read, and raises once the session is closed.
+        exists: returns whether the object exists; it is called before every read, and raises if the session is closed.
         seal: encrypts continuation tokens, or None.
         pages: how many entries are read at once.
     """
@@ -134,11 +133,11 @@ class EntryReader:
             close_scan(batches)
 
     def _cell(self, entry: Row) -> bytes:
-        """The cell of an entry; empty if it is removed."""
+        """The cell of an entry; empty if the entry was removed."""
         return next(iter(entry.columns.values())).value
 
     def digest(self, keys: KeyRange) -> bytes:
-        """Distinguishes the tokens of this slice from others."""
+        """A digest that distinguishes the tokens of this slice from those of other slices."""
         return digest_of("map", self.schema.table, self.of.column, self.row, keys.start, keys.stop)
 
     def decoded(self, found: Found) -> tuple[Any, Any]:
@@ -153,7 +152,7 @@ class EntryReader:
 
 @frozen(eq=False, repr=False)
 class MapSlice(Generic[K, V]):
-    """Entries of one object's map column, in the order of their keys; every method that refines it returns a new one.
+    """Entries of one object's map column, in key order; every method that refines the slice returns a new slice.
 
     Iterating over it gives pairs of key and value, in bounded memory. If the object does not exist, there are no
     entries. A read is not a snapshot.
@@ -168,7 +167,7 @@ class MapSlice(Generic[K, V]):
         return f"MapSlice({self._reader.schema.model.__name__}.{self._reader.of.name}{limit})"
 
     def between(self, low: K | None, high: K | None) -> MapSlice[K, V]:
-        """Keys from `low` to `high`, both included; None means no bound on that side.
+        """Keeps the keys from `low` to `high`, both included; None means no bound on that side.
 
         Raises:
             EncodingError: a bound does not have the type of the keys.
@@ -176,7 +175,7 @@ class MapSlice(Generic[K, V]):
         return self._within(Bounds(low=UNSET if low is None else low, high=UNSET if high is None else high))
 
     def startswith(self, prefix: K) -> MapSlice[K, V]:
-        """Text or bytes keys that start with `prefix`.
+        """Keeps the text or bytes keys that start with `prefix`.
 
         Raises:
             QueryError: the keys do not support a search by prefix.
@@ -196,7 +195,7 @@ class MapSlice(Generic[K, V]):
         return evolve(self, range=self.range.intersect(found))
 
     def limit(self, count: int) -> MapSlice[K, V]:
-        """At most `count` entries, also in pages and in `count()`."""
+        """Keeps at most `count` entries, also in pages and in `count()`."""
         return evolve(self, maximum=whole(count, "limit"))
 
     def __iter__(self) -> Iterator[tuple[K, V]]:
@@ -225,14 +224,14 @@ class MapSlice(Generic[K, V]):
         return next(iter(self.limit(1 if self.maximum is None else min(self.maximum, 1))), None)
 
     def last(self) -> tuple[K, V] | None:
-        """The last entry, or None; found by bisection, so its cost hardly depends on the number of entries."""
+        """The last entry, or None. It is found by bisection, so the cost hardly depends on the number of entries."""
         if self.maximum is not None:
             raise QueryError("last() cannot be combined with limit(): leave it out.", field=self._reader.of.name)
         found = self._reader.last(self.range)
         return None if found is None else self._reader.decoded(found)
 
     def count(self) -> int:
-        """The number of entries; they are read, since removed ones do not count, but not kept in memory."""
+        """The number of entries. All are read, because removed entries do not count, but not kept in memory."""
         with closing(self._found()) as found:
             return sum(1 for _ in found)
 
@@ -246,8 +245,8 @@ class MapSlice(Generic[K, V]):
 
         Raises:
             QueryError: both tokens are given.
-            TokenError: the token is damaged, belongs to another slice, or was passed as the wrong one of `after` and
-                `before`.
+            TokenError: the token is damaged, belongs to another slice, or was passed as `after` instead of `before` or
+                the other way round.
         """
         most, keys = whole(size, "page", 1), self.range
         reader, digest = self._reader, self._reader.digest(keys)

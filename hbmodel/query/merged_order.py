@@ -1,7 +1,8 @@
-"""The order of a path, and of merged ranges: "two users, newest first" reads each user's rows in a separate scan.
+"""The order that a path gives, alone or by merging scans: "two users, newest first" reads each user's rows in a scan.
 
 If leading fields of a key have several values, the rows of each combination of values are sorted by their other fields.
-Merged by these, as salt buckets are merged, the scans give an order that the table itself does not have.
+The scans of the combinations are merged by these other fields, as the scans of salt buckets are merged. This gives an
+order that the table itself does not have.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from hbmodel.query.key_conditions import KeyConditions
 from hbmodel.store.ranges import KeyRange, key_successor
 
 KeyPlace = bytes | tuple[bytes, bytes]
-"""The sort key of a key: the key without its salt, or for merged runs its fields in another order."""
+"""What keys are sorted by: the key without its salt or, if runs are merged, its fields in another order."""
 
 MAX_MERGED = 1_000
-"""The most scans that are merged, over all buckets and combinations of values."""
+"""The maximum number of scans that are merged, over all buckets and combinations of values."""
 
 
 @frozen
 class Direction:
-    """How a path gives an order.
+    """How a path is read so that it gives an order.
 
     Attributes:
         backwards: whether the path is read from its last key to its first.
-        merged: positions of the leading fields whose values are read separately and merged, in key order.
+        merged: positions, in key order, of the leading fields whose values are read by separate scans that are merged.
     """
 
     backwards: bool
@@ -45,11 +46,11 @@ def direction(
     never_none: Set[str],
     each: Set[str] = frozenset(),
 ) -> Direction | None:
-    """How a path gives an order; None if it does not.
+    """How a path must be read to give an order; None if it cannot give the order.
 
-    Fields that the query fixes to one value may be anywhere in an order, or omitted; those that it fixes to several
-    values may be omitted if their ranges are merged. None sorts before every value, or after them if the order is
-    descending; fields in `never_none` are never None. Those in `each` have one value at a time.
+    A field that the query fixes to one value may be anywhere in the order, or be omitted. A field that it fixes to
+    several values may be omitted if their ranges are merged. None sorts before every value, or after every value if the
+    order is descending. Fields in `never_none` are never None. Fields in `each` count as fixed to one value.
     """
     if not ordering:
         return Direction(False)
@@ -72,12 +73,12 @@ def direction(
         backwards = opposite
         declared = layout.fields[at]
         if declared.nullable and declared.name not in never_none and declared.desc == (order == "ascending"):
-            return None  # None sorts as the field's direction says, and the values in reverse because of their codec
+            return None  # None is placed by the direction of the field, but the codec reverses the values
     return Direction(bool(backwards), tuple(merged))
 
 
 def combinations(found: KeyConditions, positions: Sequence[int]) -> int:
-    """The number of combinations of values of the fields at some positions of a key, all of them being fixed."""
+    """The number of combinations of values that the fields at some positions of a key have; all of them are fixed."""
     if found.pieces is not None:
         return len({tuple(piece.parts[at] for at in positions) for piece in found.pieces})
     return math.prod(len(found.parts[at]) for at in positions)
@@ -89,7 +90,7 @@ class MergedOrder:
 
     Attributes:
         merged: positions of the fields that come last, in key order.
-        runs: for the bytes that all keys of a run begin with: the bytes of those of their fields that come first in the
+        runs: for each run, by the bytes with which all its keys begin: the part of these bytes that comes first in the
             order, and the bytes of the merged fields.
     """
 
@@ -111,7 +112,7 @@ class MergedOrder:
         return self.merged[-1] + 1
 
     def place(self, parts: Sequence[bytes]) -> tuple[bytes, bytes]:
-        """The sort key of a key with these fields; it need not be in a run."""
+        """The sort key of a key with these fields; the key need not belong to a run."""
         return b"".join(part for at, part in enumerate(parts) if at not in self.merged), b"".join(
             parts[at] for at in self.merged
         )
@@ -137,9 +138,9 @@ class MergedOrder:
 
         Args:
             of: a range of keys of one run.
-            prefix: the prefix of their bucket.
-            lead: the common bytes of the run.
-            place: as `key` returns it.
+            prefix: the salt prefix of the keys.
+            lead: the bytes after the salt with which all keys of the run begin.
+            place: a sort key, as `key` returns it.
             above: whether to return the part above the place.
         """
         (rest, last), (first, own) = place, self.runs[lead]

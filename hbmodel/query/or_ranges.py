@@ -1,9 +1,10 @@
 """Key ranges of trees of `&` and `|`: the union of the ranges of their branches, found field by field.
 
-A tree is not multiplied out. For the first field of the key its conditions divide the values into points, which
-equalities name, and intervals between them. For each of these a smaller tree of conditions on the following fields is
-left, which is divided in the same way under every point. So the keyset predicate `(a > 1) | ((a == 1) & (b < 2))`
-becomes the interval above 1 and, under the point 1, the interval of `b` below 2.
+A tree is not multiplied out. Its conditions on the first field of the key divide the values of the field into points,
+which are the values that equalities name, and the intervals between them. For each point and each interval, a smaller
+tree of conditions on the following fields is left. Under each point, the next field is divided in the same way. So the
+keyset predicate `(a > 1) | ((a == 1) & (b < 2))` becomes the interval above 1 and, under the point 1, the interval of
+`b` below 2.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from hbmodel.query.value_segments import EVERY, Left, Segment, all_of, any_of, a
 from hbmodel.store.ranges import KeyRange, merge_ranges, prefix_successor
 
 MAX_CONDITIONS = 1_000
-"""The largest number of conditions for which trees are considered; in a longer query, only predicates outside `|`
-bound the key.
+"""The maximum number of conditions with which trees are considered. If a query has more, only its predicates outside
+`|` bound the key.
 """
 
 
 def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions:
-    """The same match with the key ranges of trees of conditions; unchanged if they exclude nothing more.
+    """Adds the key ranges of trees of conditions to a match; returns it unchanged if they exclude nothing more.
 
     Args:
         layout: the layout of the key.
         found: how the single predicates match the key.
-        most: the maximum number of ranges; conditions that would need more of them give wider ones.
+        most: the maximum number of ranges; conditions that would need more ranges give wider ranges.
     """
-    # After a field that nothing fixes, no condition bounds a key.
+    # Conditions on the fields after one that is not fixed cannot bound the key.
     reach = {*layout.names[: len(found.parts) + 1]}
     if not any(isinstance(c.on_entry, And | Or | Not) and c.on_entry.names() & reach for c in found.conditions):
         return found
@@ -63,7 +64,7 @@ def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions
 
 
 def _without_not(predicate: Predicate) -> Predicate:
-    """The same tree with negations only at single conditions, and without those that bounds can express."""
+    """The same tree with negations only at single conditions; negated comparisons become the opposite comparisons."""
     match predicate:
         case And(parts):
             return And(tuple(_without_not(part) for part in parts))
@@ -104,8 +105,8 @@ class _Prefix:
 def _pieces(
     layout: KeyLayout, conditions: Sequence[Predicate], most: int
 ) -> tuple[list[tuple[Left, ...]], list[KeyPiece]] | tuple[list[tuple[Left, ...]], None]:
-    """The ranges of a key under conditions, and the conditions left in each; no ranges if the first field has too
-    many.
+    """Returns the conditions left in each range of keys, and the ranges; None instead of the ranges if the first field
+    alone needs too many.
     """
     prefixes = [_Prefix((), tuple(conditions))]
     pieces: list[KeyPiece] = []
@@ -149,8 +150,8 @@ class _Level:
 
     Attributes:
         segments: the values that no condition excludes, sorted and disjoint.
-        points: the bytes of the values that equalities name, by the range of each.
-        hull: one segment that contains all of them.
+        points: the bytes of the values that equalities name, by the range of each value.
+        hull: one segment that contains all segments; none if there are no segments.
     """
 
     segments: Sequence[Segment]
@@ -159,7 +160,7 @@ class _Level:
 
     @classmethod
     def of(cls, layout: KeyLayout, at: int, left: tuple[Left, ...]) -> _Level:
-        """Examines the field at a position of a key."""
+        """The level for the field at a position of a key, given the conditions that are left."""
         name = layout.names[at]
         leaves = [
             leaf for tree in left if not isinstance(tree, bool) for leaf in _leaves(tree) if _field_name(leaf) == name
@@ -190,7 +191,7 @@ def _leaves(tree: Predicate) -> Iterator[Predicate]:
 
 
 def _joined(segments: Sequence[Segment], points: Mapping[tuple[bytes, bytes | None], bytes]) -> list[Segment]:
-    """The same segments, with neighbours merged if the same conditions are left in them, except for points."""
+    """Merges neighbouring segments in which the same conditions are left; points are not merged."""
     made: list[Segment] = []
     for segment in segments:
         last = made[-1] if made else None
@@ -203,7 +204,9 @@ def _joined(segments: Sequence[Segment], points: Mapping[tuple[bytes, bytes | No
 
 
 def _hull(segments: Sequence[Segment], left: tuple[Left, ...]) -> list[Segment]:
-    """One segment that contains all of these; its ends enforce the bounds that are single conditions."""
+    """One segment that contains all of these. A condition that is a single bound or prefix and holds in all of them
+    needs no further check, because the ends of the segment enforce it.
+    """
     if not segments:
         return []
     settled = tuple(
@@ -229,8 +232,8 @@ class _Field:
         points: as in `_Level`.
         values: the named values, by their ranges.
         starts: the starts of these ranges, sorted.
-        stops: the stop of each.
-        named: the ranges of the values that each equality names, by its identity.
+        stops: the ends of these ranges, in the order of `starts`.
+        named: the ranges of the values that each equality names, by the `id` of the equality.
     """
 
     layout: KeyLayout
@@ -244,7 +247,7 @@ class _Field:
 
     @classmethod
     def of(cls, layout: KeyLayout, at: int, name: str, leaves: Sequence[Predicate]) -> _Field:
-        """Finds the values that conditions on the field name."""
+        """The field, with the values that the equalities among the conditions `leaves` give."""
         points: dict[tuple[bytes, bytes | None], bytes] = {}
         values: dict[tuple[bytes, bytes | None], Any] = {}
         named: dict[int, list[tuple[bytes, bytes | None]]] = {}
@@ -265,7 +268,7 @@ class _Field:
         )
 
     def segments(self, tree: Predicate) -> list[Segment]:
-        """The values that a tree of conditions does not exclude, with the conditions left there."""
+        """The segments of values that a tree of conditions does not exclude, with the conditions left to check."""
         if isinstance(tree, And):
             return [as_one(segment) for segment in reduce(both, map(self.segments, tree.parts), [Segment(*EVERY, ())])]
         if isinstance(tree, Or):
@@ -288,14 +291,16 @@ class _Field:
         return [Segment(start, stop, (True,))] if stop is None or start < stop else []
 
     def _outermost(self, start: bytes, stop: bytes | None) -> tuple[bytes, bytes | None]:
-        """The same segment, extended to the end of the field if only values follow, so that it meets the next one."""
+        """Extends a segment of a nullable field to the edge of all keys if it reaches the outermost value on the side
+        without None, so that neighbouring segments meet.
+        """
         of = self.layout.fields[self.at]
         if of.nullable and of.desc:
             return b"" if start == SOME.translate(COMPLEMENT) else start, stop
         return start, None if of.nullable and stop == prefix_successor(SOME) else stop
 
     def snapped(self, cut: bytes) -> bytes:
-        """A bound that is not inside the range of a point: no key of the point is above a bound inside it."""
+        """Moves a bound from inside the range of a point to its end, as no key of the point is above the bound."""
         before = bisect_right(self.starts, cut) - 1
         if before < 0 or cut == self.starts[before]:
             return cut
@@ -303,8 +308,8 @@ class _Field:
         return cut if stop is None or stop <= cut else stop
 
     def decided(self, segment: Segment) -> Segment | None:
-        """A segment with the conditions decided that depend on its one value, if it is a point; None if they exclude
-        it.
+        """Tests the conditions on the value of a point, and returns the segment with the conditions that are left; None
+        if the value does not satisfy them. A segment that is no point is returned unchanged.
         """
         place = segment[:2]
         if place not in self.values:
@@ -314,7 +319,7 @@ class _Field:
         return None if len(settled) < len(left) else Segment(*place, tuple(settled))
 
     def _at(self, tree: Predicate, value: Any) -> bool | Predicate:
-        """The rest of a tree if the field has a value."""
+        """What is left of a tree of conditions if the field has this value."""
         if self.name not in tree.names():
             return tree
         if not isinstance(tree, And | Or):
@@ -334,7 +339,9 @@ class _Field:
 
 
 def _named(layout: KeyLayout, at: int, leaf: Predicate) -> Sequence[Any] | None:
-    """The values that an equality names, without None if no key has it; None for other conditions."""
+    """The values that an equality names, without the value None if the field is not nullable. Returns None for other
+    conditions.
+    """
     equal = equalities(leaf)
     if equal is None:
         return None

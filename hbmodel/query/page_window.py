@@ -1,4 +1,4 @@
-"""The items of a page, given its token and the query's limit and offset, and the tokens of the neighbouring pages."""
+"""Finds the items of a page from its token and the query's limit and offset; makes the neighbouring pages' tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hbmodel.query.paging import Page, Token
 F = TypeVar("F", bound=tuple[bytes, Any])
 
 WriteToken = Callable[[bytes | None, int | None, bool], str]
-"""Makes a token from a position, the number of items before it, and whether it is for the items before it."""
+"""Makes a token from a position, the number of items before the position, and whether these are the items to read."""
 
 
 @frozen
@@ -23,7 +23,7 @@ class PageWindow:
     Attributes:
         skip: the number of items at the start of the read that are skipped, for the query's offset.
         take: the maximum number of items on the page.
-        position: the key that the page begins after, or ends before; None for the query's own edge.
+        position: the key that the page begins after, or ends before; None to read from the query's first or last item.
         backwards: whether the page ends at the position, so that it is read towards the query's first item.
         passed: the number of the query's items before the position, or None if no limit or offset counts them.
         maximum: the query's limit, or None.
@@ -38,7 +38,7 @@ class PageWindow:
 
     @classmethod
     def of(cls, size: int, token: Token | None, maximum: int | None = None, skipped: int = 0) -> PageWindow:
-        """The window of a page of at most `size` items; the query's own limit also applies to an altered token."""
+        """The window of a page of at most `size` items. The query's limit holds even if the token was altered."""
         if token is None:
             passed = None if maximum is None and not skipped else 0
             return cls(skipped, size if maximum is None else min(size, maximum), None, False, passed, maximum)
@@ -52,15 +52,15 @@ class PageWindow:
 
     @property
     def wanted(self) -> int:
-        """The number of items to read; one more than on the page shows whether there are any further."""
+        """The number of items to read: the skipped ones, those of the page, and one to see whether others follow."""
         return self.skip + self.take + 1 if self.take else 0
 
     def page(self, found: Sequence[F], item: Callable[[F], Any], token: WriteToken) -> Page[Any]:
-        """The page made from the items in the order in which they were read, without skipped ones.
+        """Makes the page.
 
         Args:
-            found: positions and their data.
-            item: makes an item from one of them.
+            found: positions and data of the items in the order in which they were read, without the skipped ones.
+            item: makes an item of the page from an element of `found`.
             token: makes tokens.
         """
         taken, more = list(found[: self.take]), len(found) > self.take
@@ -85,8 +85,8 @@ class PageWindow:
 
 
 def check_direction(token: Token, backwards: bool) -> Token:
-    """Raises `TokenError` for the token of a next page if that of a previous one is expected, or the other way
-    round.
+    """Returns the token; raises `TokenError` if it is for a next page and one for a previous page is expected, or the
+    other way round.
     """
     if token.backwards != backwards:
         raise TokenError("Give next_token as page(size, after=...) and previous_token as page(size, before=...).")

@@ -1,10 +1,10 @@
 """Pages and the continuation tokens between them: a token contains the position and query of a page, never an offset.
 
-A token is, before base64: version (1 byte), digest of the query (8), direction (1), items before the position, if the
-query has a limit or an offset (8, all ones if they are not counted), length of the path's name (1), the name, the
-position (an entry or row key, without salt), checksum (4). The direction is 0 for the items after the position and 1
-for those before it; 2 and 3 are the same without a position, starting from the query's first and last item. With a
-token key, the whole token is encrypted and authenticated instead of having a checksum.
+Before base64, a token consists of: version (1 byte), digest of the query (8), direction (1), number of items before the
+position (8, all ones if the query has no limit or offset for which they are counted), length of the path's name (1),
+the name, the position (an entry or row key, without salt), checksum (4). The direction is 0 for the items after the
+position and 1 for those before it. 2 and 3 mean the same for tokens without a position: 2 starts from the query's first
+item, 3 from its last. With a token key, the whole token is encrypted and authenticated instead of having a checksum.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Token:
     Attributes:
         query: digest of the query with its values.
         path: name of the path that was read, `primary` or an index.
-        position: the last key of the page before, or the first of the page after, without its salt; None for the
-            query's own edge.
+        position: the last key of the previous page, or the first key of the next page, without salt; None to start from
+            the first or last item of the query.
         passed: the number of the query's items before the position, or None if no limit or offset counts them.
-        backwards: whether it is for the items before the position.
+        backwards: whether the token is for the items before the position.
     """
 
     query: bytes
@@ -167,7 +167,7 @@ class FernetSeal:
         key: 32 bytes in URL-safe base64, as returned by `cryptography.fernet.Fernet.generate_key()`.
 
     Raises:
-        SessionError: the key is something else, or the package is not installed.
+        SessionError: the key is not such a key, or the package is not installed.
     """
 
     def __init__(self, key: bytes | str) -> None:

@@ -20,9 +20,9 @@ Unit = Sequence[KeyRange]
 def partition(plan: Plan, region_starts: Sequence[bytes], count: int) -> list[Sequence[KeyRange]]:
     """The key ranges of at most `count` partitions, which contain every key of the plan once.
 
-    A unit is the intersection of a range and a region, or a row that is read by its key. Partitions are runs of whole
-    units; the numbers of units in two partitions differ by at most one. There are fewer than requested if there are
-    fewer units.
+    A unit is the intersection of a range and a region, or a row that is read by its key. Each partition consists of
+    successive units; the numbers of units in two partitions differ by at most one. There are fewer partitions than
+    requested if there are fewer units.
 
     Args:
         plan: the plan of the query.
@@ -45,7 +45,7 @@ def _units(plan: Plan, region_starts: Sequence[bytes]) -> list[Unit]:
         rows = sorted(plan.rows, key=position)
         return [tuple(KeyRange.exactly(row) for row in same) for _, same in itertools.groupby(rows, key=position)]
     if plan.path.salt.random:
-        # Rows with one key in several buckets are one object, so every bucket is cut at the same keys.
+        # Rows that have the same key in several buckets are one object, so every bucket is cut at the same keys.
         width = plan.path.salt.width
         starts = {start[width:] for start in region_starts} | {
             r.start[width:] for bucket in plan.buckets for r in bucket.ranges
@@ -59,8 +59,8 @@ def _units(plan: Plan, region_starts: Sequence[bytes]) -> list[Unit]:
 
 
 def _cut_bucket(bucket: Bucket, cuts: Sequence[bytes]) -> Sequence[Sequence[KeyRange]]:
-    """The part of a bucket in each interval between two cuts, the last interval being open; cuts are without the
-    bucket's prefix.
+    """The ranges of a bucket in each interval from one cut to the next; the last interval has no end. The cuts are keys
+    without the bucket's prefix.
     """
     starts = [bucket.prefix + cut for cut in cuts]
     pieces: list[list[KeyRange]] = [[] for _ in cuts]
@@ -71,7 +71,7 @@ def _cut_bucket(bucket: Bucket, cuts: Sequence[bytes]) -> Sequence[Sequence[KeyR
 
 
 def _cut(of: KeyRange, cuts: Sequence[bytes]) -> list[KeyRange]:
-    """A range in pieces that begin at its start and at every one of the sorted `cuts` inside it."""
+    """Cuts a range at those of the sorted `cuts` that are inside it."""
     last = len(cuts) if of.stop is None else bisect_left(cuts, of.stop)
     bounds = [of.start, *cuts[bisect_right(cuts, of.start) : last]]
     return [KeyRange(low, high) for low, high in itertools.pairwise([*bounds, of.stop]) if low is not None]
@@ -92,7 +92,8 @@ def within(plan: Plan, of: QueryPartition[object]) -> Plan:
     """The plan, restricted to the keys of one partition.
 
     Raises:
-        QueryError: the plan reads another table, since the index was rebuilt after the query was divided.
+        QueryError: the plan and the partition read different tables, because the index was rebuilt after the query was
+            divided.
     """
     if (plan.path.name, plan.path.table) != (of.path, of.table):
         raise QueryError(

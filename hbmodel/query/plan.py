@@ -43,12 +43,12 @@ class Path:
 
 @frozen(eq=False)
 class Bucket:
-    """The ranges to read in one salt bucket: disjoint, in key order, salt prefix included.
+    """The ranges to read in one salt bucket.
 
     Attributes:
-        prefix: the prefix of the bucket.
-        ranges: the ranges of its keys.
-        lead: the common bytes of these keys after the salt, if the runs of several values are merged.
+        prefix: the salt prefix of the bucket.
+        ranges: the ranges of keys, with the prefix, disjoint and in key order.
+        lead: the bytes after the prefix with which all these keys begin, if the runs of several values are merged.
     """
 
     prefix: bytes
@@ -65,15 +65,16 @@ class Plan:
         path: the table that is read first.
         buckets: its salt buckets that can contain matches.
         backwards: whether scans run from the last key to the first.
-        reader: decodes primary rows, with every field that items or predicates need.
+        reader: decodes every field that items or predicates need from primary rows.
         filter: evaluated by the server while it scans the path's table, or None.
         residual: predicates that the key ranges do not enforce exactly; the client tests them on every row.
         rows: the exact row keys to get instead of scans, if the whole key is given.
         match: how the query matches the path's key.
-        asked: `buckets` of the whole query, if this plan's are those of a partition.
-        columns: the columns of each row of a wide model, if the key ranges alone would read more of it.
+        asked: the buckets of the query before `buckets` was restricted to a partition, or to items before or after an
+            object.
+        columns: the columns to read of each row of a wide model; None if the key ranges alone exclude as much.
         order: the order in which the buckets are merged, if it differs from that of their keys.
-        bounds: places that all items are above (True) or below.
+        bounds: places in the order, each with whether all items are above it (True) or below it (False).
     """
 
     terms: QueryTerms = field(repr=False)
@@ -98,7 +99,7 @@ class Plan:
 
     @cached_property
     def entry_prefix(self) -> bytes | None:
-        """The common prefix of all entries of the query, if the rest of each is the key of its row; otherwise None."""
+        """The bytes with which the keys of all entries of the query begin, if the row key follows; otherwise None."""
         index, schema, parts = self.path.index, self.reader.schema, self.match.parts
         if (
             index is None
@@ -118,9 +119,10 @@ class Plan:
 
     @cached_property
     def entry_test(self) -> Callable[[bytes], bool] | None:
-        """Tests an entry's own key for the conditions on it, so that rows that cannot match are not read.
+        """Tests the key of an entry for the conditions on its fields, so that rows that cannot match are not read; None
+        if there are no such conditions.
 
-        Correct for entries too: a row's current entry contains the row's own values.
+        The test loses no match, because a row's current entry contains the row's own values.
         """
         names, settled = frozenset(self.path.layout.names), self.match.consumed
         open_ = [c.on_entry for c in self.match.conditions if not any(c.asked is done for done in settled)]
@@ -165,9 +167,7 @@ class Plan:
 
     @cached_property
     def accepts_entry(self) -> Test | None:
-        """The rest of the test of a verified entry, on the values that it contains; None if there is nothing to
-        test.
-        """
+        """Tests the values in a verified entry for conditions that its key does not decide; None if there are none."""
         return And(tuple(self._open_on_entries)).test() if self._open_on_entries else None
 
     @cached_property
@@ -177,16 +177,16 @@ class Plan:
         if self.covering is not None:
             return self.covering.scanned
         if index is not None and (index.unique or index.name in schema.covering):
-            # so that claims of values, and marks of entries that were deleted, are left out
+            # selecting one column leaves out claims of values, and the marks that remain of deleted entries
             return (schema.version_column,)
         return (schema.family,)
 
     @cached_property
     def filter_of_rest(self) -> Filter | None:
-        """The server's filter for the rest of a covering scan, if marks of deleted entries used up the limit at its
-        beginning.
+        """The server's filter for the rest of a covering scan whose limit may have been used up by marks of deleted
+        entries.
 
-        It is not used from the start: most scans meet no mark, and this filter costs more than a few of them.
+        The filter is not used from the start: most scans meet no mark, and the filter costs more than reading a few.
         """
         whole = ValueFilter(self.reader.schema.version_column, "!=", b"")
         return whole if self.filter is None else AllOf((self.filter, whole))
@@ -211,7 +211,7 @@ class Plan:
 
     @cached_property
     def settled(self) -> bool:
-        """Whether the key ranges enforce every condition: they contain only items, rows that are not objects, and
+        """Whether the key ranges enforce every condition. Then they contain only items, rows that are not objects, and
         stale entries.
         """
         settled = self.match.consumed if self.path.index is not None else ()
@@ -234,13 +234,13 @@ class Plan:
 
     @cached_property
     def row_place(self) -> Callable[[bytes], Any]:
-        """The same from a row key."""
+        """The function from a row key to its sort key."""
         width, place = self.path.salt.width, self.place
         return lambda row: place(row[width:])
 
     @cached_property
     def opposite(self) -> Plan:
-        """The same items in the opposite order; not a plan of the reversed query, whose tokens differ."""
+        """The plan for the same items in the opposite order. The plan of the reversed query would have other tokens."""
         return evolve(self, backwards=not self.backwards, rows=None if self.rows is None else self.rows[::-1])
 
     def after(self, position: bytes) -> Sequence[Bucket]:

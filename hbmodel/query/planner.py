@@ -26,16 +26,14 @@ from hbmodel.query.pushdown import dropped_by_client, server_filter
 from hbmodel.query.terms import QueryTerms
 
 MAX_RANGES = 10_000
-"""The most key ranges of one bucket that the equalities of one query may give; further IN lists are checked row by
-row.
-"""
+"""The maximum number of key ranges in one bucket. IN lists that would need more ranges are checked row by row."""
 
 MAX_SCANS = 100_000
-"""The same over all buckets."""
+"""The maximum number of key ranges in all buckets together."""
 
 
 def paths_of(schema: TableSchema, indexes: Iterable[Index]) -> list[Path]:
-    """The primary path, then one for each readable index, as the registry knows it."""
+    """The primary path, then one path for each of these indexes."""
     primary = Path(PRIMARY, schema.table, schema.layout, schema.salt, None)
     return [primary, *(Path(index.name, index.table, index.layout, index.salt, index) for index in indexes)]
 
@@ -50,24 +48,24 @@ def plan(
 ) -> Plan:
     """Chooses a path and turns the query into gets or scans of it.
 
-    A whole primary key is read by a get. Otherwise the path with the longest bounded prefix of its key wins: more fixed
-    leading fields, then a bounded next field or an index that contains some rows only. A tie goes to the primary table,
-    then to an index that contains some rows only, then to the index declared first.
+    A whole primary key is read by a get. Otherwise the path with the most fixed leading fields wins. Among paths with
+    equally many, those win whose next field is bounded, and indexes that contain only some rows; then those for whose
+    next field the query has no bound that its bytes cannot express. A tie goes to the primary table, then to an index
+    that contains only some rows, then to the index declared first.
 
     Args:
         terms: what the query to plan asks for.
         readable: indexes that may be read, with their live tables.
         indexed: whether rows have system cells.
-        adopting: whether rows without them exist too.
-        path_name: the path to take (a continuation token's), instead of choosing.
-        each: fields whose values will be read separately: each must be among the leading fields of the path's key that
-            the query fixes, and has one value as far as the order is concerned.
+        adopting: whether rows without system cells exist too.
+        path_name: the path to take, as a continuation token names it; None to choose one.
+        each: fields whose values will be read separately. The query must fix them, and they must be leading fields of
+            the path's key. For the order, each of them counts as fixed to one value.
 
     Raises:
         UnknownIndex, IndexUnavailable: `use_index` names an index that does not exist or cannot be read yet.
-        OrderNotAvailable: no path gives the order. FullScanRefused: the scan is unbounded, no limit counts every row of
-        it, and the query does not allow a full scan. QueryError: a range on a key field whose bytes do not keep its
-        order.
+        OrderNotAvailable: no path gives the order. FullScanRefused: the scan is unbounded, no limit ends it, and the
+        query does not allow a full scan. QueryError: a range on a key field whose bytes do not keep its order.
     """
     schema = terms.schema
     readable = readable if terms.moment is None else ()
@@ -138,7 +136,7 @@ def plan(
 
 
 def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> KeyConditions | None:
-    """How the conditions match the path's key; None for an index that may lack rows that satisfy them."""
+    """How the conditions match the path's key; None for an index that may lack entries of rows that satisfy them."""
     met = fit(path.index, predicates)
     if met is None:
         return None
@@ -156,7 +154,7 @@ def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> 
 
 
 def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequence[Predicate]) -> None:
-    """Raises `QueryError` if the only path that may be taken is an index that may lack rows of the query."""
+    """Raises `QueryError` if the query may read only one path, an index that may lack entries of rows that match."""
     if len(paths) == 1 and (missing := misfit(paths[0].index, predicates)) is not None:
         raise QueryError(
             "The index has entries for only some rows, and the query may match others: repeat the condition of the "
@@ -212,7 +210,7 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
 
 
 def _mention_none(terms: QueryTerms, ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
-    """Raises `OrderNotAvailable` if a path would give the order except for the place of None in it."""
+    """Raises `OrderNotAvailable` if a path would give the order if no field in it were None."""
     wrong = [part.field.name for part in terms.ordering if part.field.nullable and part.field.name not in never_none]
     if wrong and any(
         direction(layout, found, terms.ordering, never_none | set(wrong)) is not None for layout, found in ways
@@ -289,11 +287,12 @@ def _build(
         check_kept(reader)
     read = found
     if each and path.index is None and order is None and found.pieces is None and not found.complete(path.layout):
-        # The ranges of each value are computed when they are read; here those of one value represent all.
+        # The ranges of each value are computed when the value is read; here the ranges of one value represent all.
         fixed = zip(found.fixed(path.layout), found.parts, strict=True)
         read = evolve(found, parts=[values[:1] if name in each else values for name, values in fixed])
     buckets, rows = buckets_and_rows(schema, path, read, columns, backwards, order)
-    # Under a random salt the newest of the rows with one key decides, so the server must not drop it for its values.
+    # Under a random salt, the newest of several rows with the same key decides, so the server must not drop rows by
+    # their values.
     by_key = [p for p in residual if all(of.is_key for of in p.fields())]
     pushed = by_key if path.salt.random else residual
     if path.index is not None:
@@ -311,7 +310,7 @@ def _build(
         else server_filter(
             schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed, adopting=adopting
         ),
-        # What an index range settles is settled only for the entry: the primary row decides (rule 5).
+        # Entries in the key ranges of an index satisfy conditions that their rows may not: the row decides (rule 5).
         residual=every if path.index is not None else residual,
         rows=rows,
         match=found,
@@ -334,7 +333,7 @@ def explain(
         made: the plan.
         one_call_scans: whether a scan of the store is one call (see `Capabilities`).
         states: the states of the declared indexes, by name.
-        lease: seconds after which a session notices that they have changed.
+        lease: seconds after which a session notices that a state has changed.
         one_call_gets: whether one call of the store can read different columns of each row.
     """
     ranges = sum(len(bucket.ranges) for bucket in made.buckets)
@@ -403,7 +402,7 @@ def _limit(made: Plan) -> int | None:
 
 
 def _covering(made: Plan) -> Covering | None:
-    """How the covered columns of a plan's index serve its query."""
+    """Whether the entries of a plan's covering index answer its query, as `Explanation.covering` says it."""
     index = made.path.index
     if index is None or not index.covers:
         return None

@@ -1,8 +1,9 @@
 """The predicates that the server can evaluate while it scans, as filter values; the client checks them all again.
 
-A filter may pass too many rows, never too few. Five traps decide which conditions are left to the client: an empty cell
-(None) sorts below every value, it reads as the default if None is not allowed, a counter compares wrongly when
-negative, a filtered column must be among those read, and a filter that strips values hides the liveness cell.
+A filter may pass too many rows, never too few. Five traps decide which conditions are left to the client. An empty cell
+(None) sorts below every value. In a column that does not allow None, an empty cell is read as the default. Negative
+counters compare wrongly. A filtered column must be among the columns that are read. A filter that strips values hides
+the liveness cell.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hbmodel.store.filters import Or as AnyOf
 from hbmodel.store.ranges import prefix_successor
 
 MAX_ALTERNATIVES = 100
-"""The most alternatives of one field, or of one `|`, that are sent to the server."""
+"""The maximum number of alternatives of one field, or of one `|`, that are sent to the server."""
 
 
 def server_filter(
@@ -40,14 +41,14 @@ def server_filter(
         schema: the schema of the model.
         layout: the layout of the path's key.
         residual: the conditions that the key ranges leave open.
-        on_index: whether an index is scanned; then only its key is filtered, since covered cells of a writer that
-            crashed contain values that the row does not.
+        on_index: whether an index is scanned. Then only its key is filtered, because a writer that crashed may have
+            left values in covered cells that the row does not contain.
         indexed: whether rows have system cells; dead rows are then filtered out on the server.
         adopting: whether rows without system cells exist too.
     """
     filters = [made for made in (_filter(p, layout, on_index) for p in residual) if made is not None]
     if not on_index and indexed:
-        filters.insert(0, ValueFilter(schema.liveness_column, ">=", LIVE, adopting))  # dead rows begin with 00
+        filters.insert(0, ValueFilter(schema.liveness_column, ">=", LIVE, adopting))  # dead rows have 00 there
     elif not on_index and schema.exists_column is not None:
         filters.insert(0, ValueFilter(schema.exists_column, "=", FLAG))
     if not filters:
@@ -56,8 +57,8 @@ def server_filter(
 
 
 def dropped_by_client(made: Plan) -> list[Predicate]:
-    """The conditions by which the client drops rows after reading them: neither key ranges nor the scan's filter
-    check them exactly.
+    """The conditions for which the client may drop rows after reading them, because neither the key ranges nor the
+    scan's filter enforce them exactly.
     """
     schema, layout, on_index = made.terms.schema, made.path.layout, made.path.index is not None
     settled = made.match.consumed if on_index else ()
@@ -104,14 +105,14 @@ def _accepts_missing(predicate: Predicate, of: Field) -> bool:
     """Whether a row without the column may satisfy the predicate on it."""
     if of.required:
         return False
-    # A factory may make another value for the row than it would make here.
+    # A factory may make a different value for the row than it makes here.
     return isinstance(of.default, Factory) or predicate.test()({of.name: of.default_value()})  # type: ignore[arg-type]
 
 
 def _key_filter(predicate: Comparison | In | StartsWith, layout: KeyLayout) -> Filter | None:
-    """An equality on ASCII text in a key: its bytes are stored unchanged, so the key must contain them.
+    """The filter for an equality on ASCII text in a key: its bytes are stored unchanged, so the key must contain them.
 
-    Not for descending fields, whose bytes are complemented; those are left to the client.
+    None for other conditions, and for descending fields, whose bytes are complemented.
     """
     of = predicate.field
     packed = next((f for f in layout.fields if f.name == of.name), None)
@@ -136,9 +137,9 @@ def _column_filter(predicate: Comparison | In | StartsWith, of: Field, missing: 
             return None
         try:
             start = of.codec.raw_prefix(predicate.prefix)
-        except QueryError:  # these values do not differ in their bytes
+        except QueryError:  # the bytes do not show which values have this prefix
             return None
-        if not start or start[0] == 0:  # escaped in nullable columns
+        if not start or start[0] == 0:  # nullable columns escape values that begin with 00
             return None
         stop = prefix_successor(start)
         filters = [ValueFilter(column, ">=", start, missing)]

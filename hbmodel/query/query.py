@@ -71,7 +71,7 @@ class Source(Protocol):
 
 @frozen(eq=False, repr=False)
 class Query(Generic[R_co]):
-    """A query on one model; every method that refines it returns a new one.
+    """A query on one model; every method that refines the query returns a new query.
 
     Iterating over it streams the items in bounded memory. Without `order_by` the items have the order of the chosen
     path, which is not guaranteed.
@@ -131,20 +131,21 @@ class Query(Generic[R_co]):
         return self._bounded(item, above=self.terms.backwards)
 
     def after(self, item: object) -> Query[R_co]:
-        """Keeps the items after an object in the order of the query: that of the key, or of the index, that it reads.
+        """Keeps the items after an object in the order of the query.
 
-        The order is the one that `order_by` asserts; items that are equal in it are ordered by the rest of the key.
-        Fields that the query fixes to one value take no part in the order, so the object's values for them are ignored.
-        If `reversed()` is called before this method, the comparison uses the reversed order; if it is called
-        afterwards, it only reverses the order of the items that are kept. The object need not be stored any more.
+        This is the order of the key that the query reads, of the table or of an index; `order_by` asserts it. Items
+        that are equal in the fields of `order_by` are ordered by the rest of the key. Fields that the query fixes to
+        one value take no part in the order, so the object's values for them are ignored. If `reversed()` is called
+        before this method, the comparison uses the reversed order; if it is called afterwards, it only reverses the
+        order of the items that are kept. The object need not be stored any more.
 
         Args:
             item: an object of the model, or a mapping of its field values, or the values of its key in key order. A
                 mapping needs only the fields of the key that is read, without those that the query fixes to one value.
 
         Raises:
-            QueryError: the argument is something else; or, when the query runs, it does not determine the position of
-                the object.
+            QueryError: the argument is none of these. When the query runs: the argument does not determine a position
+                in the order.
             EncodingError: a value is not valid for its field.
         """
         return self._bounded(item, above=not self.terms.backwards)
@@ -156,8 +157,9 @@ class Query(Generic[R_co]):
     def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
         """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` if no path gives it.
 
-        Items that are equal in it are ordered by the rest of the key, and last by leading fields that `in_` gives
-        several values, each in the direction of the key; all are reversed together with the order, and by `reversed()`.
+        Items that are equal in these fields are ordered by the rest of the key, and finally by the leading fields for
+        which `in_` gives several values, each in the direction of the key. If the order is opposite to that of the key,
+        these fields are reversed with it. `reversed()` reverses everything.
         """
         if not fields:
             raise QueryError("order_by() takes at least one field.")
@@ -184,7 +186,7 @@ class Query(Generic[R_co]):
         return self._of(evolve(self.terms, index_name=name))
 
     def as_of(self, time: datetime) -> Query[R_co]:
-        """Reads every column as of a time, from the versions that its family keeps, see `hb.column(versions=n)`.
+        """Reads every column as of a time, from the versions that the column's family keeps (`hb.column(versions=n)`).
 
         Conditions are tested on the values at that time. Deleted and expired data does not reappear. The primary table
         is read, since indexes contain no former values. Columns keep a limited number of versions, so a column has no
@@ -257,7 +259,7 @@ class Query(Generic[R_co]):
         return self._of(evolve(self.terms, selection=chosen))
 
     def load(self, *maps: MapExpression[Any, Any] | Mapping[Any, Any]) -> Query[R_co]:
-        """Reads these map columns with the objects, with all of their entries; without it they are `NotLoaded`.
+        """Reads these map columns with the objects, with all entries; map columns that are not loaded are `NotLoaded`.
 
         Raises:
             QueryError: an argument is not a map column, or fields are selected.
@@ -286,7 +288,7 @@ class Query(Generic[R_co]):
         return list(self)
 
     def first(self) -> R_co | None:
-        """The first item, or None; as with `limit`, not a full scan if the keys decide all conditions."""
+        """The first item, or None. As with `limit`, this is not a full scan if the keys decide all conditions."""
         maximum = 1 if self.terms.limit is None else min(self.terms.limit, 1)
         return next(iter(self.limit(maximum)), None)
 
@@ -324,18 +326,19 @@ class Query(Generic[R_co]):
         """The first item for each value of a field, or None: the result of `where(field == value).first()`, for many
         values at once.
 
-        Needs one short scan for each value and salt bucket; hundreds of them run concurrently. With an order of newest
-        first, the result is the latest item of each: `order_by(Reading.at.desc()).first_of_each(Reading.metric,
-        metrics)`.
+        Needs one short scan for each value and salt bucket; hundreds of them run concurrently. If the order puts the
+        newest items first, the result is the latest item for each value:
+        `order_by(Reading.at.desc()).first_of_each(Reading.metric, metrics)`.
 
         Args:
-            fields: a field, or several. They are the leading fields of the key of the table or of an index, apart from
-                fields that `where` fixes.
-            values: values of the field; for several fields, sequences with a value of each. Repeated values are read
+            fields: a field, or several. They must be the leading fields of the key of the table or of an index, apart
+                from fields that `where` fixes.
+            values: values of the field; for several fields, sequences with one value for each. Repeated values are read
                 once.
 
         Raises:
-            QueryError: no key leads to the items in this way, or the query has a limit, an offset or is a partition.
+            QueryError: the fields do not lead any key, or the query has a limit, an offset, `before()` or `after()`, or
+                is a partition.
             EncodingError: a value is not valid for its field.
         """
         terms = self.terms
@@ -380,16 +383,16 @@ class Query(Generic[R_co]):
         bounded memory.
 
         The items are read and deleted page by page, independently of the pending writes of the session. Items that are
-        added meanwhile may be deleted or not. For a versioned model, a row that no longer satisfies the query at its
-        delete is kept. For other models, a row is deleted even if it was changed after it was read. Repeating a failed
-        delete is safe.
+        added meanwhile may be deleted or not. For a versioned model, a row is kept if it no longer satisfies the query
+        when it is to be deleted. For other models, a row is deleted even if it was changed after it was read. Repeating
+        a failed delete is safe.
 
         Args:
             batch_size: the maximum number of objects per page.
             progress: called with the number of objects deleted so far, after each page.
 
         Raises:
-            PartialWrite: an error occurred after the first page; `deleted` objects are certainly deleted.
+            PartialWrite: an error occurred after something was deleted; `deleted` objects are certainly deleted.
             QueryError: the query selects fields, or reads as of a time.
         """
         return self._source.delete(self.terms, whole(batch_size, "batch_size", 1), progress)
@@ -404,8 +407,8 @@ class Query(Generic[R_co]):
 
         Raises:
             QueryError: both tokens are given.
-            TokenError: the token is damaged, belongs to another query, or was passed as the wrong one of `after` and
-                `before`.
+            TokenError: the token is damaged, belongs to another query, or was passed as `after` instead of `before` or
+                the other way round.
         """
         return self._source.page(self.terms, whole(size, "size of the page", 1), *given_token(after, before))
 
@@ -417,10 +420,10 @@ class Query(Generic[R_co]):
         """At most `count` partitions, which together contain each item once; `Session.read_partition` reads one, in any
         process.
 
-        They are cut along the boundaries of regions (and so of salt buckets, if the table is split by them) and of the
-        key ranges of an `in_`; there are fewer partitions if there are fewer of these ranges. They have equal numbers
-        of ranges, not of items. Without concurrent writes the partitions are exactly the query; with them, each is a
-        separate query.
+        The partitions are cut along the boundaries of regions (and so of salt buckets, if the table is split by them)
+        and of the key ranges of an `in_`. There are fewer partitions if there are fewer of these ranges. Partitions
+        have about equal numbers of ranges, not of items. Without concurrent writes, the partitions together return
+        exactly the items of the query; with concurrent writes, each partition is read like a separate query.
 
         Raises:
             QueryError: the query has a limit, an offset or an order, which partitions cannot keep, or is a partition

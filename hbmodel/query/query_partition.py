@@ -1,6 +1,4 @@
-"""Partitions of a query: values that another process can read, consisting of bytes, names and a reference to the
-model's class.
-"""
+"""Partitions of a query, which another process can read: they consist of bytes, names and a reference to the class."""
 
 from __future__ import annotations
 
@@ -25,16 +23,16 @@ COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
 @frozen
 class QueryPartition(Generic[R_co]):
-    """One of those that `Query.partitions` returns; `Session.read_partition` is the query for it, in any process.
+    """A part of a query that `Query.partitions` returns; `Session.read_partition` makes a query of it, in any process.
 
     It can be pickled: the model is pickled as a reference to its class, fields as names, values as bytes.
 
     Attributes:
-        model: the class.
+        model: the class of the model.
         layout: digest of the table's and the index's layout, which must be the same in the process that reads the
             partition.
         path: the path to read, `primary` or the name of an index.
-        table: its table.
+        table: the table of the path.
         predicate: the query's predicate, see `described`; None for no predicate.
         selection: names of the selected fields, or None for whole objects.
         backwards: whether it is read from its last key to its first.
@@ -96,7 +94,7 @@ def rebuilt(schema: TableSchema, description: object) -> Predicate:
     """The predicate of a description.
 
     Raises:
-        QueryError: it is not a predicate of this model.
+        QueryError: the description is not that of a predicate of this model.
     """
     try:
         return _rebuilt(schema, description)

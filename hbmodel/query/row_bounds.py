@@ -1,4 +1,4 @@
-"""Objects that bound the items of a query, which keeps the items before or after them."""
+"""The objects given to `Query.before` and `Query.after`, which keep only the items before or after an object."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class RowBound:
     """An object that a query's items are compared with.
 
     Attributes:
-        values: field values by name: all of an object's, or the given ones.
-        above: whether items after it are kept, in the order that the query has without `reversed()`; otherwise those
-            before it.
+        values: field values by name: all those of an object, or those of the given fields.
+        above: whether the items after the object are kept, and not those before it, in the order that the query has
+            without `reversed()`.
     """
 
     values: Mapping[str, Any]
@@ -30,7 +30,7 @@ def row_bound(schema: TableSchema, item: object, above: bool) -> RowBound:
     """The bound for an object, a mapping of fields or the values of a key.
 
     Raises:
-        QueryError: it is something else.
+        QueryError: the item is none of these.
     """
     if isinstance(item, schema.model):
         return RowBound({name: getattr(item, name) for name, of in schema.by_name.items() if of.reads == {name}}, above)

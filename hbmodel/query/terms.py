@@ -1,4 +1,4 @@
-"""What a query asks for, as the modules that plan and run it read it."""
+"""What a query asks for, in the form that the modules that plan and run queries read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hbmodel.query.row_bounds import RowBound
 
 @frozen(eq=False, repr=False)
 class QueryTerms:
-    """What a query asks for; `Query` builds it, and plans and caches of plans refer to it by identity.
+    """What a query asks for. `Query` builds the terms; plans and caches of plans refer to them by identity.
 
     Attributes:
         schema: the schema of the model.

@@ -1,4 +1,4 @@
-"""Values of one field of a key as ranges of bytes, each with the conditions of a query that are left to check there."""
+"""Ranges of values of one key field, as bytes, each with the conditions of a query that are left to check."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import NamedTuple
 from hbmodel.mapping.predicates import And, Or, Predicate
 
 Left = bool | Predicate
-"""The rest of a condition to check: nothing (True), or this. Nothing satisfies False, which occurs in no segment."""
+"""What is left to check of a condition: True for nothing, or a predicate. False, which no value satisfies, occurs in no
+segment.
+"""
 
 
 class Segment(NamedTuple):
-    """Values of one field, as a range of bytes, and the rest of each condition to check there."""
+    """A range of values of one field, as bytes, and for each condition of the query what is left to check for values in
+    this range.
+    """
 
     start: bytes
     stop: bytes | None
@@ -24,19 +28,19 @@ EVERY = (b"", None)
 
 
 def as_one(segment: Segment) -> Segment:
-    """A segment of one condition, which combines all conditions that are left."""
+    """The same segment with the conditions that are left combined into one."""
     left = [tree for tree in segment.left if not isinstance(tree, bool)]
     found = all_of(left)
     return Segment(segment.start, segment.stop, (found,))
 
 
 def all_of(trees: Sequence[Predicate]) -> Left:
-    """The condition that is left if all of these must hold."""
+    """The condition that is left if all of these must hold; True if there are none."""
     return True if not trees else trees[0] if len(trees) == 1 else And(tuple(trees))
 
 
 def any_of(trees: Sequence[Predicate]) -> Left:
-    """The condition that is left if any of these is enough, and nothing else is."""
+    """The condition that is left if at least one of these must hold; False if there are none."""
     return False if not trees else trees[0] if len(trees) == 1 else Or(tuple(trees))
 
 
@@ -46,7 +50,7 @@ def _below(stop: bytes | None, other: bytes | None) -> bool:
 
 
 def both(left: Sequence[Segment], right: Sequence[Segment]) -> list[Segment]:
-    """The values in both, with the conditions of both."""
+    """The segments of the values that are in both lists, with the conditions of both."""
     found: list[Segment] = []
     at = to = 0
     while at < len(left) and to < len(right):
@@ -62,12 +66,14 @@ def both(left: Sequence[Segment], right: Sequence[Segment]) -> list[Segment]:
 
 
 def either(sides: Sequence[Sequence[Segment]]) -> list[Segment]:
-    """The values in any of these segments of one condition each, with the combined conditions where they overlap."""
+    """The segments of the values that are in any of these lists, whose segments have one condition each. Where segments
+    overlap, one of their conditions must hold.
+    """
     events: dict[bytes, list[tuple[int, Left | None]]] = {}
     for number, segments in enumerate(sides):
         for segment in segments:
             if segment.stop is not None:
-                # ends go before the beginning of what follows
+                # at the same place, the end of a segment comes before the start of the next
                 events.setdefault(segment.stop, []).insert(0, (number, None))
             events.setdefault(segment.start, []).append((number, segment.left[0]))
     places = sorted(events)
