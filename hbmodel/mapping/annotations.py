@@ -1,4 +1,4 @@
-"""The annotations of a model: each evaluated in the scope of the class, and whether a field may be None."""
+"""Evaluates the annotations of a model in the scope of its class, and finds out whether a field may be None."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from hbmodel.errors import DeclarationError
 
 
 def annotations_of(cls: type[Any], frame: FrameType, hidden: frozenset[str]) -> Mapping[str, Any]:
-    """Evaluated annotations of a class and its bases, by attribute, base first.
+    """The evaluated annotations of a class and its bases, by attribute; those of the bases come first.
 
     Args:
         cls: the class.
-        frame: the frame of the decorator: names local to the function that contains the class are found there.
-        hidden: attributes that no annotation refers to: the fields, since a field of type `date` may be called `date`.
+        frame: the frame in which the class is declared; names that are local to a function are found there.
+        hidden: names of attributes to which annotations cannot refer: those of the fields, since a field of type `date`
+            may be called `date`.
 
     Raises:
-        DeclarationError: a name in an annotation is unknown; names the field.
+        DeclarationError: a name in an annotation is unknown; the error names the field.
     """
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__[:-1]):
@@ -55,9 +56,7 @@ def allows_none(hint: Any) -> bool:
 
 
 def fits(codec: Codec[Any], hint: Any) -> bool:
-    """Whether the values of a codec have the annotated type, as far as classes show it; if they do not, the answer
-    is yes.
-    """
+    """Whether the values of a codec have the annotated type; true also if their classes cannot decide this."""
     wanted = [member for member in members_of(hint) if member is not NoneType]
     if not wanted or any(not isinstance(member, type) or member is Any or get_origin(member) for member in wanted):
         return True

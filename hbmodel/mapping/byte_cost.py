@@ -1,4 +1,4 @@
-"""How the bytes of a table are used, from a sample of its objects, and how many bytes other names and codecs would
+"""Estimates from a sample of objects how the bytes of a table are used, and how many bytes other names and codecs would
 need.
 """
 
@@ -26,12 +26,12 @@ TIMESTAMP = 8
 """Bytes of a cell's time."""
 
 FRAME: Final = CELL_OVERHEAD - TIMESTAMP
-"""Bytes of every cell whatever is in it: the lengths of key and value (8), of row (2) and family (1), and its type
-(1).
+"""Bytes that every cell has, whatever it contains: the lengths of key and value (8), of row key (2) and of family (1),
+and the type (1).
 """
 
 _BINARY = (UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)
-"""From the shortest unsigned number to the longest signed one."""
+"""Codecs of whole numbers: the unsigned ones, then the signed ones, each from the shortest to the longest."""
 
 
 @frozen
@@ -41,7 +41,7 @@ class NameCost:
     Attributes:
         name: `family:qualifier`, or `family:` for the name of the family.
         bytes: length of the name; for a qualifier without the key fields in front of it.
-        cells: the number of cells of the sample that have it.
+        cells: the number of cells of the sample that have the name.
         saved: bytes per million objects that a name of one byte would save.
     """
 
@@ -59,8 +59,8 @@ class CodecCost:
         field: the name of the field.
         form: `stored`, or another form: a binary number, decimal text, a digest, ...
         bytes: the average size of a value.
-        saved: bytes per million objects that this form saves; negative if it costs more. A key field is stored in every
-            cell.
+        saved: bytes per million objects that this form saves; negative if it costs more. For a key field they are
+            counted in every cell, because every cell contains its key.
     """
 
     field: str
@@ -135,7 +135,7 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
 
     Args:
         schema: the schema of the model.
-        rows: the rows of the objects; those of wide rows with their object keys.
+        rows: the rows of the objects, for a wide model with object keys as row keys.
     """
     row_key = family = qualifier = value = cells = 0
     held = Counter[bytes]()
@@ -164,7 +164,7 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
 
 
 def _names(schema: TableSchema, held: Mapping[bytes, int], objects: int) -> tuple[NameCost, ...]:
-    """Families, and the aliases of columns that a model may choose; the keys of maps are not names."""
+    """The costs of the names that a model may choose: families and column aliases. The keys of maps are not names."""
     families, aliases = Counter[bytes](), Counter[bytes]()
     own = {f.column for f in schema.columns if f.kind != "version"}
     for column, count in held.items():
@@ -199,13 +199,13 @@ def _codecs(schema: TableSchema, rows: Sequence[Row], cells: int) -> tuple[Codec
 
 
 def _sizes(layout: KeyLayout, key: Sequence[Any]) -> list[int]:
-    """The bytes of each key field in row key and qualifier."""
+    """The number of bytes of each key field, in the row key or in the qualifier."""
     if not isinstance(layout, ObjectKeyLayout):
         return list(map(len, layout.pack_parts(key)))
     first, behind = layout.parts_of(key)
     row = [] if layout.row is None else list(map(len, layout.row.pack_parts(first)))
     columns = [] if layout.columns is None else list(map(len, layout.columns.pack_parts(behind)))
-    if layout.split is not None:  # one part in each
+    if layout.split is not None:  # the field has a part in the row key and one in the qualifier
         row[-1] += columns.pop(0)
     return row + columns
 

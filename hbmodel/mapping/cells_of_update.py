@@ -11,7 +11,9 @@ from hbmodel.mapping.schema import TableSchema
 
 
 def cells_of_changes(schema: TableSchema, changes: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """The cells of new values by field name; for map columns, the cells of the given entries, removed ones as None."""
+    """The cells of new values, which are given by field name. For a map column a mapping of entries is given, where the
+    value None removes an entry.
+    """
     cells: dict[bytes, bytes] = {}
     for name, value in changes.items():
         entries_of: MapField | None = schema.maps_by_name.get(name)
@@ -28,7 +30,7 @@ def merged_changes(first: Mapping[str, Any], second: Mapping[str, Any], maps: Co
 
     Args:
         first: new values by field name.
-        second: those of the later update.
+        second: new values of the later update.
         maps: names of map columns, whose entries are merged.
     """
     both = {name: {**first[name], **second[name]} for name in maps if name in first and name in second}

@@ -15,7 +15,7 @@ _COLLECTIONS = {list, set, frozenset, abc.Sequence, abc.MutableSequence, abc.Set
 
 
 def element_of(of: Field) -> Field | None:
-    """The elements of a collection, under the field's name with brackets; None if the annotation names no type that
+    """A field for the elements of a collection, named `field[]`; None if the annotation names no type of elements that
     keys can store.
     """
     hint = _element_hint(of.hint)
@@ -25,7 +25,7 @@ def element_of(of: Field) -> Field | None:
         codec, nullable = codec_for(hint)
     except DeclarationError:
         return None
-    # Collections keep their elements as they are, so what is asked for is not rounded either.
+    # Collections store their elements without rounding, so the values in a query are not rounded either.
     return Field(f"{of.name}[]", "element", codec.exact, nullable, hint=hint) if codec.key else None
 
 

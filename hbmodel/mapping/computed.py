@@ -1,5 +1,5 @@
-"""Computed fields: values that a function returns for other fields, for predicates and indexes; they are not stored
-in rows.
+"""Computed fields, whose values a function computes from other fields: predicates and indexes use them, and rows do not
+store them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class ComputedField(Field):
     Attributes:
         function: called with the values of `of`.
         of: names of the stored fields, in the order of the function's arguments.
-        forms: converts the value of each of these fields to its form after a read, so that the function never sees
-            another form of it, such as a default as it was declared.
-        version: the declared version of the function; an index over another version is another index.
+        forms: for each field of `of`, a function that converts its value to the form after a read. So `function` never
+            gets another form of the value, such as that of a declared default.
+        version: the declared version of the function; an index over another version counts as another index.
     """
 
     function: Callable[..., Any] = field(kw_only=True, eq=False, repr=False)
@@ -82,7 +82,7 @@ class ComputedSpec:
         """The field, given the stored fields of its model.
 
         Raises:
-            DeclarationError: it depends on other things, or there is no codec for its values.
+            DeclarationError: the declaration is invalid, or there is no codec for the values of the field.
         """
         of = (self.of,) if isinstance(self.of, str) else tuple(self.of)
         if not callable(self.function) or not of or not all(isinstance(one, str) for one in of):
@@ -129,20 +129,20 @@ class ComputedSpec:
         except DeclarationError:
             if typing.get_origin(hint) is None:
                 raise
-            return Json(hint), allows_none(hint)  # nothing is stored of it, but predicates have their values as bytes
+            return Json(hint), allows_none(hint)  # values are not stored, but predicates turn them into bytes
 
 
 def _returned(function: Callable[..., Any]) -> Any:
     """The annotated return type of a function, or None."""
     try:
         return typing.get_type_hints(function, include_extras=True).get("return")
-    except Exception:  # names that are known to type checkers alone, or no function of Python
+    except Exception:  # a name that only type checkers know, or a function that is not written in Python
         return None
 
 
 class Computed(Generic[T]):
-    """A computed field: a typed expression on the class; on an instance, the current value of the function for its
-    fields.
+    """A computed field: on the class a typed expression, on an instance what the function returns for the instance's
+    current values.
     """
 
     def __init__(self, expression: FieldExpression[T]) -> None:

@@ -1,4 +1,4 @@
-"""Index entries that answer queries without their rows: their status cell, and the fields in them.
+"""Index entries that answer queries without a read of their rows: their status cell, and the fields that they contain.
 
 An entry is put with the status 00 and the nonce of its write. Once the write is acknowledged, the status becomes 01
 with the same nonce: the entry is verified. A later write of the row first marks the entry: it puts a status 00 with its
@@ -34,7 +34,9 @@ def verified(version: bytes) -> bytes:
 
 
 def verification(schema: TableSchema, put: Put) -> Put:
-    """The mutation that verifies such an entry: at exactly its time, so that a mark of a later write stays above it."""
+    """The mutation that verifies the entry of a put. It has exactly the timestamp of the put, so that the mark of a
+    later write stays above it.
+    """
     return Put(put.row, {schema.status_column: verified(put.cells[schema.version_column])}, put.timestamp)
 
 
@@ -44,7 +46,7 @@ def is_bare(schema: TableSchema, entry: Row) -> bool:
 
 
 def verified_test(schema: TableSchema) -> Callable[[Row], bool]:
-    """Whether an entry is verified: its status belongs to the write of its version."""
+    """A function that tells whether an entry is verified: its status is 01 and has the nonce of its version cell."""
     status_column, version_column = schema.status_column, schema.version_column
 
     def is_verified(entry: Row) -> bool:
@@ -56,15 +58,15 @@ def verified_test(schema: TableSchema) -> Callable[[Row], bool]:
 
 
 def is_verified(schema: TableSchema, entry: Row) -> bool:
-    """The same, for one entry."""
+    """Whether an entry is verified; see `verified_test`."""
     return verified_test(schema)(entry)
 
 
 def fields_held(schema: TableSchema, index: Index) -> frozenset[str]:
     """Names of the fields whose values an entry contains.
 
-    The version is included only if every write that increments it also puts the entry again: if all columns of all
-    programs are in the entry, and no claim of a unique value increments the version alone.
+    The version is included only if every write that increments it also puts the entry again. So the entry must contain
+    all columns of all programs, and the model no unique index: a claim of a unique value increments the version alone.
     """
     stored = frozenset(f.name for f in schema.fields)
     held = (frozenset(index.layout.names) & stored) | frozenset(index.covers)
@@ -90,7 +92,7 @@ class EntryDecoder:
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        """The cell fields that are decoded from cells, not from the key of the entry."""
+        """The fields that are decoded from the cells of an entry, and not from its key."""
         in_key = frozenset(self.index.layout.names)
         return tuple(
             f for f in self.schema.columns if f.name not in in_key and (self.names is None or f.name in self.names)
@@ -104,8 +106,8 @@ class EntryDecoder:
 
     @cached_property
     def scanned(self) -> tuple[bytes, ...]:
-        """The columns that a scan of the index requests: whole families, unless they have unwanted covered columns that
-        may be large.
+        """The columns that a scan of the index requests: whole families, unless the index is unique or covers columns
+        that are not wanted and may be large.
 
         A region server needs about 9 microseconds more for a row if it selects columns by name than if it returns the
         whole row.
@@ -129,7 +131,7 @@ class EntryDecoder:
         )
 
     def values_slow(self, entry: Row) -> Values:
-        """The same field by field: slower, but reports the cause of an error in an entry."""
+        """The same as `values`, field by field: slower, but reports the cause of an error in an entry."""
         schema, index = self.schema, self.index
         name: str | None = None
         try:

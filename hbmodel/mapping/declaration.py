@@ -54,7 +54,7 @@ def build_schema(
     """Checks the declarations of `model` together and freezes them.
 
     Raises:
-        DeclarationError: with the model, the field or index, and what to do.
+        DeclarationError: a declaration is invalid; the error names the model, and the field or index.
     """
     name = model.__name__
     check_options(name, options)
@@ -92,7 +92,8 @@ def build_schema(
     )
     wide = wide_rows(name, layout, salt, fields, families, row=options.row, kind=options.kind, marked=marked)
     # Entries can answer queries without the row only if every writer can revoke them: it has read the row (versioned),
-    # or rows never change (immutable). Not with cells that expire, several entries or buckets a row, or other programs.
+    # or rows never change (immutable). This is not so if cells expire, if a row can have several entries or buckets, or
+    # if other programs write the table.
     lasting = not (options.external or salt.random or any(family.ttl is not None for family in families))
     known = lasting and (versioned or options.immutable)
 
@@ -257,7 +258,7 @@ def _families(
     families = tuple(with_versions(model, family, fields, immutable=options.immutable) for family in named)
     lives = {family.name.decode(): family.ttl for family in families}
     if indexed and len(set(lives.values())) > 1:
-        # Index entries have one TTL: they must not end before their rows, nor long after them.
+        # All entries of an index have one TTL, and must expire neither before their rows nor long after them.
         raise DeclarationError(
             "All families of a model with indexes must have the same TTL.", model=model, option="ttl", found=lives
         )
@@ -268,9 +269,7 @@ def _families(
 
 
 def _check_default(model: str, of: Field) -> None:
-    """Checks a default: new objects get it, and missing cells read as it, so it must be a value that the column can
-    store.
-    """
+    """Checks that a column can store its default, which new objects get, and which is read if the cell is missing."""
     default = of.default
     if default is REQUIRED or of.kind == "counter":
         return
@@ -325,7 +324,7 @@ def _build_index(
         )
     if not spec.parts:
         raise mistake("An index needs at least one field.")
-    # a set has no order, and the registry keeps one
+    # not a set: the registry stores the covered columns in their order
     covers = spec.covers if isinstance(spec.covers, list | tuple) else (None,)
     if not all(isinstance(n, str) for n in (*covers, *(part.name for part in spec.parts))):
         raise mistake(
@@ -409,7 +408,7 @@ def _build_index(
 
 
 def _by_places(spec: IndexSpec, parts: Sequence[IndexPart]) -> Salt | None:
-    """The salt of an index, by the names of its fields in the key of an entry."""
+    """The salt of an index, with its fields named as in the key of an entry."""
     salt = spec.salt
     places = {declared.name: part.operand.name for declared, part in zip(spec.parts, parts, strict=True)}
     by = () if salt is None else tuple(places.get(name, name) for name in salt.by)

@@ -14,12 +14,12 @@ from hbmodel.mapping.model import model
 from hbmodel.mapping.schema import schema_of
 
 SEQUENCES = "hbmodel_sequences"
-"""The table of counters that sequences take their ids from."""
+"""The table of the counters from which sequences take their ids."""
 
 
 @frozen
 class Counter:
-    """The cell where a sequence counts: the greatest id that was assigned."""
+    """The cell in which a sequence counts: it contains the greatest id that was assigned."""
 
     table: str
     row: bytes

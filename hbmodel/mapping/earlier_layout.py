@@ -1,4 +1,4 @@
-"""The earlier layout of a model whose key changes: the requirements that it shares with the new one."""
+"""The earlier layout of a model whose key changes, and the checks that objects can be moved to the new layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
     """The schema of the table that a model replaces; it decodes that table's rows to objects of the new model.
 
     Raises:
-        DeclarationError: objects cannot be moved from one to the other; says why.
+        DeclarationError: objects cannot be moved from one layout to the other; the error says why.
     """
     check_movable(schema, schema)
     check_movable(schema, earlier)
@@ -60,7 +60,7 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
 
 
 def check_movable(schema: TableSchema, of: TableSchema) -> None:
-    """Raises `DeclarationError` for a layout that does not support moves from or to it."""
+    """Raises `DeclarationError` if objects cannot be moved from or to the layout `of`."""
     if of.versioned:
         _check_versioned(schema, of)
     if of.wide is not None or of.maps:

@@ -12,20 +12,25 @@ from hbmodel.mapping.predicates import And
 from hbmodel.mapping.schema import TableSchema
 
 Entries = Callable[[Mapping[str, Any], bytes], tuple[bytes, ...]]
-"""From the values of a row's fields and its row key to the row keys of its entries in one index, each of them once."""
+"""A function that takes the values of a row's fields and the row key, and returns the row keys of the row's entries in
+one index, each once.
+"""
 
 
 def entry_families(schema: TableSchema, index: Index) -> tuple[bytes, ...]:
-    """The families of an index table, sorted: the model's own, for the version cell, and those of covered columns."""
+    """The families of an index table, sorted: the model's default family, which has the version cell, and those of the
+    covered columns.
+    """
     return tuple(sorted({schema.family, *(schema.by_name[name].family for name in index.covers)}))
 
 
 def entries_function(index: Index, packed: Entries) -> Entries:
-    """The function that returns the entries of any row.
+    """The function that returns the entries of a row in an index.
 
     Args:
         index: an index of the model.
-        packed: returns the entry whose key has the values of the index's parts, by their names there.
+        packed: returns the one entry for values that contain, besides the fields, one value for each part of the index,
+            by the name of the part's operand.
     """
     if index.is_plain:
         return packed

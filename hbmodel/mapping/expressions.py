@@ -21,7 +21,7 @@ V = TypeVar("V")
 class FieldExpression(Generic[T]):
     """A field as an attribute of the model class; comparing it builds a predicate.
 
-    Values are checked immediately: a value that the field cannot store exactly is an `EncodingError` that names the
+    Values are checked immediately: a value that the field cannot store exactly raises an `EncodingError` that names the
     field.
     """
 
@@ -40,7 +40,7 @@ class FieldExpression(Generic[T]):
         )
 
     def checked(self, value: Any) -> Any:
-        """A value in its form after a read; None if the field allows it."""
+        """The value in its form after a read. None is accepted if the field allows it."""
         self._not_a_field(value)
         if value is None:
             if not self.of.nullable:
@@ -79,12 +79,13 @@ class FieldExpression(Generic[T]):
         except (EncodingError, QueryError) as error:
             raise type(error)(error.message, **{**error.details, "field": self.of.name}) from None
         if floor is None:  # every storable value is above it
-            # Every row with a value matches. NOT IN negates correctly, and names no value that a key cannot hold.
+            # `<` matches no row, and `>` every row whose field is not None. `In` and its negation say this without a
+            # bound, which a key could not contain, and can be negated correctly.
             return (
                 In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,) if self.of.nullable else ()),))
             )
         checked = self.checked(floor)
-        if not exact:  # the nearest storable value lies below: it is within `<`, and not within `>=`
+        if not exact:  # the nearest storable value is below the bound: `<` includes it, and `>=` does not
             operator = "<=" if operator in {"<", "<="} else ">"
         if not _sortable(self.of.codec.order_key(checked)):
             raise QueryError("Values of this field have no order: compare with == or in_.", field=self.of.name)
@@ -115,8 +116,8 @@ class FieldExpression(Generic[T]):
     def in_(self, values: Iterable[T]) -> Predicate:
         """The field equals one of `values`; an empty collection matches nothing.
 
-        Their order does not matter: items are in the order of the field, or with `order_by` on a later field of the
-        key, in the order of that one, with this field last.
+        The order of `values` does not matter: items are in the order of this field. With `order_by` on a later field of
+        the key, they are in the order of that field, and this field comes last in the order.
         """
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise QueryError("in_ takes a collection of values.", field=self.of.name, found=type(values).__name__)

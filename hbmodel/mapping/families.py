@@ -13,16 +13,18 @@ from hbmodel.errors import DeclarationError
 from hbmodel.mapping.model_field import Field
 from hbmodel.store.values import FOREVER, Family
 
-# ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName, and no blanks; KeyValue has one byte for the length.
+# As in HBase's ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName, and without blanks. KeyValue has one byte for the
+# length.
 _NAME = re.compile(r"[^\x00-\x20.:/\\\x7f-\x9f][^\x00-\x20:/\\\x7f-\x9f]*")
 _RESERVED = "recovered.edits"
 _LONGEST_NAME = 127
 
-# Compression.Algorithm and BloomType of HBase; what of it a server can do depends on its libraries.
+# The names in HBase's Compression.Algorithm and BloomType. Which compressions a server supports depends on its
+# libraries.
 COMPRESSIONS = ("NONE", "GZ", "SNAPPY", "LZO", "LZ4", "BZIP2", "ZSTD", "LZMA", "BROTLI")
 BLOOM_FILTERS = ("NONE", "ROW", "ROWCOL")
 
-# TableDescriptorChecker refuses others.
+# HBase's TableDescriptorChecker refuses other sizes.
 _BLOCK_SIZES = range(1024, 16 * 1024 * 1024 + 1)
 _SECOND = timedelta(seconds=1)
 _MOST_VERSIONS = 2**31 - 1
@@ -55,7 +57,7 @@ def family(
         configuration: further settings by name, such as `hbase.hstore.blockingStoreFiles`.
 
     Raises:
-        DeclarationError: `option` names the option that HBase would not accept.
+        DeclarationError: HBase would not accept one of the options; `option` names it.
     """
     if ttl is not None and (
         not isinstance(ttl, timedelta) or ttl % _SECOND or ttl < _SECOND or ttl // _SECOND >= FOREVER
@@ -150,7 +152,7 @@ def with_versions(model: str, family: Family, fields: Sequence[Field], *, immuta
         immutable: whether rows never change.
 
     Raises:
-        DeclarationError: names the field.
+        DeclarationError: a column cannot keep the versions that it declares; the error names the field.
     """
     wanting = [(f, f.versions) for f in fields if f.versions is not None and f.family == family.name]
     for f, versions in wanting:
@@ -185,7 +187,7 @@ def with_versions(model: str, family: Family, fields: Sequence[Field], *, immuta
 
 
 def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int | None], *, alone: bool) -> None:
-    """Checks that the remainder of a row after some of its cells expire is a whole object, or none.
+    """Checks that what remains of a row after some of its cells have expired is a whole object, or no object at all.
 
     Args:
         model: the name of the model.
@@ -194,7 +196,7 @@ def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int |
         alone: whether a row has no cells except its columns: no flag, and no system cells of an index.
 
     Raises:
-        DeclarationError: names the field.
+        DeclarationError: a column would expire before or after the rest of its row; the error names the field.
     """
     columns = [f for f in fields if not f.is_key]
     longest = None if None in lives.values() else max(life for life in lives.values() if life is not None)

@@ -26,8 +26,8 @@ T = TypeVar("T")
 class _Attribute(Generic[T]):
     """A field: on the class a typed expression, on an instance the plain value.
 
-    A non-data descriptor, so an instance's own dictionary shadows it and reading a field costs a normal attribute
-    access.
+    This is a non-data descriptor: the dictionary of an instance shadows it, so that reading a field costs no more than
+    a normal attribute access.
     """
 
     def __init__(self, expression: FieldExpression[T]) -> None:
@@ -43,8 +43,8 @@ class _Attribute(Generic[T]):
         raise AttributeError(f"{owner.__name__} object has no value for {self._expression.of.name!r}")
 
     if TYPE_CHECKING:
-        # For type checkers only: the constructor and assignments take plain values. At run time it must not exist, or
-        # the descriptor would be a data descriptor and instances would pay for every access.
+        # This tells type checkers that the constructor and assignments take plain values. At run time `__set__` must
+        # not exist, or the class would be a data descriptor and slow down every access.
         def __set__(self, instance: object, value: T) -> None: ...
 
 
@@ -123,13 +123,13 @@ def key(
     Args:
         codec: how values become bytes; by default the codec for the annotation (`int` is `Int64`, ...).
         desc: sort descending (every byte is complemented).
-        nullable: for type checkers that do not infer from the annotation (pyright) that None is allowed, if there is a
-            codec; at run time the annotation decides.
+        nullable: tells type checkers that None is allowed, if a codec is given and they do not infer it from the
+            annotation (pyright); at run time the annotation decides.
         renamed_from: the former name of the field, at the same place in the key and with the same codec.
         in_qualifier: puts the field into the column qualifier, so that objects that differ only in such fields share a
             row.
-        row_span: divides a time in two: each row spans this length of time, the row key contains its start, the
-            qualifier the offset from there. Queries see one field.
+        row_span: divides a time into two parts. Each row spans this length of time; the row key contains the start of
+            the span, and the qualifier the offset from the start. Queries see one field.
     """
     return FieldSpec(
         "key",
@@ -142,9 +142,9 @@ def key(
     )
 
 
-# The first overload takes the calls without a codec, so that in the others, whose alias may be left out, there always
-# is one. The last is for a field that may be None with a codec of other values: type checkers that infer from the
-# annotation choose it.
+# The first overload is for calls without a codec. So in the others, whose alias may be left out, there always is a
+# codec. The last overload is for a field that may be None and whose codec has values that are never None; type checkers
+# that infer from the annotation choose it.
 @overload
 def column(
     alias: str | None = None,
@@ -223,14 +223,15 @@ def column(
 
     Args:
         alias: the column qualifier; keep it short, since every cell contains it. By default the attribute's name.
-            Positional only: for type checkers a keyword `alias` would name the argument of the constructor. It may be
-            empty for the only column of a model with key fields in the qualifier.
+            It is positional only, because type checkers take a keyword `alias` for the name of the constructor's
+            argument. It may be empty for the only column of a model with key fields in the qualifier.
         codec: how values become bytes; by default the codec for the annotation.
-        default: for new objects and for stored rows that lack the cell; `attrs.Factory(list)` makes a new one each
-            time. Without a default the column is required: a row that lacks it is an `IncompleteRow`.
+        default: the value for new objects, and for stored rows that lack the cell; `attrs.Factory(list)` makes a new
+            list each time. Without a default the column is required: reading a row that lacks it raises
+            `IncompleteRow`.
         family: column family; by default the model's.
-        nullable: for type checkers that do not infer from the annotation (pyright) that None is allowed, if there is a
-            codec; at run time the annotation decides.
+        nullable: tells type checkers that None is allowed, if a codec is given and they do not infer it from the
+            annotation (pyright); at run time the annotation decides.
         null: `"marker"` stores None as an empty cell; `"delete"` deletes the cell (only on models without indexes).
         renamed_from: the former name of the field, in the same cell and with the same codec.
         versions: the number of versions of the cell to keep, for `session.versions` and `query.as_of`. This is a
@@ -290,18 +291,18 @@ def index(
     """Declares an index table.
 
     Args:
-        fields: names of the fields to look rows up by, in key order; `asc("at")` and `desc("at")` set a direction,
-            otherwise each keeps its own; `each("tags")` uses the elements of a collection. The rest of the primary key
-            is appended automatically.
+        fields: names of the fields by which rows are looked up, in key order. `asc("at")` and `desc("at")` set a
+            direction; other fields keep their own. `each("tags")` uses the elements of a collection. The rest of the
+            primary key is appended automatically.
         covers: columns that are stored in the entries too, in a tuple. On versioned and immutable models, entries
             answer queries that need no other columns.
         salt: salt of the index table, by the names of its fields.
         skip_none: excludes rows that have None in a field of the index. Queries that use the index must exclude None in
             these fields: by `==`, `<`, `startswith` and similar conditions, or by `~field.is_(None)`.
         where: excludes rows that do not satisfy a condition: `where=lambda ticket: ticket.state == "open"`. Queries
-            that use the index must repeat the condition, or have one that plainly implies it.
-        unique: on versioned models, whether no two rows may have the same values in these fields (None excepted);
-            otherwise a write is a `UniqueViolation`.
+            that use the index must repeat the condition, or have one that clearly implies it.
+        unique: whether no two rows may have the same values in these fields (None excepted); a write that would break
+            this rule raises `UniqueViolation`. Only for versioned models.
         renamed_from: the former name of the index, with the same entries.
     """
     parts = tuple(part if isinstance(part, DeclaredPart) else IndexField(part, None) for part in fields)
@@ -309,7 +310,7 @@ def index(
 
 
 def each(name: str, *, desc: bool = False) -> DeclaredPart:
-    """A part of an index for each different element of a collection field: a row has one entry for each of them.
+    """A part of an index that contains the elements of a collection field: a row has one entry for each different one.
 
     Queries use it by `Model.tags.contains("x")`. Rows whose collection is empty or None have no entries.
     """

@@ -32,13 +32,13 @@ class Index:
         salt: the salt of the index table.
         covers: names of the covered columns.
         primary_positions: the position of each primary key field in `layout`, in primary key order.
-        operands: the operand at each position of `layout`, by its name there.
+        operands: the operands of `layout`, by their names in it.
         where: the predicates that a row must satisfy to have entries; none if every row has entries.
         unique: whether no two rows may have the same values in its fields.
-        verified: whether writers verify its entries, so that these answer queries without their rows.
+        verified: whether writers verify its entries, so that entries answer queries without a read of their rows.
         renamed_from: the former name, or None.
-        stored_spec: like `spec`, with the place of each stored field in the bytes instead of its name: indexes with
-            equal ones have the same entries, whatever their names.
+        stored_spec: like `spec`, but each stored field is named by its place in the bytes. Indexes with equal values of
+            this attribute have the same entries, whatever their names.
         kept_by_all: whether by now every program that writes the table maintains the index.
         alone: whether this model declares every column and every index that is registered for the table.
     """
@@ -71,13 +71,13 @@ class Index:
 
     @property
     def kinds(self) -> Sequence[str]:
-        """What distinguishes the index from a plain one, in a few words each."""
+        """The ways in which the index differs from a plain one, each in a few words."""
         of_parts = tuple(part.description for part in self.parts if part.description is not None)
         return (*of_parts, *(f"where {describe(condition)}" for condition in self.where))
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """The stored fields, key fields among them, that determine the entries of a row."""
+        """The stored fields, including key fields, that determine the entries of a row."""
         return frozenset[str]().union(
             *(part.reads for part in self.parts), *(condition.reads() for condition in self.conditions)
         )

@@ -33,10 +33,10 @@ class Description:
         cell_overhead: bytes per row that HBase stores in addition to the values: for each cell the row key (its fixed
             part), family, qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
         cells: cells per full row, system cells included.
-        indexes: the same for the entries of each index.
-        key: the fields of the key in their order, `at descending` for a descending one, with the base class that
-            declares it: `user (of Owned)`.
-        sample: the size of the sampled objects, tall and wide; None without a sample.
+        indexes: for each index, the description of its entries.
+        key: the fields of the key in their order, as text: `at descending` for a descending field, `user (of Owned)`
+            for a field that the base class `Owned` declares.
+        sample: the size of the sampled objects in tall and wide layouts; None without a sample.
         prefixes: rows per prefix of the key and of each index, with hot values, from the sample; empty without a
             sample.
         bytes: how the bytes of the sampled objects are used, and the size with other names and codecs; None without a

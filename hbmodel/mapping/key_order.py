@@ -1,4 +1,4 @@
-"""The order of a model's key fields: that of their declaration, those of bases first, or as declared by the model."""
+"""The order of a model's key fields: that of their declaration, with fields of bases first, or one that is given."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def in_key_order(cls: type[Any], specs: Mapping[str, S], order: Sequence[str] | 
         order: names of all key fields, as declared by the model, or None.
 
     Raises:
-        DeclarationError: the order names other fields than the key's.
+        DeclarationError: `order` does not contain exactly the names of the key fields.
     """
     keys = [name for name, spec in specs.items() if isinstance(spec, FieldSpec) and spec.kind == "key"]
     if order is None:
@@ -37,7 +37,7 @@ def in_key_order(cls: type[Any], specs: Mapping[str, S], order: Sequence[str] | 
 
 
 def _warn(cls: type[Any], keys: Sequence[str]) -> None:
-    """Warns about the resulting key order if several bases declare key fields, none of them a base of the others."""
+    """Warns about the resulting key order if two bases declare key fields, and neither is a base of the other."""
     sources = [source for source in dict.fromkeys(source_of(cls, name) for name in keys) if source is not None]
     if not any(not (issubclass(one, other) or issubclass(other, one)) for one in sources for other in sources):
         return

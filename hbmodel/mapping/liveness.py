@@ -1,4 +1,4 @@
-"""Which rows of a table are objects of a model: by their liveness cell if they may have one, otherwise by their own
+"""Tells which rows of a table are objects of a model: by their liveness cell if they have one, otherwise by their other
 cells.
 """
 
@@ -13,14 +13,14 @@ from hbmodel.store.values import Row
 def existence(schema: TableSchema, indexed: bool, adopting: bool) -> Callable[[Row], bool]:
     """The function that tells whether a row is an object.
 
-    By its own cells, a deleted row that an update has written to is none: it lacks every required column. In an indexed
-    table a delete leaves empty cells, and an update may leave others, so there they prove nothing once the row has a
-    liveness cell.
+    Without a liveness cell, the other cells decide. A deleted row to which an update has written is then not an object,
+    because it lacks every required column. In an indexed table a delete leaves empty cells, and an update may leave
+    other cells. So if a row has a liveness cell, only that cell decides.
 
     Args:
         schema: the schema of the model.
         indexed: as for `RowDecoder`.
-        adopting: likewise.
+        adopting: as for `RowDecoder`.
     """
     if indexed and not adopting:
         return _live(schema.liveness_column)

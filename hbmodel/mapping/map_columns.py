@@ -18,7 +18,7 @@ from hbmodel.mapping.model_field import Field
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, Cell
 
 MARK: Final = b"\x01"
-"""Value of the cell of the alias alone, which says when entries were put last."""
+"""Value of the cell whose qualifier is the alias alone; its timestamp is the time of the last put of entries."""
 
 
 class NotLoadedType:
@@ -52,8 +52,8 @@ class MapField:
     Attributes:
         name: the name of the attribute.
         key: codec of the keys.
-        value: how values are written: like a nullable column, where None, the empty cell, means a removed entry.
-        marked: whether every put of entries also writes the cell with only the alias, since rows have system cells.
+        value: how values are written: like those of a nullable column. None, the empty cell, means a removed entry.
+        marked: whether every put of entries also writes the cell with only the alias, because rows have system cells.
     """
 
     name: str
@@ -97,7 +97,7 @@ class MapField:
         """The bytes of a map key.
 
         Raises:
-            EncodingError: the key cannot be stored, or makes the qualifier empty.
+            EncodingError: the key cannot be stored, has no bytes, or makes the qualifier too long.
         """
         found = b"" if key is None else self.layout.pack((key,))
         if not found or len(self.qualifier) + len(found) > MAX_ROW_LENGTH:
@@ -130,7 +130,7 @@ class MapField:
             row: row key, for the check of the size of cells.
 
         Raises:
-            EncodingError: it is not a mapping, or a key or value cannot be stored; names the field.
+            EncodingError: `entries` is not a mapping, or a key or value cannot be stored; the error names the field.
         """
         if not isinstance(entries, Mapping):
             raise EncodingError("A map column must be given a mapping.", field=self.name, found=type(entries).__name__)
@@ -151,7 +151,7 @@ class MapField:
         return cells
 
     def settled(self, entries: object, row: bytes) -> dict[Any, Any]:
-        """A copy of the entries with values in their form after a read; errors as for `cells`."""
+        """A copy of the entries with keys and values in their form after a read; raises the same errors as `cells`."""
         start, cells = len(self.column), self.cells(entries, row)
         return {
             self.key_of(column[start:]): None if not cell else self.value_of(cell)
@@ -163,7 +163,7 @@ class MapField:
         """The entries among the cells of a row, in the order of the keys' bytes.
 
         Raises:
-            DecodingError: a cell cannot be read; names the field.
+            DecodingError: a cell cannot be read; the error names the field.
         """
         start, column = len(self.column), self.column
         found = {
@@ -175,7 +175,7 @@ class MapField:
 
 
 def checked_values(of: MapField, entries: object) -> Mapping[Any, Any]:
-    """Entries to put, none of them removed; raises `EncodingError`."""
+    """The entries to put; raises `EncodingError` if one of them has the value None."""
     if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
         raise EncodingError(
             "A map column cannot hold None: remove entries with session.remove_entries().", field=of.name
@@ -188,7 +188,7 @@ Taken = tuple[dict[str, Any], bytes, dict[bytes, bytes]]
 
 
 def with_map_cells(maps: tuple[MapField, ...], table: str, take: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
-    """The function that returns the writes of an object, including the cells of its map columns."""
+    """Extends `take`, which returns the writes of an object, by the cells of the object's map columns."""
     if not maps:
         return take
 
@@ -203,7 +203,7 @@ def map_cells(maps: tuple[MapField, ...], obj: object, row: bytes, table: str) -
     """The cells of the loaded map columns of an object.
 
     Raises:
-        EncodingError: an entry cannot be stored; names the field.
+        EncodingError: an entry cannot be stored; the error names the field.
     """
     cells: dict[bytes, bytes] = {}
     for of in maps:

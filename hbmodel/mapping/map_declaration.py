@@ -29,7 +29,7 @@ class MapExpression(Generic[K, V]):
 
     Attributes:
         of: the declared map column.
-        model: the class.
+        model: the class of the model.
     """
 
     of: MapField
@@ -48,14 +48,14 @@ class MapExpression(Generic[K, V]):
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __contains__ = __iter__ = __getitem__ = _refuse
 
-    if not TYPE_CHECKING:  # what fields have and map columns have not
+    if not TYPE_CHECKING:  # methods that fields have and map columns do not have
         between = startswith = in_ = is_ = contains = desc = asc = _refuse
 
 
 class Map(Generic[K, V]):
     """The annotation of a map column: a `MapExpression` on the class, a dictionary on an instance.
 
-    In an object that was read without its entries it is `NotLoaded`.
+    In an object that was read without its entries, the value is `NotLoaded`.
     """
 
     def __init__(self, expression: MapExpression[K, V]) -> None:
@@ -68,7 +68,7 @@ class Map(Generic[K, V]):
     def __get__(self, instance: object, owner: type[Any]) -> Any:
         return self._expression if instance is None else NotLoaded
 
-    if TYPE_CHECKING:  # as for fields: it must not exist at run time
+    if TYPE_CHECKING:  # as for fields, it must not exist at run time
 
         def __set__(self, instance: object, value: Mapping[K, V]) -> None: ...
 
@@ -119,9 +119,9 @@ def map_column(
 
     Args:
         alias: the prefix of the qualifiers of all entries; by default the attribute's name. No other alias of the
-            family may begin with it, and it may not begin with another one.
+            family may begin with it, and it may not begin with another alias.
         key: codec of the keys; by default the codec for the annotation, `hb.Map[str, int]` or `dict[str, int]`.
-        value: codec of the values, likewise.
+        value: codec of the values; by default also the codec for the annotation.
         family: column family; by default the model's.
         factory: for type checkers: `factory=dict` declares that the constructor argument is optional. New objects have
             an empty dictionary in any case.
@@ -142,7 +142,7 @@ def resolve_map(
     qualifier: Callable[[str], bytes],
     mistake: Callable[..., DeclarationError],
 ) -> MapField:
-    """A declared map column.
+    """Makes a map column from its declaration.
 
     Args:
         name: the name of the attribute.
@@ -204,8 +204,8 @@ def map_of(schema: TableSchema, of: object) -> MapField:
     """The map column that was given as an attribute of the model class.
 
     Raises:
-        QueryError: the argument is something else.
-        UnknownField: it belongs to another model.
+        QueryError: the argument is not a map column.
+        UnknownField: the map column belongs to another model.
     """
     if not isinstance(of, MapExpression):
         raise QueryError(
@@ -231,7 +231,7 @@ def check_maps(
     marked: bool,
     flag: bytes | None,
 ) -> tuple[MapField, ...]:
-    """Checks the map columns of a model together, and returns them as they are written.
+    """Checks the map columns of a model together, and returns them with `marked` set.
 
     Args:
         model: the name of the model.
@@ -244,7 +244,7 @@ def check_maps(
         flag: `family:qualifier` of the flag, or None.
 
     Raises:
-        DeclarationError: names the map column and what to do.
+        DeclarationError: a declaration is invalid; the error names the map column and what to do.
     """
     if not maps:
         return ()

@@ -1,4 +1,4 @@
-"""Between objects and rows: compiled once per model and projection, then applied row by row."""
+"""Converts between objects and rows, by functions that are compiled once per model and projection."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class RowDecoder:
         schema: the schema of the model.
         indexed: whether rows are known to have system cells.
         names: the wanted fields; None means all of them.
-        adopting: whether rows without system cells exist too. If rows are `indexed` as well, both kinds are known to be
-            there. If not, no row is known to have such cells, but another program may give them to some at any time.
+        adopting: whether rows without system cells exist too. If `indexed` is true as well, the table has rows of both
+            kinds. If not, no row is known to have system cells, but another program may add them to rows at any time.
     """
 
     schema: TableSchema
@@ -52,7 +52,7 @@ class RowDecoder:
     def of(
         cls, schema: TableSchema, indexed: bool, names: frozenset[str] | None = None, adopting: bool = False
     ) -> RowDecoder:
-        """The one reader of a model for these fields."""
+        """The decoder of a model for these fields, which is made once."""
         found: RowDecoder | None = schema.compiled.get((indexed, names, adopting))
         if found is None:
             found = schema.keep((indexed, names, adopting), cls(schema, indexed, names, adopting))
@@ -60,14 +60,15 @@ class RowDecoder:
 
     @cached_property
     def fields(self) -> Sequence[Field]:
-        """The cell fields that are decoded."""
+        """The fields that are decoded from cells."""
         return tuple(f for f in self.schema.columns if self.names is None or f.name in self.names)
 
     @cached_property
     def anchors(self) -> Sequence[bytes]:
-        """Columns of which every existing row has one, so that a projection also finds rows without any wanted cell.
+        """Columns of which every existing row has at least one. A projection reads them too, to find rows that have
+        none of the wanted cells.
 
-        None at all if a row without system cells exists by any cell of the object.
+        There are no such columns if any cell of its object can be the only one of a row.
         """
         liveness = self.schema.liveness_column
         if self.indexed and not self.adopting:
@@ -79,8 +80,8 @@ class RowDecoder:
 
     @cached_property
     def columns(self) -> Sequence[bytes]:
-        """The columns that a get or scan requests: whole families for whole objects without map columns, else just
-        the cells needed.
+        """The columns that a get or scan requests: whole families for whole objects without map columns, otherwise only
+        the columns that are needed.
         """
         if self.names is not None and self.anchors:
             return tuple(sorted({*self.anchors, *(f.column for f in self.fields)}))
@@ -92,8 +93,8 @@ class RowDecoder:
 
     @cached_property
     def columns_of_gets(self) -> Sequence[bytes]:
-        """The columns that a get requests: for objects that share rows by name, unless the row's version comes with
-        whole objects.
+        """The columns that a get requests. For objects that share rows these are single columns, not families, unless
+        whole objects are read together with the version of their row.
         """
         if (
             self.schema.wide is None
@@ -162,8 +163,8 @@ class RowDecoder:
 
     @cached_property
     def make(self) -> Callable[[Values], Any]:
-        """Builds an object from all its values without running `__init__`, since the stored row has passed its
-        checks before.
+        """Builds an object from all its values without running `__init__`, because the values were checked before they
+        were stored.
         """
         model = self.schema.model
         new, assign = object.__new__, object.__setattr__
@@ -212,12 +213,12 @@ class KeyMapper:
 
     @classmethod
     def rows_code(cls, schema: TableSchema) -> Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]]:
-        """The function from a key, as `given` takes it, to its `rows`, made once."""
+        """A function that takes a key in the form that `given` accepts, and returns its `rows`; it is made once."""
         made: Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]] | None = schema.compiled.get("rows")
         return schema.keep("rows", compile_rows(schema, cls(schema).plain_rows)) if made is None else made
 
     def plain_rows(self, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
-        """The same field by field: slower, but reports the cause of an error in a key."""
+        """The same as the function of `rows_code`, but slower: it reports the cause of an error in a key."""
         return self.rows(self.given(key))
 
     def parts(self, key: Sequence[Any]) -> list[bytes]:
@@ -228,7 +229,7 @@ class KeyMapper:
             raise type(error)(error.message, **{"table": self.schema.table, **error.details}) from None
 
     def rows(self, key: Sequence[Any]) -> list[bytes]:
-        """Every row key that an object of that key may be stored under: one, or one for each bucket of a random
+        """Every row key under which an object with this key may be stored: one, or one for each bucket of a random
         salt.
         """
         parts, salt = self.parts(key), self.schema.salt
@@ -249,7 +250,7 @@ class KeyMapper:
             wide.check(row, table=table)
 
     def new_row(self, key: Sequence[Any]) -> bytes:
-        """The row key to write a new object under; a random salt draws its bucket here."""
+        """The row key under which to write a new object; a random salt draws its bucket here."""
         parts, salt = self.parts(key), self.schema.salt
         row = b"".join(parts)
         if salt.width:
@@ -258,11 +259,11 @@ class KeyMapper:
         return row
 
     def entries(self, index: Index, values: Mapping[str, Any], row: bytes) -> tuple[bytes, ...]:
-        """Row keys of the entries in `index` for the object with these values stored under `row`."""
+        """Row keys of the entries in `index` for the object that has these values and the row key `row`."""
         return self.entries_code(index)(values, row)
 
     def entries_code(self, index: Index) -> Entries:
-        """The function from values and row key to the row keys of the entries in `index`, made once."""
+        """A function from values and row key to the row keys of the entries in `index`; it is made once."""
         schema = self.schema
         made: Entries | None = schema.compiled.get(("entries", index.name))
         if made is None:
@@ -271,7 +272,9 @@ class KeyMapper:
         return made
 
     def packed_slow(self, index: Index, values: Mapping[str, Any], row: bytes) -> tuple[bytes, ...]:
-        """The one entry whose key has these values, field by field: slower, but reports the cause of an error."""
+        """The row key of the one entry with these values, packed field by field: slower, but reports the cause of an
+        error.
+        """
         try:
             parts = index.layout.pack_parts([values[name] for name in index.layout.names])
         except EncodingError as error:
@@ -290,8 +293,8 @@ class KeyMapper:
         return schema.keep(("rows", index.name), compile_rows_of_entry(schema, index, plain)) if made is None else made
 
     def row_of_entry(self, index: Index, entry: bytes) -> list[bytes]:
-        """The primary rows that an entry may stand for: the entry's own first, then, under a random salt, the other
-        buckets.
+        """The row keys to which an entry may belong: first that in the entry's own bucket, then, under a random salt,
+        those in the other buckets.
         """
         values = index.layout.unpack(entry, index.salt.width)
         rows = self.rows([values[at] for at in index.primary_positions])
@@ -307,10 +310,10 @@ def key_of(schema: TableSchema, obj: object) -> tuple[Any, ...]:
 
 
 def cells_of(schema: TableSchema, obj: object) -> dict[bytes, bytes]:
-    """The cells of an object's ordinary columns (counters never): None as the empty cell.
+    """The cells of an object's ordinary columns, without counters; None becomes an empty cell.
 
     Raises:
-        EncodingError: a value cannot be stored exactly; names the field.
+        EncodingError: a value cannot be stored exactly; the error names the field.
     """
     return {f.column: encode_cell(schema, f, getattr(obj, f.name)) for f in schema.columns if f.kind == "column"}
 
@@ -320,7 +323,7 @@ def take(schema: TableSchema, obj: object) -> Taken:
     cells.
 
     Raises:
-        EncodingError: a value cannot be stored exactly; names the field.
+        EncodingError: a value cannot be stored exactly; the error names the field.
         KeyTooLong: the row key would be too long.
     """
     taken: Callable[[object], Taken] | None = schema.compiled.get("take")
@@ -330,7 +333,7 @@ def take(schema: TableSchema, obj: object) -> Taken:
 
 
 def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> dict[str, tuple[bytes, ...]]:
-    """The row keys of an object's entries in each declared index, by the index's name; values and errors as for
+    """The row keys of an object's entries in each declared index, by the index's name; raises the same errors as
     `KeyMapper.entries`.
     """
     made: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]] | None = schema.compiled.get("entries")
@@ -344,7 +347,9 @@ def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> di
 def _as_stored(
     schema: TableSchema, entries: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]
 ) -> Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]:
-    """The same function, applied to values in their form after a read, since readers will compare entries with them."""
+    """Makes a function that first converts the values to their form after a read, because readers will compare entries
+    with values in this form.
+    """
     names = frozenset[str]().union(*(index.reads for index in schema.indexes.values() if not index.is_plain))
     if not names:
         return entries
@@ -353,13 +358,13 @@ def _as_stored(
 
 
 def take_slow(schema: TableSchema, obj: object) -> Taken:
-    """The same field by field: slower, but reports the cause of an error in an object."""
+    """The same as `take`, field by field: slower, but reports the cause of an error in an object."""
     row = KeyMapper(schema).new_row(key_of(schema, obj))
     return {f.name: getattr(obj, f.name) for f in schema.fields}, row, cells_of(schema, obj)
 
 
 LARGE = MAX_CELL_SIZE // 2
-"""Values below that many bytes fit in a cell whatever the keys."""
+"""Values of at most this many bytes fit in a cell, whatever its row key and column."""
 
 
 def check_size(schema: TableSchema, of: Field, cell: bytes, *keys: bytes) -> None:
@@ -382,8 +387,8 @@ def encode_cell(schema: TableSchema, of: Field, value: Any) -> bytes:
 
 
 def version_of(schema: TableSchema, obj: object) -> int:
-    """The version that an object was read with, or 0 if there is none; raises `EncodingError` if a program has set
-    it to something else.
+    """The version that an object was read with, or 0 if there is none; raises `EncodingError` if a program has set the
+    attribute to something that is not a version.
     """
     of = schema.version_field
     return UNKNOWN if of is None else int(of.codec.decode(encode_cell(schema, of, getattr(obj, of.name))))
@@ -401,18 +406,17 @@ def give_version(schema: TableSchema, obj: object, version: int) -> bool:
 
 
 def take_back_version(schema: TableSchema, copy: object, version: int) -> None:
-    """Sets the version of a copy whose write failed to the one before, also where the model is frozen: the row has not
-    the next one.
+    """Sets the version of a copy whose write failed back to the version before the write, even if the model is frozen.
 
-    It could have that one by the write of another program, and then the copy must not count as having been read after
-    it.
+    The row may get the next version by the write of another program. A copy that kept this version would seem to have
+    been read after that write.
     """
     if schema.version_field is not None:
         object.__setattr__(copy, schema.version_field.name, version)
 
 
 def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
-    """Another object with some fields changed, and the same version if the model has one."""
+    """A copy of an object with some fields changed, and with this version if the model has one."""
     schema = schema_of(type(obj))
     values = {f.name: getattr(obj, f.name) for f in schema.fields} | {
         name: getattr(obj, name) for name in schema.maps_by_name

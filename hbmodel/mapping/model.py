@@ -34,7 +34,7 @@ from hbmodel.store.values import Family
 C = TypeVar("C", bound=type[Any])
 
 Declared = FieldSpec | IndexSpec | ComputedSpec | MapSpec
-"""What the functions that declare return."""
+"""What `key`, `column`, `index`, `computed`, `map_column` and similar functions return."""
 
 
 @dataclass_transform(
@@ -61,7 +61,7 @@ def model(
     """Makes the decorated class an attrs class and resolves its declarations.
 
     The class gets no base, no metaclass and no I/O methods. Its constructor takes keyword arguments. A mistake in the
-    declaration is a `DeclarationError` here, not at the first write.
+    declarations raises a `DeclarationError` here, not at the first write.
 
     Args:
         table: name of the primary table, `namespace:name` or `name`; the table of an index is `<table>.<index>`.
@@ -71,25 +71,25 @@ def model(
         salt: spreads rows over buckets.
         immutable: rows are never changed after they are written, so writes need not read the old row; `update` and
             `increment` are refused. Keys of deleted rows must not be used again within the grace time (an hour).
-        external: other programs write the table: deletes touch mapped columns only. Only models of rows that never
-            change can have indexes; rows of other programs are added to an index when it is built or repaired.
+        external: other programs write the table too. Deletes then touch mapped columns only. Such a model can have
+            indexes only if it is immutable; rows of other programs are added to an index when it is built or repaired.
         blind_puts: whether `add` and `bulk_add` put objects without reading their rows. Without an index or version, a
-            put does not notice a cell ahead of the server's clock. With False, each commit first
-            reads the rows of its puts in one call: it waits for such cells, or raises `ClockError`.
+            put does not notice a cell whose timestamp is ahead of the server's clock. With False, each commit first
+            reads the rows of its puts in one call. If it finds such cells, it waits, or raises `ClockError`.
         exists: the cell that marks a row as existing, see `flag`.
         row: the key of the one row that contains all objects; every key field then has `in_qualifier=True`.
         kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one
             family, such as an owner and his pets. It cannot be added later.
         frozen: instances cannot be changed (and can be hashed).
-        replaces: the model with another key, or salt, from whose table the objects move into this one, see
-            `hb.migration.migrate`.
+        replaces: the model, with another key or salt, from whose table objects are moved into the table of this model;
+            see `hb.migration.migrate`.
         key_order: names of all key fields in the order of the row key, if it differs from the order of declaration. By
-            default fields of bases come first, those of the base that is named last before all others.
+            default fields of bases come first, beginning with those of the base that is named last.
 
     Raises:
-        DeclarationError: names the field and says what to do.
+        DeclarationError: a declaration is invalid; the error names the field and says what to do.
     """
-    if misplaced is not None:  # a bare @hb.model gives the class here, and Python misses the table
+    if misplaced is not None:  # for a bare @hb.model, Python itself reports that `table` is missing
         raise DeclarationError(
             "hb.model takes options by name and gives a decorator: write @hb.model(table=...) above the class."
         )
@@ -138,9 +138,9 @@ def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
     Models inherit the declarations of any undecorated base. The mark is only for type checkers: without it they do not
     expect the inherited fields in a model's constructor.
 
-    Key fields of mixins come before the model's own, those of the mixin that is named last before all others (the
-    reverse of the class's `__mro__`). If several mixins have key fields, declare the order: `@hb.model(...,
-    key_order=("a", "b"))`.
+    Key fields of mixins come before the model's own, beginning with those of the mixin that is named last (the reverse
+    of the class's `__mro__`). If several mixins have key fields, declare the order: `@hb.model(..., key_order=("a",
+    "b"))`.
 
     Args:
         cls: the class, if the decorator is used as `@hb.mixin`.
@@ -155,7 +155,9 @@ def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
 
 
 def _declared(cls: type[Any]) -> Mapping[str, Declared]:
-    """Specs of the class and of its undecorated bases, base first, each in the order of declaration."""
+    """The declarations of a class and its undecorated bases. Those of the bases come first, and those of each class are
+    in the order of declaration.
+    """
     found: dict[str, Declared] = {}
     for base in reversed(cls.__mro__):
         if isinstance(vars(base).get("__hbmodel__"), TableSchema):
@@ -325,8 +327,8 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
 
 
 VERSION_ARGUMENT = "_hbmodel_{name}_"
-"""What the constructor calls the version: `attrs.evolve` must be able to hand it on, and nobody is to give it by its
-own name.
+"""The name of the constructor's argument for the version: `attrs.evolve` must be able to pass the version on, but
+programs must not pass it by the name of the field.
 """
 
 

@@ -15,7 +15,7 @@ from hbmodel.encoding.codecs.base import JSON, read_back
 
 
 class Required(Enum):
-    """The type of `REQUIRED`: a field without a default (None is one)."""
+    """The type of `REQUIRED`, which means that a field has no default (None can be a default)."""
 
     REQUIRED = "required"
 
@@ -34,20 +34,20 @@ class Field:
 
     Attributes:
         name: the name of the attribute.
-        kind: part of the row key, ordinary column, counter, the version of a versioned model, computed from other
-            fields and not stored, or one of the elements of a collection.
+        kind: what the attribute is: a key field, an ordinary column, a counter, the version of a versioned model, a
+            computed field, which is not stored, or the elements of a collection.
         codec: converts between values and bytes.
         nullable: whether None is allowed.
-        default: `REQUIRED`, a value, or an `attrs.Factory` without self.
+        default: `REQUIRED`, a value, or an `attrs.Factory` that takes no arguments.
         family: column family (empty for key fields).
         qualifier: column qualifier, the alias (empty for key fields).
         desc: whether a key field sorts descending.
         null: how None is stored: as an empty cell, or by deleting the cell.
-        hint: the annotated type of its values, or None if there is none.
-        renamed_from: its former name, or None.
+        hint: the annotated type of the values, or None if there is none.
+        renamed_from: the former name, or None.
         in_qualifier: whether a key field is in the column qualifier, instead of the row key.
-        row_span: of a time that is in both: the time that one row spans; its start is in the row key, the offset in the
-            qualifier.
+        row_span: for a time of which the row key and the qualifier each contain a part: the length of time that one row
+            spans. The row key contains the start of the span, and the qualifier the offset from it.
         versions: the number of versions of the cell to keep; None leaves it to the family.
     """
 
@@ -73,7 +73,7 @@ class Field:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of the stored fields that its value depends on: its own."""
+        """Names of the stored fields on which the value depends; for a stored field, its own name."""
         return frozenset((self.name,))
 
     @property
@@ -86,7 +86,7 @@ class Field:
         return values[self.name]
 
     def tested(self, test: Callable[[Values], bool]) -> Callable[[Values], bool]:
-        """A test of this field, for mappings that may contain only the values that it depends on."""
+        """Adapts a test of this field to mappings that may contain only the values on which the field depends."""
         return test
 
     def as_stored(self, value: Any) -> Any:
@@ -109,13 +109,13 @@ class Field:
 
     @property
     def none_may_be_left_out(self) -> bool:
-        """Whether a missing cell reads as None, so that the empty cell says nothing more."""
+        """Whether a missing cell is read as None, so that an empty cell need not be written."""
         return self.kind == "column" and self.nullable and self.default is None
 
     @property
     def empty_is_missing(self) -> bool:
-        """Whether an empty cell means no value: full writes empty unmapped cells, and the field's codec never writes
-        an empty one.
+        """Whether an empty cell counts as missing: the codec never writes one, but a full write of a model without the
+        column does.
         """
         return not self.nullable and not self.codec.may_be_empty
 
@@ -131,9 +131,10 @@ class Field:
 
     @cached_property
     def encode_cell(self) -> Callable[[Any], bytes]:
-        """Value to cell bytes, including None (see DESIGN of column values): None is the empty cell.
+        """Encodes a value as the bytes of its cell; None becomes the empty cell.
 
-        A nullable codec that may encode to nothing escapes: a leading 00 is doubled and the empty value is one 00.
+        If a nullable field has a codec that may return no bytes, its values are escaped: a leading 00 is doubled, and
+        the empty value becomes one 00.
         """
         encode = self.codec.encode
         if not self.nullable:
@@ -151,7 +152,7 @@ class Field:
 
     @cached_property
     def decode_cell(self) -> Callable[[bytes], Any]:
-        """Cell bytes to value; the inverse of `encode_cell`."""
+        """Decodes the bytes of a cell; the inverse of `encode_cell`."""
         decode = self.codec.decode
         if not self.nullable:
             return decode

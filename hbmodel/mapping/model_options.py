@@ -42,7 +42,7 @@ def check_options(model: str, options: ModelOptions) -> None:
     """Checks the arguments of the decorator.
 
     Raises:
-        DeclarationError: with the model and what to do.
+        DeclarationError: an argument is invalid; the error names the model and says what to do.
     """
     if not isinstance(options.table, str) or not _TABLE_NAME.fullmatch(options.table):
         raise DeclarationError(

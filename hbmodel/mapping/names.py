@@ -33,8 +33,8 @@ def as_qualifier(model: str, alias: Any, *, empty: bool = False, **details: Any)
 
 
 def is_field_name(name: str) -> bool:
-    """Whether code can use this as the name of an attribute, and Python does not reserve it; classes made by a call
-    can have any names.
+    """Whether code can use this name for an attribute, and Python does not reserve it. Classes that are made by a call
+    can have attributes with any names.
     """
     special = name.startswith("__") and name.endswith("__")
     return name.isidentifier() and not iskeyword(name) and not special and normalize("NFKC", name) == name

@@ -1,4 +1,4 @@
-"""The version of the copy that an update returns: the next one of the row, which counts only if the update is
+"""The version of the copy that an update returns: the next version of the row, which is valid only if the update is
 carried out.
 """
 
@@ -8,11 +8,10 @@ from typing import Any, Self
 
 
 class NextVersion(int):
-    """The number of a version that a row has once an update is carried out.
+    """The version that a row has after an update, if the update is carried out.
 
-    Copies of the copy hold the same object. So all of them learn whether the update was carried out. If it was not, the
-    row may get this number by the write of another program, and none of the copies must count as having been read after
-    that.
+    Further copies of the copy share this instance, so all of them learn whether the update was carried out. If it was
+    not, the row may get this version by the write of another program, and no copy may count as read after that write.
 
     Attributes:
         before: the version of the object that was updated.
@@ -23,7 +22,7 @@ class NextVersion(int):
     waiting: bool
 
     def __new__(cls, before: int) -> Self:
-        """The version after one, which may be that of an update that waits too."""
+        """The version after `before`, which may itself belong to an update whose outcome is not known yet."""
         made = super().__new__(cls, before + 1)
         made.before, made.waiting = before, True
         return made
@@ -34,12 +33,12 @@ class NextVersion(int):
 
     @property
     def required(self) -> int:
-        """The version that a call requires that is made together with the update, or after it."""
+        """The version that a call must require if it is made together with the update, or after it."""
         return int(self) if self.waiting else self.before
 
     @property
     def stored(self) -> int:
-        """The version of the row as far as it is known: that before the update while this waits."""
+        """The version of the row as far as it is known: the one before the update, while the outcome is not known."""
         version: int = self
         while isinstance(version, NextVersion):
             version = version.before
@@ -56,5 +55,5 @@ class NextVersion(int):
 
 
 def waiting(version: object) -> NextVersion | None:
-    """The version of an object, if it is that of an update whose outcome is not known yet."""
+    """The given version, if it belongs to an update whose outcome is not known yet; otherwise None."""
     return version if isinstance(version, NextVersion) and version.waiting else None

@@ -19,8 +19,8 @@ T = TypeVar("T")
 def asdict(obj: object) -> dict[str, Any]:
     """The constructor arguments of an object, by name: `Model(**hb.asdict(obj)) == obj` except for counters.
 
-    It does not contain counters, the version, computed fields, or map columns that were not read. Values are not
-    copied, except for the dictionaries of map columns.
+    The dictionary does not contain counters, the version, computed fields, or map columns that were not read. Values
+    are not copied, except for the dictionaries of map columns.
     """
     schema = schema_of(type(obj))
     maps = {name: getattr(obj, name) for name in schema.maps_by_name}
@@ -33,7 +33,7 @@ def asdict(obj: object) -> dict[str, Any]:
 def evolve(obj: T, /, **changes: Any) -> T:
     """A copy with some fields changed; nothing is written.
 
-    Counters of the copy are zero. It keeps the version that the object was read with, unless its key changes.
+    Counters of the copy are zero. The copy keeps the version with which the object was read, unless its key changes.
 
     Args:
         obj: the object.
@@ -60,13 +60,13 @@ def evolve(obj: T, /, **changes: Any) -> T:
 
 
 def _differs(schema: TableSchema, obj: object, name: str, changes: dict[str, Any]) -> bool:
-    """Whether a key field changes, apart from what is not stored of its values."""
+    """Whether the stored value of a key field changes."""
     if name not in changes:
         return False
     field = FieldExpression[Any](of=schema.by_name[name])
     try:
         return bool(field.checked(changes[name]) != field.checked(getattr(obj, name)))
-    except HbmodelError:  # there is no such row
+    except HbmodelError:  # no row has such a key
         return True
 
 

@@ -1,7 +1,8 @@
 """Typed predicates on the fields of a model, and their parts.
 
-Two-valued logic, as in Python: `<` and similar comparisons are false for None. `!=` is the exact opposite of `==`, and
-`~` of its operand, so both include rows whose field is None.
+The logic has two values, as in Python: `<` and similar comparisons are false for None. `!=` is the exact opposite of
+`==`, and `~` gives the exact opposite of its operand. So `!=` and, for example, `~(a < 1)` include rows whose field is
+None.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Predicate(ABC):
         """The fields that the predicate refers to."""
 
     def names(self) -> frozenset[str]:
-        """Their names."""
+        """The names of the fields that the predicate refers to."""
         return frozenset(of.name for of in self.fields())
 
     def reads(self) -> frozenset[str]:
@@ -84,13 +85,13 @@ def is_nan(value: Any) -> bool:
 
 
 def _packed(of: Field, value: Any) -> bytes:
-    """The bytes by which equality is decided."""
+    """The bytes that stand for a value in `canonical`."""
     return b"" if value is None else b"\x01" + of.codec.encode(value)
 
 
 @frozen(eq=False, repr=False)
 class Comparison(Predicate):
-    """A field and a constant, in its form after a read; the constant is never None."""
+    """A comparison of a field with a constant, which is in its form after a read and never None."""
 
     field: Field
     operator: Comparator
@@ -112,7 +113,7 @@ class Comparison(Predicate):
             value = values[name]
             try:
                 return value is not None and compare(key(value), bound)
-            except TypeError:  # only structured values: their type may allow several that have no common order
+            except TypeError:  # only for structured values: their type may allow values that have no common order
                 raise QueryError(
                     "A stored value cannot be ordered relative to the value that it is compared with: compare with "
                     "== or in_.",
@@ -132,7 +133,7 @@ class Comparison(Predicate):
 
 @frozen(eq=False, repr=False)
 class In(Predicate):
-    """A field that equals one of some values; None among them matches None. `is_(None)` is the one-value case."""
+    """A field that equals one of some values, which may include None; `is_(None)` makes an `In` of None alone."""
 
     field: Field
     values: Sequence[Any]
@@ -150,7 +151,7 @@ class In(Predicate):
             value = values[name]
             try:
                 return value in known or (nan and is_nan(value))
-            except TypeError:  # structured values need not be hashable, and None beside them is
+            except TypeError:  # a structured value need not be hashable, even if the wanted values are, such as None
                 return value in wanted
 
         return self.field.tested(one_of)
@@ -287,8 +288,8 @@ def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
 
 
 def _either(left: Predicate, right: Predicate) -> Predicate:
-    """`left | right`, with equalities on one field combined into `In`, and elements, which the planner can turn into
-    ranges.
+    """`left | right`. Equalities on one field are combined into one `In`, and elements of one collection into one
+    `Contains`, because the planner can turn these into ranges.
     """
     found = [equalities(side) for side in (left, right)]
     if found[0] and found[1] and found[0][0].name == found[1][0].name:
@@ -300,7 +301,7 @@ def _either(left: Predicate, right: Predicate) -> Predicate:
 
 
 def equalities(predicate: Predicate) -> tuple[Field, Sequence[Any]] | None:
-    """The field and its possible values, if the predicate only says that."""
+    """The field and its possible values, if the predicate is an equality or an `In`; otherwise None."""
     if isinstance(predicate, Comparison) and predicate.operator == "=":
         return predicate.field, (predicate.value,)
     if isinstance(predicate, In):

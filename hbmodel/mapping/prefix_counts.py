@@ -1,5 +1,5 @@
-"""Rows per prefix: the distribution of a table's rows, and of index entries, over their leading values, from a
-sample.
+"""Rows per prefix of the key: how the rows of a table, and the entries of its indexes, are distributed over their
+leading values, in a sample.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOT = 0.1
 """Share of the sample from which a leading value counts as hot."""
 
 NAMED = 3
-"""Hot values that are named, at most."""
+"""The maximum number of hot values that are named."""
 
 
 @frozen
@@ -36,11 +36,11 @@ class PrefixCounts:
         path: `primary`, or the name of an index.
         fields: the leading fields.
         rows: the number of sampled rows, or entries.
-        prefixes: the number of different values of these fields among them.
+        prefixes: the number of different values of the leading fields among these rows.
         median: median number of rows per prefix.
         percentile: the number of rows per prefix that 99 of 100 prefixes do not exceed.
         most: rows of the largest prefix.
-        cut: whether the sample ends within a prefix, so that prefixes may have more rows.
+        cut: whether the sample may end within a prefix, so that prefixes may have more rows than were counted.
         hot: values of the first field with at least a tenth of the sample, each with its share, the largest first.
     """
 

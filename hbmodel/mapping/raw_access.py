@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 def row_key(model: type[Any], /, **key: Any) -> bytes:
-    """The row key, salt included, under which a model's object is stored; many objects of a wide model share one.
+    """The row key, with the salt, under which a model's object is stored; in a wide model many objects share a row key.
 
     Raises:
-        IncompleteKey: names the missing key fields.
+        IncompleteKey: key fields are missing; the error names them.
         CapabilityError: the model has a random salt, so the key fields do not determine the bucket.
     """
     schema = schema_of(model)

@@ -1,4 +1,4 @@
-"""Functions between rows and field values, generated once per model, for valid rows and objects."""
+"""Generates functions, once per model, that convert valid rows to field values and valid objects to rows."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def compile_decode(
     code.add(f"return {{{items}}}", 2)
     code.add("except Exception:")
     code.add("pass", 2)
-    # outside, so that its errors carry no stored bytes along as their context
+    # outside of `except`, so that no error with stored bytes becomes the context of the errors of `slow`
     code.add(f"return {code.name(slow)}(row)")
     return code.build()
 
 
 def _cell_value(code: Code, of: Field) -> str:
-    """The expression of a column's value; adds the lines that it needs."""
+    """The expression for a column's value; adds the lines that the expression needs."""
     column = code.name(of.column)
     source = source_of(of.codec)
-    # Where an empty cell is none, codecs that read a number refuse it by themselves; others might make something of it.
+    # If an empty cell counts as missing, codecs that read a number refuse it; other codecs might decode it to a value.
     doubtful = of.empty_is_missing and (source is None or source.word is None)
     if of.required and not of.nullable:
         data = f"(cells[{column}].value or {code.name(_nothing)}())" if doubtful else f"cells[{column}].value"
@@ -77,8 +77,8 @@ def _nothing() -> bytes:
 
 
 def _some_value(code: Code, of: Field, data: str) -> str:
-    """The expression of a nullable column's value that is not None: a leading 00 may be an escape, which plain code
-    reads.
+    """The expression for the value of a nullable column that is not None. A leading 00 may be an escape, so such a
+    value is left to `decode_cell`.
     """
     if not of.codec.may_be_empty:
         return code.decode(of.codec, data)
@@ -122,8 +122,8 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
 
 
 def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Callable[[Any], list[bytes]]:
-    """A function from a key, a mapping or its values in key order, to the row keys under which its object may be
-    stored.
+    """A function from a key, which is a mapping or its values in key order, to the row keys under which the object may
+    be stored.
 
     Args:
         schema: the schema of the model.
@@ -165,14 +165,14 @@ def compile_rows_of_entry(
     _add_rows(code, schema, [_assigned(code, values[at]) for at in index.primary_positions])
     code.add("except Exception:")
     code.add("pass", 2)
-    # outside, so that its errors carry no stored bytes along as their context
+    # outside of `except`, so that no error with stored bytes becomes the context of the errors of `slow`
     code.add(f"return {code.name(slow)}(data)")
     return code.build()
 
 
 def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
-    """Adds the lines that return every row key of the key whose fields are in these variables, if they are as they
-    should be.
+    """Adds the lines that return every row key for the key whose fields are in these variables, if the fields are
+    valid.
     """
     layout, salt = schema.layout, schema.salt
     if salt.random:
@@ -190,13 +190,15 @@ def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
 
 
 def _storable(schema: TableSchema) -> str:
-    """The condition for HBase to store `row`; what it leaves out of object keys is for plain code to judge."""
+    """A condition under which HBase can store `row`. The slow function decides about object keys that do not satisfy
+    it.
+    """
     condition, wide = f"0 < len(row) <= {MAX_ROW_LENGTH}", schema.wide
     if wide is None or wide.form.row is not None:
         return condition
     if not schema.salt.width:  # the row key might be empty
         condition += f" and row[:2] != {TERMINATOR!r}"
-    if wide.qualifiers.raw and not wide.kind:  # the qualifier might be
+    if wide.qualifiers.raw and not wide.kind:  # the qualifier might be empty
         condition += f" and row[-2:] != {TERMINATOR!r}"
     return condition
 
@@ -205,7 +207,7 @@ def compile_entry(index: Index, slow: Entries) -> Entries:
     """A function from the values of an entry's key and a row key to the row key of that one entry in an index.
 
     Args:
-        index: an index of the model; for a randomly salted model its entries end with the bucket, which is the first
+        index: an index of the model. If the model has a random salt, entries end with the bucket, which is the first
             byte of the row key.
         slow: does the same for all values, or raises the exact error.
     """
@@ -229,7 +231,7 @@ def compile_entry(index: Index, slow: Entries) -> Entries:
 def compile_entries(
     functions: Mapping[str, Entries],
 ) -> Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]:
-    """A function that calls each of these and returns their results by the same names."""
+    """A function that calls each of these functions and returns their results by the same names."""
     code = Code("def entries(values, primary):")
     items = ", ".join(
         f"{code.name(name)}: {code.name(function)}(values, primary)" for name, function in functions.items()
@@ -239,8 +241,8 @@ def compile_entries(
 
 
 def _row_key(code: Code, layout: KeyLayout, salt: BoundSalt, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The conditions for the values in these variables, and the lines that make `row` of them."""
-    if salt.width and not salt.random and salt.by != layout.names:  # the salt looks at some of the parts
+    """The conditions under which the values in these variables are valid, and the lines that make `row` from them."""
+    if salt.width and not salt.random and salt.by != layout.names:  # the salt depends on some of the parts only
         conditions, parts = layout.pack_code(code, names)
         names = [code.variable() for _ in parts]
         by = [name for name, of in zip(names, layout.names, strict=True) if of in salt.by]
@@ -256,7 +258,7 @@ def _row_key(code: Code, layout: KeyLayout, salt: BoundSalt, names: Sequence[str
 
 
 def _cell(code: Code, of: Field, value: str) -> tuple[str | None, str]:
-    """The condition for, and the expression of, a column's cell."""
+    """The condition under which a column's value is valid, or None, and the expression for its cell."""
     condition = code.accepts(of.codec, value)
     if not of.nullable:
         return condition or f"{value} is not None", code.encode(of.codec, value)
@@ -267,8 +269,8 @@ def _cell(code: Code, of: Field, value: str) -> tuple[str | None, str]:
 
 
 def _some_cell(code: Code, of: Field, value: str) -> str:
-    """The expression of a nullable column's cell for a value that is not None; escaped where it could be mistaken
-    for None.
+    """The expression for a nullable column's cell for a value that is not None. The cell is escaped if it would be
+    empty or begin with 00.
     """
     if not of.codec.may_be_empty:
         return code.encode(of.codec, value)
