@@ -53,13 +53,13 @@ LIVENESS_QUALIFIER = b"_l"
 SPARE_FLAG_QUALIFIER = b"_"
 EXPIRY_QUALIFIER = b"_t"
 STAMP_QUALIFIER = b"_p"
-MOVE_QUALIFIER = STAMP_QUALIFIER + b"m"  # a stamp is longer
+MOVE_QUALIFIER = STAMP_QUALIFIER + b"m"  # cannot be a stamp, whose qualifier is longer
 CLAIM_QUALIFIER = b"_u"
 STATUS_QUALIFIER = b"_s"
 ROW_VERSION_QUALIFIER = b"_r"
 LIVE = b"\x01"
-"""First byte of the liveness cell of a live row, followed by the row's end (8 bytes) if it expires; a dead row holds
-00 and a nonce.
+"""First byte of the liveness cell of a live row, followed by the time of expiry (8 bytes) if the row expires; the cell
+of a dead row contains 00 and a nonce.
 """
 
 FLAG = b"\x01"
@@ -68,7 +68,7 @@ FLAG = b"\x01"
 COUNTER_ZERO = bytes(8)
 
 COMPILED_KEPT = 256
-"""Generated functions, and readers, that a model remembers."""
+"""The maximum number of generated functions and decoders that a model caches."""
 
 PRIMARY: Final = "primary"
 """Name of the path through the primary table; other paths have the names of indexes."""
@@ -101,7 +101,7 @@ class TableSchema:
         maps: map columns, which are not among the fields.
         replaces: the layout from which the model's objects move into this one, or None; its rows are decoded to objects
             of this model.
-        successor: for such an earlier layout, the table to which they move; otherwise empty.
+        successor: if this is such an earlier layout, the table to which its objects move; otherwise empty.
         compiled: functions that were generated for the model, by purpose; see `keep`.
     """
 
@@ -127,8 +127,8 @@ class TableSchema:
     compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     def keep(self, what: Hashable, made: T) -> T:
-        """Caches in `compiled` what was made for the model; limited, since users who choose fields may request any
-        number of functions.
+        """Caches a function, or another object made for the model, in `compiled`. The cache is limited, because queries
+        that select fields may need any number of functions.
         """
         if len(self.compiled) >= COMPILED_KEPT:
             self.compiled.clear()
@@ -177,7 +177,7 @@ class TableSchema:
 
     @cached_property
     def registry_keys(self) -> Sequence[tuple[str, bytes, bytes]]:
-        """The table with each of its families, and the kind."""
+        """For each family of the model: the table, the family and the kind."""
         return tuple((self.table, family, self.kind) for family in self.family_names)
 
     @cached_property
@@ -187,11 +187,12 @@ class TableSchema:
 
     @cached_property
     def spare_flag_column(self) -> bytes | None:
-        """`family:qualifier` of the existence flag that only some rows have; None where no row needs it or may have it.
+        """`family:qualifier` of the existence flag that only some rows have; None if no row needs it or may have it.
 
-        An update checks a cell that is not empty, to be sure that its row still exists. A model with a required column
-        that is never empty always has one. So has a model with a declared flag. A table that other programs fill gets
-        no cells but the model's, and an object that is one cell with an empty qualifier has no room for another.
+        An update checks a cell that is not empty, to be sure that its row still exists. Every row has such a cell if
+        the model has a required column that is never empty, or a declared flag. Rows of immutable models are not
+        updated. A table that other programs fill gets no cells except the model's. An object that is one cell with an
+        empty qualifier has no room for another cell.
         """
         if (
             self.external
@@ -205,11 +206,11 @@ class TableSchema:
         return self.family + b":" + SPARE_FLAG_QUALIFIER
 
     def spare_flag(self, cells: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-        """The flag that a row with these cells needs, because no other cell could show later that it exists; or
-        nothing.
+        """The flag, if a row with these cells needs it because no other cell could show later that the row exists;
+        otherwise nothing.
 
-        In a model without required columns of which some store None as the absence of the cell, every row has it: a
-        delete of such a cell may hide the cell of a put in the same millisecond.
+        If a model has no required columns, and some of its columns store None by deleting the cell, every row has the
+        flag: a delete of such a cell may hide the cell of a put in the same millisecond.
         """
         column = self.spare_flag_column
         if column is None or (not self._all_may_be_deleted and any(map(cells.get, self.proving_columns))):
@@ -222,8 +223,8 @@ class TableSchema:
 
     @cached_property
     def proving_columns(self) -> Sequence[bytes]:
-        """The columns of which any cell makes a row of a model without a declared flag: the required ones, or if
-        there are none, all.
+        """The columns of which one cell is enough to show that a row exists, if the model has no declared flag: the
+        required columns or, if there are none, all columns.
         """
         return self.required_columns or tuple(f.column for f in self.columns)
 
@@ -294,18 +295,19 @@ class TableSchema:
 
     @cached_property
     def kept_columns(self) -> tuple[bytes, ...]:
-        """The cells that say when entries were put last. Where objects share rows a delete leaves them.
+        """The columns of the cells whose timestamps say when entries of a map column were last put. If objects share
+        rows, a delete leaves these cells.
 
-        Such a delete removes the entries that it has listed. An earlier put may still land after that. It must stay
-        hidden as a whole, or its entries would be seen again once a new object is put. So a new object does not blank
-        these cells either.
+        The delete removes the entries that it has found. An earlier put of entries may still take effect afterwards. It
+        must stay hidden as a whole, or its entries would be seen again once a new object is put. So the put of a new
+        object does not blank these cells either.
         """
         return tuple(of.column for of in self.maps if of.marked)
 
     @cached_property
     def row_columns(self) -> Sequence[bytes]:
         """The columns to read for a whole row: its families; for a model with map columns, single columns, including
-        the system's.
+        system columns.
         """
         if not self.maps:
             return self.family_names
@@ -329,12 +331,12 @@ class TableSchema:
             columns += [self.version_column, self.liveness_column]
         elif not wide.qualifiers.raw:
             columns.append(self.expiry_column)
-            rare = (self.liveness_column,)  # a put of another program may set it, once that declares an index
+            rare = (self.liveness_column,)  # another program may put it, if its model declares an index
         if self.spare_flag_column is not None:
             columns.append(self.spare_flag_column)
         columns += self.kept_columns
         prefix_end, version = wide.prefix_end, self.row_version_column
-        if version is not None and prefix_end(ROW_VERSION) is not None:  # as if it were the key fields of an object
+        if version is not None and prefix_end(ROW_VERSION) is not None:  # it looks like the key fields of an object
             prefix_end = lambda qualifier: None if qualifier == ROW_VERSION else wide.prefix_end(qualifier)  # noqa: E731
         rows = WideRows(self.table, wide.family, wide.form, prefix_end, columns, row_version=version, rare=rare)
         return attrs.evolve(rows, kept=self.kept_columns, more=True) if self.maps else rows
@@ -372,8 +374,8 @@ class TableSchema:
 
     @cached_property
     def layout_spec(self) -> Mapping[str, Any]:
-        """Canonical description of all that must not change silently, for the registry (indexes have entries of
-        their own).
+        """The registry's canonical description of all that must not change silently; indexes are registered
+        separately.
         """
         versioned = {"version": True} if self.versioned else {}
         row = {} if self.row is None else {"row": self.row.decode("latin-1")}
@@ -411,14 +413,14 @@ class TableSchema:
 
 
 _COLLECTIONS = (list, tuple, set, frozenset, GeneratorType)
-"""What several objects are given in, where one is expected."""
+"""Types of collections in which a caller may give several objects where one is expected."""
 
 
 def schema_of(model: type[Any]) -> TableSchema:
     """The schema of a class decorated with `model`; raises `DeclarationError`, a `TypeError`, for any other class."""
     found = vars(model).get("__hbmodel__") if isinstance(model, type) else None
     if not isinstance(found, TableSchema):
-        if model is type:  # the type of what was given for an object
+        if model is type:  # a class was given instead of an object, and its type is passed here
             raise DeclarationError("Give an object of a model, not a class.")
         if model is NoneType:
             raise DeclarationError("Give an object of a model: get() and first() return None if there is none.")

@@ -1,4 +1,4 @@
-"""The places of stored fields in the bytes: the basis of indexes, independent of field names."""
+"""Names stored fields by their places in the bytes, so that indexes can be compared whatever names the fields have."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class StoredNames:
 
     @classmethod
     def of(cls, fields: Mapping[str, Field], layout: KeyLayout) -> StoredNames:
-        """The placed fields of a model, including computed ones."""
+        """The fields of a model, including computed ones, named by their places."""
         keys = [f.name for f in layout.fields]
         names = {f.name: _place(f, keys) for f in fields.values()}
         placed = {names[f.name]: _called(f, names) for f in fields.values()}
         return cls(names, placed, KeyLayout(tuple(attrs.evolve(f, name=names[f.name]) for f in layout.fields)))
 
     def spec(self, spec: Spec) -> Spec:
-        """A declared index over these fields."""
+        """The declaration of an index, with its fields named by their places."""
         declared: Any = spec
         names, where, salt = self.names, declared.where, declared.salt
         elements = {f"{name}[]": f"{place}[]" for name, place in names.items()}
@@ -77,7 +77,7 @@ def check_former(model: str, former: Mapping[str, str | None], kind: str) -> Non
 
     Args:
         model: the name of the model.
-        former: the value of `was`, by the name of the field or index.
+        former: the value of `renamed_from`, or None, by the present name of the field or index.
         kind: `field` or `index`.
     """
     given = [was for was in former.values() if was is not None]

@@ -1,5 +1,5 @@
-"""Tall or wide: rows, bytes and calls for the same objects with more or fewer key fields in the row key, from a
-sample of them.
+"""Compares tall and wide layouts: the rows, bytes and calls that sampled objects need with more or fewer key fields in
+the row key.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from hbmodel.store.slices import ROWS
 from hbmodel.store.values import Row, Scan
 
 SAMPLE = 10_000
-"""Objects that are sampled."""
+"""The maximum number of objects that are sampled."""
 
 REGIONS = 16
-"""Regions from which they are taken, at most: the first objects of each."""
+"""The maximum number of regions from which objects are sampled: the first objects of each."""
 
 PAGE = 20
-"""Objects in the page whose calls are counted."""
+"""The number of objects on the page whose calls are counted."""
 
 CELL_BYTES = 20
-"""Of every cell: key and value length (8), row length (2), family length (1), timestamp (8), type (1)."""
+"""Bytes of every cell besides row key, column and value: key and value length (8), row length (2), family length (1),
+timestamp (8), type (1).
+"""
 
 
 @frozen
@@ -41,8 +43,8 @@ class KeyChoice:
 
     Attributes:
         row_fields: names of the fields in the row key.
-        column_fields: names of those in the qualifier; none if each object has a row of its own. A split field is in
-            both.
+        column_fields: names of the fields in the qualifier; none if each object has a row of its own. A split field is
+            in both lists.
         declared: whether this is the model's declaration.
         rows: the number of rows of the sampled objects.
         objects_in_row: objects in the widest row.
@@ -66,13 +68,14 @@ class KeyChoice:
 
 @frozen
 class Sample:
-    """The size of sampled objects, tall and wide.
+    """The size of sampled objects in tall and wide layouts.
 
     Attributes:
         objects: the number of sampled objects.
         cells: the number of their cells, including system cells.
         get_calls: calls for one object, in any layout.
-        choices: from the one with the fewest fields in the row key to the tall one, which has all of them there.
+        choices: the possible layouts, from the one with the fewest fields in the row key to the tall one, which has all
+            fields there.
     """
 
     objects: int
@@ -124,7 +127,7 @@ def of_sample(schema: TableSchema, rows: Sequence[Row]) -> Sample:
 
 
 def read_sample(schema: TableSchema, store: Store, count: int = SAMPLE) -> list[Row]:
-    """The first objects of some regions, those of wide rows with their object keys.
+    """The first objects of some regions, for a wide model with object keys as row keys.
 
     Args:
         schema: the schema of the model.
@@ -154,7 +157,7 @@ def _declared(schema: TableSchema, objects: Sequence[_Object], rows: int, split:
 
 
 def _with(schema: TableSchema, objects: Sequence[_Object], rows: int) -> KeyChoice:
-    """With so many fields in the row key."""
+    """The layout with this number of fields in the row key."""
     fields, salt = schema.layout.fields, schema.salt.width
     row, columns = KeyLayout(fields[:rows]), KeyLayout(fields[rows:], closed=True) if rows < len(fields) else None
     keys = [
@@ -198,17 +201,17 @@ def _choice(
 
 
 def _pieces(cells: Counter[bytes]) -> int:
-    """The pieces in which a scan of all rows hands them out."""
+    """The number of pieces in which a scan of all rows returns them."""
     return sum(-(-many // PAGE_SIZES.cells[0]) for many in cells.values())
 
 
 def _more_pages(cells: Counter[bytes]) -> int:
-    """The pages of rows behind the first one of each."""
+    """The number of pages that rows with these numbers of cells need, without the first page of each row."""
     return sum(_pages(many) - 1 for many in cells.values())
 
 
 def _pages(cells: int) -> int:
-    """The pages in which cells of one row are read."""
+    """The number of pages in which this number of cells of one row is read."""
     count, sizes = 1, iter(PAGE_SIZES.cells)
     size = next(sizes)
     while cells >= size:

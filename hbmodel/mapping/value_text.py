@@ -1,4 +1,4 @@
-"""Values as text on a command line, by the codec of their field, and as JSON."""
+"""Converts values to and from text on a command line, by the codec of their field, and to JSON."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 def stored_entries(of: MapField, entries: Any) -> Any:
-    """The entries of a map column in their form after a read; unchanged if they are not loaded, or where they cannot
-    be stored.
+    """The entries of a map column in their form after a read. What is not a mapping is returned unchanged, as are keys
+    and values that cannot be stored.
     """
     if not isinstance(entries, Mapping):
         return entries
@@ -36,10 +36,10 @@ def stored_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T
 
 
 def as_written(obj: T, version: int = UNKNOWN) -> T:
-    """An object after the write that put it: the object itself, or a copy if a read returns other values than it has.
+    """An object as it is after its put: the object itself, or a copy if a read would return other values.
 
     Args:
-        obj: the object. It gets the version unless its class is frozen, and then a copy has it.
+        obj: the object. It gets the version; if its class is frozen, a copy gets it.
         version: the version of the row, if the model has one.
     """
     schema = schema_of(type(obj))
@@ -50,7 +50,7 @@ def as_written(obj: T, version: int = UNKNOWN) -> T:
 
 
 def _same(read: object, written: object) -> bool:
-    # Subclasses may be equal to less than they hold: a time with nanoseconds to one without.
+    # An instance of a subclass may equal a value that contains less: a time with nanoseconds equals one without.
     return read is written or (type(read) is type(written) and bool(read == written))
 
 

@@ -1,13 +1,13 @@
-"""The version cell of versioned models: 02 or 03, the version in 8 bytes, and the nonces of the write that put it and
-of those before it.
+"""The version cell of versioned models: 02 or 03, the version in 8 bytes, and the nonces of the write that put the cell
+and of earlier writes.
 
-The first version of a row is the time of its write in ms, and every further one counts on. So no version comes back
-when a row was deleted, every trace of it was cleared away, and it is put again: each write of a row has a later time
-than the one before.
+The first version of a row is the time of its write in ms, and every further version is one more. So if a row is
+deleted, all traces of it are purged, and it is put again, no earlier version returns: each write of a row has a later
+time than the write before it.
 
-Of a row that moves between two tables the cell begins with 04 or 05, and has nine more bytes behind the version: 01 if
-the row is sealed there, or 00 if it has come from there, and the nonce of that step. The version and the other nonces
-move with the row as they are.
+If a row moves between two tables, its cell begins with 04 or 05, and has nine more bytes after the version: 01 in the
+table where the row is sealed, or 00 in the table to which it was copied, and the nonce of this step. The version and
+the other nonces move unchanged with the row.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ LAST_WRITE_WINS = b"\x01"
 """First byte of a version cell in last-write-wins mode; the nonce follows."""
 
 VERSIONED, TRUNCATED = b"\x02", b"\x03"
-"""First byte of a version cell in versioned mode: with the nonces of all writes since the row's first version, or
-with the last ones.
+"""First byte of a version cell in versioned mode: 02 if the cell has the nonces of all writes since the row's first
+version, 03 if it has only the latest nonces.
 """
 
 MOVED, MOVED_TRUNCATED = b"\x04", b"\x05"
-"""The same of a row that was sealed, or put, by a move between tables."""
+"""As `VERSIONED` and `TRUNCATED`, for a row that a move between tables has sealed or put."""
 
 SEALED, OPENED = b"\x01", b"\x00"
-"""First byte of what such a cell has behind the version; the nonce of the step follows."""
+"""The byte after the version in the cell of a row that was moved; the nonce of the step follows."""
 
 NONCE_LENGTH = 8
 UNKNOWN = 0
-"""The version of an object that was not read: that of no row."""
+"""The version of an object that was not read; no row has this version."""
 
 HIGHEST = 2**63 - 1
 _START = len(VERSIONED) + 8
@@ -50,7 +50,7 @@ class VersionCell:
     Attributes:
         version: the version of the row; 0 if there is no cell, or one that a last-write-wins write put.
         nonces: the nonces of the write that put the cell, and of those before it, the latest first.
-        complete: whether it contains those of all writes since the row's first version.
+        complete: whether `nonces` contains the nonces of all writes since the row's first version.
         step: the step of a move between tables that sealed or copied the row, as a byte and its nonce; otherwise empty.
     """
 
@@ -83,7 +83,7 @@ class VersionCell:
         return cls(int.from_bytes(data[len(VERSIONED) : _START]), nonces, data[:1] == VERSIONED)
 
     def next(self, nonce: bytes, timestamp: int, kept: int) -> VersionCell:
-        """The cell of a write at a time, which keeps this number of earlier nonces."""
+        """The cell of the next write, at the time `timestamp`; it keeps at most `kept` earlier nonces."""
         version = self.version + 1 if self.version else max(timestamp, 1)
         return VersionCell(version, (nonce, *self.nonces[:kept]), self.complete and len(self.nonces) <= kept)
 
@@ -92,7 +92,7 @@ class VersionCell:
         return VersionCell(self.version, self.nonces, self.complete, SEALED + nonce)
 
     def opened_by(self, nonce: bytes) -> VersionCell:
-        """The cell of the same version in the row that comes from a sealed one; like no cell that was there before."""
+        """The cell of the same version in the copy of a sealed row; it differs from every earlier cell in its place."""
         return VersionCell(self.version, self.nonces, self.complete, OPENED + nonce)
 
     @property

@@ -26,8 +26,8 @@ class WideLayout:
         form: converts between object keys and pairs of row key and qualifier prefix.
         family: the one column family.
         qualifiers: the layout of qualifiers.
-        prefix_end: the end of the object's prefix in a qualifier, kind included; None if the qualifier belongs to no
-            object.
+        prefix_end: returns the end of the object's prefix in a qualifier, including the kind; None if the qualifier
+            belongs to no object.
     """
 
     form: ObjectKeyForm
@@ -43,7 +43,7 @@ class WideLayout:
         return self.form.kind
 
     def slices(self, places: KeyRange) -> tuple[Slice, ...]:
-        """The cells of exactly the objects whose object keys lie in a range, in their order."""
+        """The slices with exactly the cells of the objects whose object keys lie in a range, in key order."""
         return self.form.slices(places, self.prefix_end)
 
     def check(self, place: bytes, *, table: str) -> None:
@@ -64,14 +64,14 @@ class WideLayout:
 
 
 def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyLayout:
-    """The layout of a model's key: a `ObjectKeyLayout` if its objects share rows, with each other or with those of
+    """The layout of a model's key: an `ObjectKeyLayout` if its objects share rows, with each other or with objects of
     other kinds.
 
     Args:
         model: the name of the model.
         fields: the fields of the model.
         row: the constant row, as declared, or None.
-        kind: as declared, or None.
+        kind: the kind, as declared, or None.
 
     Raises:
         DeclarationError: the declarations contradict each other.
@@ -191,7 +191,9 @@ def _check_empty_alias(
     families: Sequence[Family],
     marked: bool,
 ) -> None:
-    """A qualifier that ends with the last key field has no room for another cell of its object."""
+    """Raises `DeclarationError` if a column has an empty alias where it cannot: a qualifier that ends with the last key
+    field has no room for another cell of its object.
+    """
     if columns is None:
         raise DeclarationError(
             "A column alias must not be empty, unless the model has key fields with in_qualifier=True.",

@@ -61,8 +61,8 @@ class EachPart(IndexPart):
         return [*conditions[:chosen], Condition(asked, on_entry), *conditions[chosen + 1 :]]
 
     def _elements(self, asked: Predicate) -> Sequence[Any]:
-        """Elements of which every row that satisfies a condition has at least one; only if each of them has an
-        entry.
+        """Elements of which every row that satisfies a condition has at least one; empty if none are known, or if not
+        all of them have entries.
         """
         if not isinstance(asked, Contains) or asked.field.name != self.of.name:
             return ()

@@ -31,7 +31,7 @@ class IndexPart(ABC):
     """One declared part of an index's key, resolved.
 
     Attributes:
-        operand: the operand at this place of the key, under its name there; predicates on it refer to entries.
+        operand: the field that the key contains at this place, by its name there; predicates on it refer to entries.
         desc: whether it sorts descending.
         required: the predicates that every row with entries satisfies; a query must imply them to be answered by the
             index.
@@ -50,7 +50,7 @@ class IndexPart(ABC):
 
     @abstractmethod
     def values_of(self, values: Values) -> Sequence[Any]:
-        """The values of this part for a row: one entry for each of them, none for a row without entries.
+        """The values of this part for a row: the row has one entry for each value, and no entries if there is none.
 
         Args:
             values: the values of the row's fields, including `reads`.
@@ -58,7 +58,7 @@ class IndexPart(ABC):
 
     @property
     def is_field(self) -> bool:
-        """Whether the only value is that of the stored field with the operand's name."""
+        """Whether the part has one value for each row: that of the stored field with the operand's name."""
         return False
 
     @property

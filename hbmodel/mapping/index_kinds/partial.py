@@ -13,19 +13,20 @@ from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import Predicate, conjuncts
 
 Where = Callable[[Any], Predicate]
-"""From the model, as far as its fields are concerned, to a condition on its rows."""
+"""A function that takes an object with the fields of the model as attributes, and returns a condition on rows."""
 
 
 def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) -> tuple[Predicate, ...]:
     """The conditions that must all hold.
 
     Args:
-        where: as declared, or None.
+        where: the function, as declared, or None.
         fields: the fields of the model.
         model: the name of the model.
 
     Raises:
-        DeclarationError: it does not return a condition on fields of the model, or it returns one on a counter.
+        DeclarationError: the function does not return a condition on fields of the model, or returns one on a counter
+            or version.
     """
     if where is None:
         return ()

@@ -20,7 +20,7 @@ class FieldPart(IndexPart):
     """The value of a field.
 
     Attributes:
-        required: that the value is not None, in an index that excludes None.
+        required: in an index that excludes None, the condition that the value is not None.
     """
 
     operand: Field
@@ -68,7 +68,7 @@ class FieldPart(IndexPart):
 
 @frozen
 class IndexField(DeclaredPart):
-    """A field of an index; `desc` None keeps the field's own direction."""
+    """A field of an index; if `desc` is None, the field keeps its own direction."""
 
     name: str
     desc: bool | None
