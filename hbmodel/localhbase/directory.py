@@ -53,11 +53,11 @@ class State:
     """What was started in a directory.
 
     Attributes:
-        settings: how.
+        settings: how it was started.
         ports: port by name; kept after a stop so that the next start can use them again.
         processes: process by role, and the watchdog; empty after a stop.
         owner: the process whose end stops this HBase; None if it runs until it is stopped.
-        temporary: the directory is deleted when the owner ends.
+        temporary: whether the directory is deleted when the owner ends.
     """
 
     settings: Settings
@@ -148,7 +148,7 @@ def make(directory: Path) -> None:
     """Creates the directory and its subdirectories.
 
     Raises:
-        LocalHBaseError: it cannot be written.
+        LocalHBaseError: the directory cannot be written.
     """
     try:
         for name in ("conf/server", "conf/gateways", "logs", "tmp"):

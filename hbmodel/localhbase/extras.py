@@ -8,7 +8,7 @@ from typing import Any
 from hbmodel.errors import LocalHBaseError
 
 WITH_EXTRA = "install hbmodel with its extra `hbase` (in a checkout: pip install -e '.[hbase]')"
-"""How to get them."""
+"""How to install these packages."""
 
 
 def required(module: str) -> Any:
@@ -18,7 +18,7 @@ def required(module: str) -> Any:
         module: its dotted name.
 
     Raises:
-        LocalHBaseError: it is not installed; the message is the command that installs it.
+        LocalHBaseError: the module is not installed; the message contains the command that installs the extra.
     """
     try:
         return importlib.import_module(module)

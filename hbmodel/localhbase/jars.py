@@ -1,8 +1,8 @@
 """HBase's class path: the jars of an installed distribution, or the pinned jars, downloaded once per user.
 
-Downloads go to a scratch directory first and are moved to their place when their SHA-256 is right, so the jar directory
-never holds half a file, whatever is interrupted. Jars come from the repositories that jgo uses; its configuration file
-can name a mirror.
+Jars are downloaded to a scratch directory, and moved to the jar directory once their SHA-256 has been checked. So the
+jar directory never contains a part of a file, even if a download is interrupted. Jars come from the repositories that
+jgo uses; the configuration file of jgo can name a mirror.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hbmodel.localhbase.progress import Advance, download_progress
 _log = logging.getLogger("hbmodel")
 
 CONNECTIONS = 4
-"""Jars that are downloaded side by side."""
+"""The number of jars that are downloaded at the same time."""
 
 ATTEMPTS = 3
 """How often one jar is tried before the start fails."""
@@ -41,7 +41,7 @@ _DOWNLOAD_TIMEOUT = 1800.0  # seconds to wait while another process downloads
 
 
 def one_line(error: BaseException, limit: int = 200) -> str:
-    """An error of a library below as one short line."""
+    """The message of another library's error as one short line."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
@@ -51,8 +51,8 @@ def fetch(pin: Pin, scratch: Path, count: Callable[[int], None]) -> Path:
 
     Args:
         pin: the jar.
-        scratch: a directory of its own, which is created.
-        count: called with the bytes that were received, as they come.
+        scratch: a directory for this download alone, which is created.
+        count: called with the number of bytes that were received, whenever some arrive.
     """
     maven = required("jgo.maven")
     settings = required("jgo.config").GlobalSettings.load()
@@ -89,7 +89,7 @@ class Downloader:
         Args:
             pins: the jars.
             jars: their directory.
-            scratch: a directory for what is not complete; it is deleted first and at the end.
+            scratch: a directory for incomplete downloads; it is deleted at the beginning and at the end.
             progress: show the download on standard error.
 
         Raises:
@@ -103,7 +103,7 @@ class Downloader:
                 download_progress(title, total, shown=progress) as advance,
                 ThreadPoolExecutor(CONNECTIONS, "hbmodel-jars") as pool,
             ):
-                # The largest first: else the last one would be fetched alone.
+                # The largest jars come first: otherwise a large one might be fetched alone at the end.
                 futures = [
                     pool.submit(self._fetch, pin, jars, scratch, advance)
                     for pin in sorted(pins, key=lambda pin: -pin.size)
@@ -139,7 +139,7 @@ class Downloader:
                 path.replace(jars / pin.filename)
                 advance(pin.size - received)
                 return
-            except Exception as error:  # jgo and what it is built on document no common base
+            except Exception as error:  # jgo and the libraries below it document no common base class of errors
                 advance(-received)
                 if attempt == ATTEMPTS:
                     if isinstance(error, LocalHBaseError):
@@ -161,13 +161,13 @@ DOWNLOADER = Downloader()
 def class_path(*, progress: bool = True) -> str:
     """Java class path of the server and both gateways, without the configuration directory.
 
-    `HBASE_HOME` names an installed distribution; without it the pinned jars are used, downloaded first if need be.
+    `HBASE_HOME` names an installed distribution. Without it the pinned jars are used; missing jars are downloaded.
 
     Args:
         progress: show the download on standard error.
 
     Raises:
-        LocalHBaseError: `HBASE_HOME` is not an HBase, or the download failed.
+        LocalHBaseError: `HBASE_HOME` does not name an HBase distribution, or the download failed.
     """
     home = os.environ.get("HBASE_HOME")
     if home:
@@ -180,7 +180,7 @@ def distribution_class_path(home: Path) -> str:
     """Class path of an unpacked HBase distribution.
 
     Raises:
-        LocalHBaseError: its `lib` holds no HBase server or no Thrift gateway.
+        LocalHBaseError: the `lib` of the distribution contains no HBase server or no Thrift gateway.
     """
     library = home.expanduser().resolve() / "lib"
     if not any(library.glob("hbase-server-*.jar")) or not any(library.glob("hbase-thrift-*.jar")):
@@ -192,7 +192,7 @@ def distribution_class_path(home: Path) -> str:
 
 
 def cache_directory() -> Path:
-    """Where this user's jars are kept."""
+    """The directory in which this user's jars are kept."""
     path: Path = required("platformdirs").user_cache_path("hbmodel")
     return path / "hbase" / HBASE_VERSION
 
@@ -204,13 +204,13 @@ def pinned_jars(
     progress: bool = True,
     downloader: Downloader = DOWNLOADER,
 ) -> Path:
-    """The directory with all pinned jars; what is missing is downloaded, by one process at a time.
+    """The directory with all pinned jars; missing jars are downloaded, by one process at a time.
 
     Args:
-        directory: the cache; the user's by default.
-        pins: the jars; all of HBase by default.
+        directory: the cache; the user's cache by default.
+        pins: the jars; all jars of HBase by default.
         progress: show the download on standard error.
-        downloader: downloads what is missing.
+        downloader: downloads missing jars.
 
     Raises:
         LocalHBaseError: the cache cannot be written or a download failed.
@@ -236,7 +236,7 @@ def pinned_jars(
 
 
 def _missing(jars: Path, pins: Sequence[Pin]) -> list[Pin]:
-    # The digest was checked before the file was moved here; its size shows that nobody cut it since.
+    # The digest was checked before the file was moved here; the size shows that the file was not truncated since.
     return [pin for pin in pins if not _has_size(jars / pin.filename, pin.size)]
 
 

@@ -16,8 +16,8 @@ from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.extras import WITH_EXTRA, required
 
 OLDEST, NEWEST = 17, 21
-"""The Java releases that HBase 2.6 and its Hadoop run on with the flags of `configuration.JVM_FLAGS`; later ones
-lack what Hadoop calls.
+"""The oldest and the newest Java release on which HBase 2.6 and its Hadoop run with the flags of
+`configuration.JVM_FLAGS`; later releases lack methods that Hadoop calls.
 """
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
@@ -37,7 +37,7 @@ class Java:
 
     @property
     def suits(self) -> bool:
-        """True if HBase runs on it."""
+        """True if HBase runs on this Java."""
         return OLDEST <= self.major <= NEWEST
 
 
@@ -74,7 +74,7 @@ def _candidates() -> Iterator[Java]:
 
 
 def java_version(path: Path) -> int | None:
-    """Release of a `java` program, None if it is not one that runs."""
+    """The release of a `java` program; None if the program does not run or does not show its version."""
     try:
         shown = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.SubprocessError):

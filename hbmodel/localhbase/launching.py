@@ -43,13 +43,13 @@ class _Started:
 
 @frozen
 class Launcher:
-    """What it takes to start processes in a directory; the directory's lock is held by the caller.
+    """Starts processes in a directory; the caller holds the directory's lock.
 
     Attributes:
         directory: the directory of the local HBase.
         java: the Java runtime.
         class_path: HBase's class path, without the configuration directory.
-        timeout: seconds until all processes of one start must answer.
+        timeout: seconds within which all processes of one start must answer.
     """
 
     directory: Path
@@ -58,15 +58,15 @@ class Launcher:
     timeout: float
 
     def start_anew(self, state: State, *, given: Mapping[str, int], before: Mapping[str, int]) -> None:
-        """Choose ports and start everything; if another program was faster on a chosen port, choose again.
+        """Choose ports and start everything; if another program has taken a chosen port meanwhile, choose again.
 
         Args:
-            state: settings and owner; its ports and processes are set here.
+            state: settings and owner; ports and processes are set here.
             given: ports that the user named.
             before: ports of an earlier run.
 
         Raises:
-            LocalHBaseError: it did not start; nothing is left running.
+            LocalHBaseError: HBase did not start; nothing is left running.
         """
         names = state.settings.port_names
         if unknown := sorted(set(given) - set(names)):
@@ -94,7 +94,7 @@ class Launcher:
             roles: the processes to start.
 
         Raises:
-            LocalHBaseError: one did not start; the others started here are ended, too.
+            LocalHBaseError: a process did not start; the others that were started here are ended, too.
         """
         write_state(self.directory, state)
         started: list[_Started] = []
@@ -109,7 +109,7 @@ class Launcher:
             raise
 
     def _start_watchdog(self, owner: Process, *, temporary: bool) -> Process:
-        """The process that stops this HBase when its owner is gone; it must be there before what it watches over."""
+        """Start the process that stops this HBase when the owner is gone; it must run before the HBase starts."""
         module = [sys.executable, "-W", "ignore", "-m", "hbmodel.localhbase.watchdog"]
         arguments = [str(self.directory), str(owner.pid), repr(owner.created), *(["--temporary"] if temporary else [])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
@@ -125,7 +125,7 @@ class Launcher:
             (conf / "hbase-site.xml").write_text(configuration.site_xml(properties), "utf-8")
             (conf / "log4j.properties").write_text(configuration.LOG4J_PROPERTIES, "utf-8")
             (conf / "log4j2.properties").write_text(configuration.LOG4J2_PROPERTIES, "utf-8")
-            # A log of this run alone: whether the server is ready is read from it.
+            # The log must be of this run alone, because it shows whether the server is ready.
             if log.exists():
                 log.replace(log.with_name(f"{log.name}.1"))
         except OSError as error:
@@ -143,8 +143,8 @@ class Launcher:
 
     def _await(self, started: Sequence[_Started]) -> None:
         deadline = time.monotonic() + self.timeout
-        # The server first: a gateway that is asked before the server is there answers late, because the pauses between
-        # its tries grow.
+        # The server is awaited first: a gateway that is called before the server is ready answers late, because the
+        # pauses between its attempts grow.
         for awaited in sorted(started, key=lambda each: ROLES.index(each.role)):
             while not self._is_ready(awaited):
                 for each in started:
@@ -163,13 +163,13 @@ class Launcher:
     def _is_ready(self, started: _Started) -> bool:
         if started.role == SERVER:
             return server_is_ready(self.directory)
-        # That it listens is asked first: another program may have been faster on the port.
+        # First check that this process listens on the port: another program may have taken it.
         return processes.listens(started.process, started.port) and gateway_answers(
             started.role, started.port, started.properties, timeout=_ANSWER_TIMEOUT
         )
 
     def _explain(self, role: str) -> None:
-        """Raise what a process that ended at its start tells in its log."""
+        """Raise an error that says, from the log, why a process ended during its start."""
         log = log_file(self.directory, role)
         shown = log if log.exists() else output_file(self.directory, role)
         details = {"process": role, "log": str(shown), "last_error": last_trouble(self.directory, role)}
@@ -180,14 +180,14 @@ class Launcher:
         raise LocalHBaseError("HBase exited during its start; its log says why.", **details)
 
     def _clear(self) -> None:
-        """End all that a failed start began."""
+        """End all processes that a failed start began."""
         if state := read_state(self.directory):
             processes.end([*state.processes.values(), *processes.marked(configuration.mark(self.directory))], grace=0)
             write_state(self.directory, evolve(state, processes={}, owner=None))
 
 
 def launcher(directory: Path, *, timeout: float, progress: bool) -> Launcher:
-    """A launcher with the Java runtime and the jars of this machine, the jars downloaded if need be.
+    """A launcher with the Java runtime and the jars of this machine; missing jars are downloaded.
 
     Raises:
         LocalHBaseError: there is no suitable Java, or the download failed.

@@ -28,11 +28,11 @@ from hbmodel.localhbase.launching import WATCHDOG, launcher
 from hbmodel.localhbase.ports import ADDRESS
 
 START_TIMEOUT = 180.0
-"""Seconds that a start may take, the download of the jars left out."""
+"""Seconds that a start may take, without the download of the jars."""
 
 STOP_GRACE = 10.0
-"""Seconds that processes have to stop by themselves. A server that is killed then has lost nothing: its log of
-writes is on disk.
+"""Seconds that processes have to stop by themselves. A server that is killed after that loses nothing, because its log
+of writes is on disk.
 """
 
 Directory = str | os.PathLike[str] | None
@@ -77,10 +77,11 @@ def start(
         exclusive: refuse a directory in which an HBase is already running.
 
     Raises:
-        LocalHBaseError: it cannot be started; the message says why and what to do. No process is left running then.
+        LocalHBaseError: HBase cannot be started; the message says why and what to do. No process that was started here
+            is left running then.
     """
     path = resolved(directory)
-    # Before the lock: a download may take minutes.
+    # The lock is not held during a download, which may take minutes.
     launch = launcher(path, timeout=timeout, progress=progress)
     make(path)
     with locked(path):
@@ -95,7 +96,7 @@ def start(
             launch.start_roles(state, [role for role in state.settings.roles if not _runs(state, role)])
         else:
             before = state.ports if state else {}
-            # What is left of an HBase that died: its watchdog, and what a start that was killed had no time to record.
+            # End what is left of an HBase that died: its watchdog, and processes that a killed start did not record.
             left = state.processes.values() if state else ()
             processes.end([*left, *processes.marked(configuration.mark(path))], grace=0)
             new = State(
@@ -131,7 +132,7 @@ def stop(directory: Directory = None, *, grace: float = STOP_GRACE) -> bool:
             if process.pid not in {each.pid for each in running}
         ]
         processes.end([*running, *strays], grace=grace)
-        # The watchdog last: until here it stands in for an owner that dies in this very function.
+        # The watchdog ends last: until here it stops the HBase if the owner dies in this very function.
         if state and (watchdog := state.processes.get(WATCHDOG)) and watchdog.pid != os.getpid():
             processes.end([watchdog], grace=0)
         if state:
@@ -199,7 +200,7 @@ def restart(directory: Directory, role: str, *, timeout: float = START_TIMEOUT) 
 
 
 def _started(path: Path) -> Status:
-    """The status after a start; where the record of it is gone, ends what was started and raises `LocalHBaseError`."""
+    """The status after a start. If the record of the start is gone, ends the processes and raises `LocalHBaseError`."""
     found = status(path)
     if found is None:
         processes.end(processes.marked(configuration.mark(path)), grace=0)

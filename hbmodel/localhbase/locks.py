@@ -1,4 +1,4 @@
-"""A lock between processes (and threads) on a file; the system lets go of it when its holder dies."""
+"""A lock between processes (and threads) on a file; the system releases the lock when its holder dies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.extras import required
 
 POLL_INTERVAL = 0.1
-"""Seconds between two attempts to take a lock, or two looks at a process that starts."""
+"""Seconds between two attempts to take a lock, or between two checks of a process that starts."""
 
 
 @contextmanager
@@ -18,12 +18,12 @@ def file_lock(path: Path, *, timeout: float, busy: str) -> Iterator[None]:
     """Hold an exclusive lock while the block runs.
 
     Args:
-        path: the lock file; created if absent, never removed (its removal would let two in).
+        path: the lock file; created if absent, never removed (otherwise two processes could hold the lock).
         timeout: seconds to wait for another holder.
         busy: the sentence of the error when the time is over.
 
     Raises:
-        LocalHBaseError: the lock was not had in time, or the file cannot be written.
+        LocalHBaseError: the lock could not be taken in time, or the file cannot be written.
     """
     filelock = required("filelock")
     lock = filelock.FileLock(path)

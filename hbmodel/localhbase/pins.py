@@ -1,7 +1,7 @@
 """The jars of HBase that this release was tested with, each by coordinates, size and SHA-256.
 
-With the list there is nothing to resolve: jars are fetched at once, side by side, the number of bytes to come is known,
-and what arrives is what was tested. For another version of HBase, `listing` makes the list.
+With the list, no dependencies have to be resolved. Jars are fetched at once and in parallel, the number of bytes is
+known before, and the jars are those that were tested. For another version of HBase, `listing` makes the list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HBASE_VERSION = "2.6.1"
 
 
 _LEFT_OUT = {
-    # Servlet API 2.5, beside the 3.1 that HBase needs: where it comes first, a gateway over HTTP does not start.
+    # This is servlet API 2.5, and HBase needs 3.1: if 2.5 comes first, a gateway over HTTP does not start.
     ("javax.servlet", "servlet-api"),
 }
 
@@ -52,7 +52,7 @@ class Pin:
 
 
 def parse(line: str) -> Pin:
-    """Read one line of the list, the form that `str(pin)` gives."""
+    """Read one line of the list, in the form that `str(pin)` gives."""
     sha256, size, coordinates = line.split()
     return Pin(sha256, int(size), *coordinates.split(":"))
 
@@ -66,7 +66,7 @@ def pinned() -> tuple[Pin, ...]:
 def listing(coordinates: str) -> str:
     """The text of the list for a version of HBase.
 
-    Resolves what it needs, downloads that into the user's Maven repository, and pins each jar.
+    Resolves the dependencies, downloads the jars into the user's Maven repository, and pins each of them.
 
     Args:
         coordinates: `group:artifact:version`, as in `org.apache.hbase:hbase-thrift:2.6.1`.

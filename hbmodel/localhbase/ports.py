@@ -21,7 +21,7 @@ _ATTEMPTS = 500
 def is_free(port: int) -> bool:
     """True if a server could listen on the port of the loopback address now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As Java does: without it a port whose old connections linger would count as taken after a restart.
+        # Java sets this option too. Without it, a port with lingering old connections would count as taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((ADDRESS, port))
@@ -40,7 +40,7 @@ def choose_ports(
     again.
 
     Args:
-        names: what needs a port.
+        names: the names of the ports that are needed.
         given: ports that the user named; they are used or refused.
         before: ports of an earlier run; they are used while they are free.
         choice: the ports to choose all others from.
@@ -69,8 +69,8 @@ def choose_ports(
 
 
 def _any_free(choice: range, taken: Iterable[int]) -> int:
-    # The system's generator: two processes must not walk through the same ports because both were seeded alike, as
-    # tests do.
+    # The system's generator, so that two processes do not try the same ports: other generators may be seeded alike, as
+    # in tests.
     draw = random.SystemRandom()
     avoid = set(taken)
     for _ in range(_ATTEMPTS):

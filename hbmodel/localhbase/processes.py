@@ -1,7 +1,7 @@
 """Start processes that outlive this one, know them again later, and end them.
 
-A process is known by its id and the time at which it began, so that an id that the system gave to another process is
-not taken for it. What was started but never recorded is found by a mark on its command line.
+A process is identified by its id and the time at which it began, because the system may give the same id to a later
+process. A process that was started but never recorded is found by a mark on its command line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SAME_START = 0.0 if _ON_LINUX else 2.0
 """Seconds by which two readings of the time at which a process began may differ."""
 
 KILL_TIMEOUT = 30.0
-"""Seconds after which a killed process is given up; one that writes to a slow disk takes a while."""
+"""Seconds to wait for the end of a killed process, which takes a while if the process writes to a slow disk."""
 
 _POLL_INTERVAL = 0.02
 
@@ -36,7 +36,7 @@ class Process:
 
     Attributes:
         pid: its process id.
-        created: when it began, in seconds; since boot on Linux, which stays the same when the clock is set, and
+        created: when it began, in seconds: on Linux since boot, so that a change of the clock does not matter, and
             otherwise since 1970.
     """
 
@@ -53,7 +53,7 @@ def known(pid: int) -> Process:
     """The process that has the id now.
 
     Raises:
-        LocalHBaseError: none has.
+        LocalHBaseError: no process has this id.
     """
     psutil = required("psutil")
     try:
@@ -63,10 +63,11 @@ def known(pid: int) -> Process:
 
 
 def _created(found: Any) -> float:
-    """What `Process.created` is; psutil's own time is that since boot, plus the clock's time at boot.
+    """The value of `Process.created` for a process. The time that psutil gives on Linux depends on the clock: it is the
+    time since boot plus the clock's time at boot.
 
     Raises:
-        psutil.NoSuchProcess: it has ended.
+        psutil.NoSuchProcess: the process has ended.
     """
     if not _ON_LINUX:
         created: float = found.create_time()
@@ -79,7 +80,7 @@ def _created(found: Any) -> float:
 
 
 def is_alive(process: Process) -> bool:
-    """True if this very process still runs; a child that has ended is reaped by the question."""
+    """True if this very process still runs. If it is a child that has ended, this call reaps it."""
     psutil = required("psutil")
     try:
         found = psutil.Process(process.pid)
@@ -91,8 +92,8 @@ def is_alive(process: Process) -> bool:
 
 
 def _is_ending(zombie: Any) -> bool:
-    """True if only the first thread of a process has ended: the others, and with them its ports, are still there for
-    a moment.
+    """True if only the first thread of a process has ended: its other threads still run for a moment, and still hold
+    its ports.
     """
     try:
         return os.waitpid(zombie.pid, os.WNOHANG)[0] == 0
@@ -107,7 +108,7 @@ def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Pat
     Args:
         command: the program's path and its arguments.
         environment: the whole environment that it gets.
-        output: file that receives its standard output and errors, cut to nothing first.
+        output: file that receives its standard output and errors; it is emptied first.
 
     Raises:
         LocalHBaseError: the program cannot be run or the output file cannot be written.
@@ -119,8 +120,8 @@ def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Pat
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     try:
-        # Not subprocess.Popen: its object warns when it is dropped before its process ends, which is what is meant
-        # here.
+        # Not subprocess.Popen: its object warns if it is dropped before the process ends, but here the process is meant
+        # to live longer.
         pid = os.posix_spawn(command[0], list(command), dict(environment), file_actions=actions, setsid=True)
     except OSError as error:
         raise LocalHBaseError(
@@ -156,12 +157,12 @@ def end(processes: Iterable[Process], *, grace: float, kill_timeout: float = KIL
     """End processes and wait until they are gone.
 
     Args:
-        processes: those to end; the ones that have ended already are passed over.
+        processes: the processes to end; those that have ended already are ignored.
         grace: seconds that they have to end by themselves (SIGTERM) before they are killed; 0 kills at once.
-        kill_timeout: seconds after which a process that was killed is given up.
+        kill_timeout: seconds to wait for the end of a process that was killed.
 
     Raises:
-        LocalHBaseError: one belongs to another user, or is still there after it was killed.
+        LocalHBaseError: a process belongs to another user, or is still there after it was killed.
     """
     alive = [process for process in processes if is_alive(process)]
     if grace > 0:
@@ -173,7 +174,7 @@ def end(processes: Iterable[Process], *, grace: float, kill_timeout: float = KIL
 
 
 def _signal(processes: Iterable[Process], number: signal.Signals, *, timeout: float) -> list[Process]:
-    """Signal processes and wait; those that are left when the time is over."""
+    """Signal processes, wait, and return those that still run when the time is over."""
     alive = list(processes)
     for process in alive:
         try:
@@ -185,7 +186,7 @@ def _signal(processes: Iterable[Process], number: signal.Signals, *, timeout: fl
                 "The process belongs to another user; only that user can stop it.", pid=process.pid
             ) from error
     deadline = time.monotonic() + timeout
-    # Not psutil's wait: for it a process that has ended, but whose parent does not care, is still there.
+    # Not psutil's wait: it also waits for a process that has ended but was not reaped by its parent.
     while alive := [process for process in alive if is_alive(process)]:
         if time.monotonic() >= deadline:
             break

@@ -1,4 +1,4 @@
-"""How far the download of the jars is: a bar on a terminal, a line per tenth elsewhere; both on standard error."""
+"""Shows the progress of the jars' download on standard error: as a bar on a terminal, otherwise as a line per tenth."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[[int], None]
-"""Called with the bytes that just arrived; a negative number takes back bytes of a download that is tried again."""
+"""Called with the number of bytes that just arrived; a negative number takes back the bytes of a failed attempt."""
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def download_progress(
 
     Args:
         title: what is downloaded.
-        total: bytes to come.
+        total: the number of bytes to download.
         console: where to show it; standard error by default.
         shown: False shows nothing.
 

@@ -1,4 +1,4 @@
-"""Tell when a process of HBase is ready, and why one was not."""
+"""Tell when a process of HBase is ready, and why it failed to start."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hbmodel.localhbase.directory import log_file, output_file
 from hbmodel.localhbase.ports import ADDRESS
 
 SERVER_READY = "Master has completed initialization"
-"""What the server logs when it takes requests."""
+"""What the server logs when it is ready for requests."""
 
 _CALLS = {"thrift1": b"getTableNames", "thrift2": b"listNamespaceDescriptors"}
-"""A call without arguments, by gateway, that a gateway can answer only with the help of the server."""
+"""For each gateway, a call without arguments that it can answer only with the help of the server."""
 
 _PORT_TAKEN = re.compile(r"BindException|Address already in use|Could not start ZK at requested port")
 _TROUBLE = re.compile(r"\b(ERROR|FATAL)\b|^Caused by: |^Exception in thread|^Error|^java\.\S+(Exception|Error)\b")
@@ -26,7 +26,7 @@ _LONGEST = 300  # characters of a quoted line
 
 
 def server_is_ready(directory: Path) -> bool:
-    """True once the server takes requests; its log must be of this run."""
+    """True once the server is ready for requests; its log must be of this run."""
     try:
         return SERVER_READY in log_file(directory, "server").read_text("utf-8", "replace")
     except OSError:
@@ -36,8 +36,8 @@ def server_is_ready(directory: Path) -> bool:
 def gateway_answers(role: str, port: int, properties: Mapping[str, str], *, timeout: float) -> bool:
     """True if a gateway answers a call that needs the server.
 
-    Speaks the binary protocol, over HTTP or HTTPS where the properties say so (a gateway's TLS exists over HTTP only).
-    Of a gateway that was set to the compact protocol or the framed transport, only the connection is tested.
+    Speaks the binary protocol, over HTTP or HTTPS if the properties say so (a gateway supports TLS over HTTP only). If
+    a gateway uses the compact protocol or the framed transport, only the connection is tested.
 
     Args:
         role: `thrift1` or `thrift2`.
@@ -65,7 +65,7 @@ def gateway_answers(role: str, port: int, properties: Mapping[str, str], *, time
             answer = _sent(port, call, length, timeout=timeout)
     except (OSError, HTTPException):
         return False
-    # The answer is a struct, too: its field 0 is the result, any other one is an exception.
+    # The answer is a struct, too: field 0 is the result, and any other field is an exception.
     return answer.startswith(reply) and answer[-2:] == b"\x00\x00"
 
 
@@ -79,7 +79,7 @@ def _sent(port: int, call: bytes, length: int, *, timeout: float) -> bytes:
 
 def _posted(port: int, call: bytes, length: int, *, secure: bool, timeout: float) -> bytes:
     """The first bytes of the answer to a call over HTTP or HTTPS."""
-    # This asks only whether the gateway is up; whom to trust is for those who connect to it.
+    # This only tests whether the gateway runs; clients that connect to it decide which certificates they trust.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -95,12 +95,12 @@ def _posted(port: int, call: bytes, length: int, *, secure: bool, timeout: float
 
 
 def last_trouble(directory: Path, role: str) -> str | None:
-    """The last line of a process's log, or of its output, that tells of an error."""
+    """The last line of a process's log, or of its output, that reports an error."""
     for path in (log_file(directory, role), output_file(directory, role)):
         lines = _tail(path).splitlines()
         found = [number for number, line in enumerate(lines) if _TROUBLE.search(line)]
         if found:
-            # A JVM that cannot begin gives the reason on the line after.
+            # A JVM that cannot start gives the reason on the next line.
             count = 2 if lines[found[-1]].startswith("Error occurred during initialization") else 1
             text = " ".join(" ".join(lines[found[-1] : found[-1] + count]).split())
             return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

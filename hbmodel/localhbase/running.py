@@ -25,7 +25,7 @@ class LocalHBase:
             ...
 
     Args:
-        directory: for its data, which is kept at the end. None uses a temporary directory.
+        directory: the directory for its data, which is kept at the end. None uses a temporary directory.
         gateways: the gateways to start, from `thrift1` and `thrift2`.
         server_heap: maximum heap of the server, such as `1g`.
         gateway_heap: maximum heap of each gateway, such as `512m`.
@@ -35,11 +35,11 @@ class LocalHBase:
         ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); free ones are chosen
             for the others.
         timeout: seconds that a start may take, without the first download of HBase.
-        progress: show that download on standard error.
+        progress: show the download on standard error.
         temporary: delete the directory, with everything in it, at the end. By default only a directory that was created
             here is deleted.
-        owner: id of the process after whose end this HBase stops. None is this process. With another one the HBase is
-            shared: it is used as it is if it already runs, and leaving the block does not stop it.
+        owner: id of the process whose end stops this HBase; None means this process. If it is another process, the
+            HBase is shared: if it already runs, it is used as it is, and leaving the block does not stop it.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class LocalHBase:
             raise LocalHBaseError("A shared HBase needs a directory, where other processes find it: name one.")
 
     def start(self) -> Self:
-        """Starts it and waits until it answers. `with` does this.
+        """Starts this HBase and waits until it answers. `with` does this.
 
         Raises:
-            LocalHBaseError: it cannot be started, is already started, or another one runs in the directory.
+            LocalHBaseError: this HBase cannot be started, is already started, or another one runs in the directory.
         """
         if self._directory is not None:
             raise LocalHBaseError(
@@ -93,15 +93,15 @@ class LocalHBase:
             )
         except BaseException as error:
             if self._given is None:
-                # An error that points to a log must not take it away.
+                # If the error points to a log, the log must be kept.
                 lifecycle.remove(directory, keep_logs=isinstance(error, LocalHBaseError) and error.log is not None)
             raise
         self._directory = found.directory
         return self
 
     def stop(self) -> None:
-        """Stops it and waits until its processes have ended. Leaving the `with` block does this, except for a shared
-        one.
+        """Stops this HBase and waits until its processes have ended. Leaving the `with` block does this, unless the
+        HBase is shared.
         """
         directory, self._directory = self._directory, None
         if directory is not None:
@@ -121,13 +121,13 @@ class LocalHBase:
 
     @property
     def directory(self) -> Path:
-        """Its directory."""
+        """The directory of this HBase."""
         if self._directory is None:
             raise LocalHBaseError("This HBase is not running; enter its `with` block first.")
         return self._directory
 
     def status(self) -> Status:
-        """Its current status."""
+        """The current status of this HBase."""
         found = lifecycle.status(self.directory)
         if found is None:
             raise LocalHBaseError("Another process stopped this HBase; start it again.", directory=str(self.directory))

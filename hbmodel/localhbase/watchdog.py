@@ -1,7 +1,7 @@
 """A small process that waits for the end of another one, its owner, and then stops the HBase of a directory.
 
-A context manager stops its HBase itself. The watchdog is for an owner that had no chance to: killed, crashed, or gone
-without closing.
+A context manager stops its HBase itself. The watchdog is for an owner that could not do so, because it was killed,
+crashed, or ended without closing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hbmodel.localhbase import lifecycle
 from hbmodel.localhbase.processes import Process, is_alive
 
 INTERVAL = 0.5
-"""Seconds between two looks at the owner."""
+"""Seconds between two checks of the owner."""
 
 
 def watch(directory: Path, owner: Process, *, temporary: bool) -> None:
@@ -23,7 +23,7 @@ def watch(directory: Path, owner: Process, *, temporary: bool) -> None:
     Args:
         directory: the directory of the local HBase.
         owner: the process to wait for.
-        temporary: delete the directory, too; nothing is worth saving then, so the processes are killed at once.
+        temporary: delete the directory, too. Then no data has to be saved, so the processes are killed at once.
     """
     while is_alive(owner):
         time.sleep(INTERVAL)

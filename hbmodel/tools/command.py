@@ -1,4 +1,4 @@
-"""The command `hbmodel`, or what to install where its packages are missing."""
+"""The command `hbmodel`; if its packages are missing, it says what to install."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def main(name: str | None = None) -> None:
     """Runs the command with the arguments of the process.
 
     Args:
-        name: the name that the help shows; by default that of the file that was started.
+        name: the name that the help shows; by default the name of the file that was started.
     """
     try:
         from hbmodel.tools.cli import main as command

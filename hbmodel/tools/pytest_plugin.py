@@ -1,6 +1,4 @@
-"""What the fixtures of the pytest plugin do; the plugin, `pytest_hbmodel`, imports this when a test asks for one of
-them.
-"""
+"""What the fixtures of the pytest plugin `pytest_hbmodel` do; the plugin imports this module when a test asks for one."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 @frozen
 class ExternalHBase:
-    """The gateways of a cluster that was not started here; tests that kill or restart its processes are skipped.
+    """The gateways of a cluster that the tests did not start; tests that kill or restart its processes are skipped.
 
     Attributes:
         thrift1: `HOST:PORT` of the Thrift1 gateway, empty without one.
@@ -61,10 +59,10 @@ def _named(gateway: str) -> str:
 
 
 def external_hbase(named: str) -> ExternalHBase:
-    """Read `HBMODEL_TEST_HBASE`.
+    """The gateways that the environment variable `HBMODEL_TEST_HBASE` names.
 
     Raises:
-        LocalHBaseError: it does not have the form `HOST:PORT,HOST:PORT`.
+        LocalHBaseError: the value does not have the form `HOST:PORT,HOST:PORT`.
     """
     gateways = [gateway.strip() for gateway in named.split(",")]
     if len(gateways) != 2 or not any(gateways) or not all(_is_address(gateway) for gateway in gateways if gateway):
@@ -81,12 +79,12 @@ def _is_address(text: str) -> bool:
 
 @contextmanager
 def running_hbase(shared: Mapping[str, Any]) -> Iterator[LocalHBase | ExternalHBase]:
-    """The HBase of a test session; tests that need it are skipped if it cannot be started, unless the environment
-    requires it.
+    """The HBase of a test session. If it cannot be started, tests that need it are skipped, or fail if
+    `HBMODEL_REQUIRE_HBASE` is 1.
 
     Args:
-        shared: what the parent of a worker of pytest-xdist has sent: `directory`, its `owner`, and whether it is
-            `temporary`.
+        shared: what a worker of pytest-xdist has got from its parent process: `directory`, its `owner`, and whether it
+            is `temporary`.
     """
     with ExitStack() as stack:
         try:
@@ -103,15 +101,15 @@ def _hbase(shared: Mapping[str, Any]) -> Iterator[Any]:
     if named := os.environ.get("HBMODEL_TEST_HBASE"):
         yield external_hbase(named)
         return
-    # A worker on another machine cannot share; there the parent process is not the one that sent the directory.
+    # A worker on another machine cannot share the HBase: its parent process is not the one that sent the directory.
     with _local_hbase_class()(**(shared if shared.get("owner") == os.getppid() else {})) as hbase:
         yield hbase
 
 
 @contextmanager
 def store_without_tables(url: str, request: pytest.FixtureRequest) -> Iterator[Store]:
-    """A store of one test, at a URL of the fixture `hbmodel_url`; the tables that the test has created are dropped
-    at the end.
+    """A store for one test, at a URL of the fixture `hbmodel_url`; the tables that the test has created are dropped at
+    the end.
     """
     if url == "local:":
         url = request.getfixturevalue("hbmodel_hbase").thrift2_url
@@ -131,8 +129,8 @@ def store_without_tables(url: str, request: pytest.FixtureRequest) -> Iterator[S
 
 
 def own_tables(url: str, prefix: str) -> str:
-    """A gateway's URL with a prefix for table names, appended to the prefix in the URL or in the environment, if
-    there is one.
+    """Adds a prefix for table names to a gateway's URL; it is appended to the prefix in the URL or in the environment,
+    if there is one.
     """
     address, _, query = url.partition("?")
     options = [option for option in query.split("&") if option]

@@ -20,8 +20,8 @@ from hbmodel.tools.cli.writers import writers as writers_command
 
 
 class OneLineErrors(click.Group):
-    """A group whose commands report an error as one line on standard error, with exit status 1: of hbmodel, or of
-    the system.
+    """A group whose commands report errors of hbmodel and of the system as one line on standard error, with exit status
+    1.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -32,7 +32,7 @@ class OneLineErrors(click.Group):
             raise click.ClickException(one_line(error)) from error
         except OSError as error:
             if error.errno == errno.EPIPE:
-                raise  # the reader has seen enough: click ends the program without a word
+                raise  # the reader has closed the pipe: click ends the program silently
             raise click.ClickException(f"The system refused to read or write: {error}") from error
 
 

@@ -195,7 +195,7 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 
 def appended(path: Path) -> Iterator[str]:
-    """The text appended to a log from now on, without end; if the log is replaced by a new one, that is followed."""
+    """The text that is appended to a log from now on, without end; if the log is replaced, the new log is followed."""
     file = path.open(encoding="utf-8", errors="replace")
     try:
         file.seek(0, 2)

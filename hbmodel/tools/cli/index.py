@@ -70,7 +70,7 @@ def _time(name: str, default: float | None, text: str) -> Callable[[Command], Co
 
 
 def common_options(command: Command) -> Command:
-    """Options of every command."""
+    """Adds the options of every command."""
     options: list[Callable[[Command], Command]] = [
         click.option(
             "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
@@ -94,7 +94,7 @@ def _model(required: bool = True) -> Callable[[Command], Command]:
 
 
 def speed_options(command: Command) -> Command:
-    """Options of commands that read whole tables."""
+    """Adds the options of commands that read whole tables."""
     rows = click.option(
         "--rows-per-second",
         type=click.FloatRange(min=0, min_open=True),
@@ -129,7 +129,7 @@ def load_model(named: str, table: str) -> type[Any]:
 
     Raises:
         DeclarationError: there is no such model.
-        SchemaMismatch: it belongs to another table.
+        SchemaMismatch: the model belongs to another table.
     """
     module, colon, name = named.partition(":")
     here = str(Path.cwd())
@@ -158,8 +158,8 @@ def load_model(named: str, table: str) -> type[Any]:
 
 @contextmanager
 def _shown(as_json: bool) -> Iterator[Report | None]:
-    """A progress bar on standard error, if that is a terminal; else a line there for each program that is waited
-    for.
+    """Shows the progress on standard error: as a bar on a terminal, otherwise as one line for each program that is
+    waited for.
     """
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
@@ -444,7 +444,7 @@ def status(
 
 
 def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
-    """The state from the registry alone."""
+    """The states of a table's indexes, read from the registry alone."""
     catalog = Registry(store, registry)
     reports: list[IndexReport] = []
     for place in known_keys(catalog, table):

@@ -36,7 +36,7 @@ def decoded(table: TableFromRegistry, text: str, form: str, qualifier: str | Non
 
     Raises:
         QueryError: the key is valid for the table both in hex and in the shell's format, so its format is ambiguous.
-        HbmodelError: it is not a key of the table.
+        HbmodelError: the text is not a key of the table.
     """
     found: list[StoredKey] = []
     mistake: HbmodelError | None = None
@@ -76,7 +76,7 @@ def decode(
 ) -> None:
     r"""Show the fields of a row key, in hex or as HBase's shell prints it (\x00\x01abc).
 
-    Of a wide table the key holds the fields of the row; with a QUALIFIER those of the object in it.
+    In a wide table, a key contains only the fields of the row. Give a QUALIFIER to show all key fields of an object.
     """
     with opened(table, url, registry, family, kind) as (_, found):
         stored = decoded(found, text, form, qualifier)

@@ -44,8 +44,8 @@ def _options(command: Command) -> Command:
 
 @contextmanager
 def _shown(as_json: bool) -> Iterator[MigrationProgressReport | None]:
-    """A progress bar on standard error, if that is a terminal; else a line there for each program that is waited
-    for.
+    """Shows the progress on standard error: as a bar on a terminal, otherwise as one line for each program that is
+    waited for.
     """
     console = Console(stderr=True)
     if as_json or not console.is_terminal:

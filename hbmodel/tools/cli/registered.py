@@ -32,7 +32,7 @@ NULL_CONDITION = re.compile(r"([^\s=!<>^]+) is (not )?null")
 
 
 def table_options(command: Command) -> Command:
-    """The options of every command on a registered table."""
+    """Adds the options of every command on a registered table."""
     options: list[Callable[[Command], Command]] = [
         click.option(
             "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
@@ -51,7 +51,7 @@ def table_options(command: Command) -> Command:
 def opened(
     table: str, url: str, registry: str, family: str | None, kind: str | None
 ) -> Iterator[tuple[Store, TableFromRegistry]]:
-    """The store, and the table as described in the registry; names of dictionaries are looked up."""
+    """Opens the store, and the table as described in the registry; the names of dictionaries are looked up."""
     with connect(url) as store, Names(store, registry=registry).bound():
         yield store, TableFromRegistry.find(Registry(store, registry), table, family, kind)
 
@@ -60,7 +60,7 @@ def known_keys(catalog: Registry, table: str) -> list[RegistryKey]:
     """Every model of a primary table.
 
     Raises:
-        TableNotFound: the registry knows none.
+        TableNotFound: the registry knows no model of the table.
     """
     places = catalog.keys_of_table(table)
     if not places:
@@ -74,11 +74,11 @@ def value_of(schema: TableSchema, name: str, text: str) -> Any:
 
 
 def condition(schema: TableSchema, text: str) -> Predicate:
-    """The predicate of a condition such as `field>=value`; values are parsed by the field's codec, and nothing is
-    evaluated.
+    """The predicate of a condition such as `field>=value`. Values are parsed by the field's codec; no text is evaluated
+    as code.
 
     Raises:
-        QueryError: it is not a condition.
+        QueryError: the text is not a condition.
         UnknownField: the model has no such field.
         EncodingError: the value is not valid for the field.
     """

@@ -36,7 +36,7 @@ BOUNDS = ("start", "stop", "start key", "stop key")
 
 
 def _names(schema: TableSchema) -> list[str]:
-    """The fields in display order: those of the key first."""
+    """Names of the fields in display order: key fields first."""
     return [*schema.layout.names, *(f.name for f in schema.columns)]
 
 
@@ -108,7 +108,7 @@ def _is(schema: TableSchema, name: str, value: Any) -> Predicate:
 
 
 def _check_whole(schema: TableSchema, key: Mapping[str, Any]) -> None:
-    """Refuses the fields of a part of a row key."""
+    """Raises `IncompleteKey` if a field of the row key is missing."""
     layout = schema.row_layout
     missing = [] if layout is None else [name for name in layout.names if name not in key]
     if missing:
@@ -120,7 +120,7 @@ def _under(schema: TableSchema, key: Mapping[str, Any]) -> list[Predicate]:
 
 
 def _stored(table: TableFromRegistry, stored: StoredKey) -> list[Predicate]:
-    """The objects of a stored row: for a split field, all times in its bucket."""
+    """The conditions that select the objects of a stored row. For a split field, they allow all times in its bucket."""
     schema, every = table.schema, table.bucket_length
     if every is None:
         return _under(schema, stored.fields)
@@ -194,7 +194,7 @@ def scan(
 @click.argument("table")
 @table_options
 def regions(table: str, url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
-    """Show the regions of a table; their bounds are shown as key fields, as far as they contain whole ones."""
+    """Show the regions of a table. The bounds are decoded into key fields, as far as they contain complete fields."""
     with opened(table, url, registry, family, kind) as (store, found):
         live = store.regions(table)
     bounds = [(region.range.start, region.range.stop) for region in live]

@@ -1,4 +1,4 @@
-"""How the commands show for whom they wait."""
+"""How the commands show for which programs they wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hbmodel.tables.migration_report import MigrationProgress
 
 
 def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
-    """For whom, and how long at most."""
+    """Says for which programs, or how long at most, a command waits."""
     if not progress.writers:
         return f"waiting {progress.seconds_left:.0f} s for {progress.waits_for} of an earlier state"
     more = len(progress.writers) - 1
@@ -19,7 +19,7 @@ def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
 
 
 def told_once() -> Callable[[IndexProgress | MigrationProgress], None]:
-    """Tells of each program once, on standard error."""
+    """A function that names each program for which a command waits once, on standard error."""
     told: set[str] = set()
 
     def report(progress: IndexProgress | MigrationProgress) -> None:

@@ -19,7 +19,7 @@ from hbmodel.tools.cli.registered import known_keys
 @common_options
 def writers(table: str, url: str, registry: str, as_json: bool, **options: Any) -> None:
     """List the programs on the writers' roll of a table: those for which a change of an index waits, and those that
-    rest.
+    have not written for a while.
     """
     with connect(url) as store:
         found = table_writers(store, table, times=times_of(options), registry=registry)
