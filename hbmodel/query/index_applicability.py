@@ -58,11 +58,11 @@ def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
 
 
 def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
-    """Whether predicates that must all hold imply a condition, in one of four simple ways.
+    """Whether predicates that must all hold imply a condition, as far as this is easy to see.
 
-    The condition is one of the predicates. It is an `|`, and the predicates imply one of its parts. One of the
-    predicates is an `|`, and each of its parts implies the condition. Or the condition is on a single field, and the
-    predicates on this field allow only values that satisfy the condition.
+    They imply it if it is one of them, or if it is an `|` and they imply one of its parts. They also imply it if one of
+    them is an `|`, each of whose parts implies the condition. For a condition on a single field, it is enough that the
+    predicates on this field allow only values that satisfy it.
     """
     said = condition.canonical()
     if any(predicate.canonical() == said for predicate in predicates):

@@ -37,15 +37,15 @@ class KeyConditions:
     """The conditions of a query on the leading fields of one key.
 
     Attributes:
-        parts: for each fixed leading field its possible packed values, in key order; none if the conditions on a field
-            contradict each other.
+        parts: for each fixed leading field, its possible values, packed and in key order. There are no values if the
+            conditions on the field contradict each other.
         bounds: the bounds on the field after the fixed ones, or None; always None if there are pieces.
         conditions: all conditions of the query, with their meaning for the key.
         consumed: the predicates of the query that need no further test: the keys, or the choice of the index, already
             enforce them exactly.
         unordered: name of the field after the fixed ones, if the query bounds it but its bytes do not keep its order.
-        excess: name of the field after the fixed ones, if the query gives it more values than the maximum number of key
-            ranges.
+        excess: name of the field after the fixed ones, if it is not fixed only because its values would give too many
+            key ranges.
         narrowed: whether the keys are those of an index that contains only some of the rows.
         pieces: the ranges of keys; None if `parts` and `bounds` describe them, with one range for each combination of
             parts.
@@ -146,7 +146,7 @@ def _packed(layout: KeyLayout, at: int, own: Sequence[Condition]) -> Sequence[by
     values = values_left([c.on_entry for c in own], layout.names[at])
     if values is None:
         return None
-    none = layout.fields[at].nullable  # an index may have no None here; then other conditions exclude None too
+    none = layout.fields[at].nullable  # if an index excludes None here, other conditions of the query exclude it too
     return sorted({layout.pack_field(at, value) for value in values if value is not None or none})
 
 
@@ -196,7 +196,7 @@ def bounds_of(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[
             if high is None or (key(p.value), p.operator == "<=") < (key(high.value), high.operator == "<="):
                 high = p
         elif isinstance(p, StartsWith):
-            if not p.prefix:  # says no more than that the value is not None
+            if not p.prefix:  # this only says that the value is not None
                 settled.append(p)
             elif prefix is None or len(p.prefix) > len(prefix.prefix):
                 prefix = p

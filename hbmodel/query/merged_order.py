@@ -1,4 +1,4 @@
-"""The order that a path gives, alone or by merging scans: "two users, newest first" reads each user's rows in a scan.
+"""The order of a path, or of merged scans: "two users, newest first" reads each user's rows in a separate scan.
 
 If leading fields of a key have several values, the rows of each combination of values are sorted by their other fields.
 The scans of the combinations are merged by these other fields, as the scans of salt buckets are merged. This gives an
@@ -86,12 +86,12 @@ def combinations(found: KeyConditions, positions: Sequence[int]) -> int:
 
 @frozen(eq=False)
 class MergedOrder:
-    """The order in which runs of keys are merged: by all fields except some leading ones, then by these.
+    """The order in which runs of keys are merged: some leading fields come last in it, after all other fields.
 
     Attributes:
         merged: positions of the fields that come last, in key order.
-        runs: for each run, by the bytes with which all its keys begin: the part of these bytes that comes first in the
-            order, and the bytes of the merged fields.
+        runs: maps the bytes with which all keys of a run begin to two parts of them: the bytes of the fields that come
+            first in the order, and the bytes of the fields that come last.
     """
 
     merged: Sequence[int]

@@ -37,7 +37,7 @@ def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions
     Args:
         layout: the layout of the key.
         found: how the single predicates match the key.
-        most: the maximum number of ranges; conditions that would need more ranges give wider ranges.
+        most: the maximum number of ranges. If the conditions need more, fewer and wider ranges are used.
     """
     # Conditions on the fields after one that is not fixed cannot bound the key.
     reach = {*layout.names[: len(found.parts) + 1]}

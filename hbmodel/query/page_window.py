@@ -13,7 +13,7 @@ from hbmodel.query.paging import Page, Token
 F = TypeVar("F", bound=tuple[bytes, Any])
 
 WriteToken = Callable[[bytes | None, int | None, bool], str]
-"""Makes a token from a position, the number of items before the position, and whether these are the items to read."""
+"""Makes a token from a position, the number of items before the position, and whether it leads back to these items."""
 
 
 @frozen

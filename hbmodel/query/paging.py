@@ -34,8 +34,8 @@ class Page(Generic[R_co]):
 
     Attributes:
         items: in the query's order.
-        next_token: for `page(size, after=...)`; None only at the real end.
-        previous_token: for `page(size, before=...)`; None only at the real beginning.
+        next_token: for `page(size, after=...)`; None only if no item follows the page.
+        previous_token: for `page(size, before=...)`; None only if no item precedes the page.
     """
 
     items: Sequence[R_co]
@@ -167,7 +167,7 @@ class FernetSeal:
         key: 32 bytes in URL-safe base64, as returned by `cryptography.fernet.Fernet.generate_key()`.
 
     Raises:
-        SessionError: the key is not such a key, or the package is not installed.
+        SessionError: the key is invalid, or the package is not installed.
     """
 
     def __init__(self, key: bytes | str) -> None:

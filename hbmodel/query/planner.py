@@ -48,10 +48,10 @@ def plan(
 ) -> Plan:
     """Chooses a path and turns the query into gets or scans of it.
 
-    A whole primary key is read by a get. Otherwise the path with the most fixed leading fields wins. Among paths with
-    equally many, those win whose next field is bounded, and indexes that contain only some rows; then those for whose
-    next field the query has no bound that its bytes cannot express. A tie goes to the primary table, then to an index
-    that contains only some rows, then to the index declared first.
+    A whole primary key is read by a get. Otherwise the path with the most fixed leading fields wins. Among equals, paths
+    whose next field is bounded, and indexes that contain only some rows, win over others. Paths whose key cannot express
+    a bound of the query on its next field lose to those that have no such field. A tie goes to the primary table, then
+    to an index that contains only some rows, then to the index declared first.
 
     Args:
         terms: what the query to plan asks for.
@@ -154,7 +154,7 @@ def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> 
 
 
 def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequence[Predicate]) -> None:
-    """Raises `QueryError` if the query may read only one path, an index that may lack entries of rows that match."""
+    """Raises `QueryError` if the only path that the query may read is an index that may lack entries of its rows."""
     if len(paths) == 1 and (missing := misfit(paths[0].index, predicates)) is not None:
         raise QueryError(
             "The index has entries for only some rows, and the query may match others: repeat the condition of the "
@@ -210,7 +210,7 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
 
 
 def _mention_none(terms: QueryTerms, ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
-    """Raises `OrderNotAvailable` if a path would give the order if no field in it were None."""
+    """Raises `OrderNotAvailable` if a path gives the order of all values, but puts None at the wrong end."""
     wrong = [part.field.name for part in terms.ordering if part.field.nullable and part.field.name not in never_none]
     if wrong and any(
         direction(layout, found, terms.ordering, never_none | set(wrong)) is not None for layout, found in ways

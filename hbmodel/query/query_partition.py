@@ -35,7 +35,7 @@ class QueryPartition(Generic[R_co]):
         table: the table of the path.
         predicate: the query's predicate, see `described`; None for no predicate.
         selection: names of the selected fields, or None for whole objects.
-        backwards: whether it is read from its last key to its first.
+        backwards: whether the partition is read from its last key to its first.
         full_scan: whether the query may read a whole table.
         ranges: start and stop (None: unbounded) of the partition's keys, salt included, sorted and disjoint.
         loading: names of the map columns that are read with the objects.

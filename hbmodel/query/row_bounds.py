@@ -17,7 +17,7 @@ class RowBound:
     """An object that a query's items are compared with.
 
     Attributes:
-        values: field values by name: all those of an object, or those of the given fields.
+        values: field values by name: those of all stored fields of an object, or those that were given.
         above: whether the items after the object are kept, and not those before it, in the order that the query has
             without `reversed()`.
     """

@@ -1,4 +1,4 @@
-"""What the fixtures of the pytest plugin `pytest_hbmodel` do; the plugin imports this module when a test asks for one."""
+"""What the fixtures of the pytest plugin `pytest_hbmodel` do; the plugin imports this module only when it is needed."""
 
 from __future__ import annotations
 
