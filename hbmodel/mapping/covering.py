@@ -66,7 +66,7 @@ def fields_held(schema: TableSchema, index: Index) -> frozenset[str]:
     """Names of the fields whose values an entry contains.
 
     The version is included only if every write that increments it also puts the entry again. So the entry must contain
-    all columns of all programs, and the model no unique index: a claim of a unique value increments the version alone.
+    all columns of all programs. And the model must not have a unique index, whose claims increment the version alone.
     """
     stored = frozenset(f.name for f in schema.fields)
     held = (frozenset(index.layout.names) & stored) | frozenset(index.covers)

@@ -13,9 +13,9 @@ from hbmodel.store.values import Row
 def existence(schema: TableSchema, indexed: bool, adopting: bool) -> Callable[[Row], bool]:
     """The function that tells whether a row is an object.
 
-    Without a liveness cell, the other cells decide. A deleted row to which an update has written is then not an object,
-    because it lacks every required column. In an indexed table a delete leaves empty cells, and an update may leave
-    other cells. So if a row has a liveness cell, only that cell decides.
+    If rows need not have a liveness cell, and a row has none, its other cells decide. A deleted row to which an update
+    has written is then not an object, because it lacks every required column. In an indexed table a delete leaves empty
+    cells, and an update may leave other cells. So if a row has a liveness cell, only that cell decides.
 
     Args:
         schema: the schema of the model.

@@ -48,9 +48,9 @@ def plan(
 ) -> Plan:
     """Chooses a path and turns the query into gets or scans of it.
 
-    A whole primary key is read by a get. Otherwise the path with the most fixed leading fields wins. Among equals, paths
-    whose next field is bounded, and indexes that contain only some rows, win over others. Paths whose key cannot express
-    a bound of the query on its next field lose to those that have no such field. A tie goes to the primary table, then
+    A whole primary key is read by a get. Otherwise the path with the most fixed leading fields wins. Of several such
+    paths, those win whose next field is bounded, and indexes that contain only some rows. Next, a path loses if the
+    query bounds its next field but the bytes of the key cannot express the bound. A tie goes to the primary table, then
     to an index that contains only some rows, then to the index declared first.
 
     Args:
