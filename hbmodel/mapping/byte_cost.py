@@ -135,7 +135,7 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
 
     Args:
         schema: the schema of the model.
-        rows: the rows of the objects, for a wide model with object keys as row keys.
+        rows: the rows of the objects; those of a wide model have object keys as row keys.
     """
     row_key = family = qualifier = value = cells = 0
     held = Counter[bytes]()

@@ -82,7 +82,7 @@ class MapField:
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Its description in the registry."""
+        """The description of the map column in the registry."""
         codec = self.value.codec.spec
         return {
             "name": self.name,
@@ -180,7 +180,7 @@ def checked_values(of: MapField, entries: object) -> Mapping[Any, Any]:
         raise EncodingError(
             "A map column cannot hold None: remove entries with session.remove_entries().", field=of.name
         )
-    return entries  # type: ignore[return-value]  # `MapField.cells` refuses what is no mapping
+    return entries  # type: ignore[return-value]  # `MapField.cells` refuses other types
 
 
 Taken = tuple[dict[str, Any], bytes, dict[bytes, bytes]]

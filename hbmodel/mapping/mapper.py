@@ -68,7 +68,7 @@ class RowDecoder:
         """Columns of which every existing row has at least one. A projection reads them too, to find rows that have
         none of the wanted cells.
 
-        There are no such columns if any cell of its object can be the only one of a row.
+        There are no such columns if any cell of an object is enough to show that its row exists.
         """
         liveness = self.schema.liveness_column
         if self.indexed and not self.adopting:
@@ -293,8 +293,8 @@ class KeyMapper:
         return schema.keep(("rows", index.name), compile_rows_of_entry(schema, index, plain)) if made is None else made
 
     def row_of_entry(self, index: Index, entry: bytes) -> list[bytes]:
-        """The row keys to which an entry may belong: first that in the entry's own bucket, then, under a random salt,
-        those in the other buckets.
+        """The row keys of the rows to which an entry may belong. Under a random salt, the row in the bucket that the
+        entry names comes first, and those in the other buckets follow.
         """
         values = index.layout.unpack(entry, index.salt.width)
         rows = self.rows([values[at] for at in index.primary_positions])

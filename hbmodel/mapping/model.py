@@ -139,8 +139,8 @@ def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
     expect the inherited fields in a model's constructor.
 
     Key fields of mixins come before the model's own, beginning with those of the mixin that is named last (the reverse
-    of the class's `__mro__`). If several mixins have key fields, declare the order: `@hb.model(..., key_order=("a",
-    "b"))`.
+    of the class's `__mro__`). If several mixins have key fields, declare the order:
+    `@hb.model(..., key_order=("a", "b"))`.
 
     Args:
         cls: the class, if the decorator is used as `@hb.mixin`.

@@ -262,7 +262,7 @@ class TableSchema:
 
     @cached_property
     def covering(self) -> frozenset[str]:
-        """Names of the indexes whose verified entries answer queries without their rows."""
+        """Names of the indexes whose verified entries answer queries without a read of their rows."""
         return frozenset(name for name, index in self.indexes.items() if index.verified)
 
     @cached_property
@@ -272,8 +272,8 @@ class TableSchema:
 
     @cached_property
     def stamp_prefix(self) -> bytes:
-        """`family:qualifier` of the cells that are put briefly to learn the time of the server that holds a row; 8
-        bytes follow.
+        """The beginning of `family:qualifier` of stamps, cells that are put briefly to learn the time of the server
+        that holds a row; 8 more bytes follow.
         """
         return self.family + b":" + STAMP_QUALIFIER
 

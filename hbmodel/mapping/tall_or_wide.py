@@ -45,7 +45,7 @@ class KeyChoice:
         row_fields: names of the fields in the row key.
         column_fields: names of the fields in the qualifier; none if each object has a row of its own. A split field is
             in both lists.
-        declared: whether this is the model's declaration.
+        declared: whether this is the layout that the model declares.
         rows: the number of rows of the sampled objects.
         objects_in_row: objects in the widest row.
         cells_in_row: cells in the widest row; rows are read in pages of up to 5,000 cells, so any width can be read,
@@ -127,7 +127,7 @@ def of_sample(schema: TableSchema, rows: Sequence[Row]) -> Sample:
 
 
 def read_sample(schema: TableSchema, store: Store, count: int = SAMPLE) -> list[Row]:
-    """The first objects of some regions, for a wide model with object keys as row keys.
+    """The first objects of some regions; the rows of a wide model have object keys as row keys.
 
     Args:
         schema: the schema of the model.

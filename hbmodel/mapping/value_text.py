@@ -74,7 +74,7 @@ def json_of_value(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        return value if value - value == 0 else str(value)  # JSON knows no infinity
+        return value if value - value == 0 else str(value)  # JSON has no infinity and no NaN
     if isinstance(value, bytes):
         return shell_text(value)
     if isinstance(value, timedelta):

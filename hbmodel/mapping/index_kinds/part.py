@@ -105,7 +105,7 @@ class DeclaredPart(ABC):
 
     @abstractmethod
     def resolve(self, fields: Mapping[str, Field]) -> IndexPart:
-        """The part, given the fields of the model, including its own field.
+        """The resolved part, given the fields of the model, among them the one that the part names.
 
         Raises:
             DeclarationError: the field cannot be indexed in this way.
