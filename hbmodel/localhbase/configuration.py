@@ -145,8 +145,8 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
         "hbase.regionserver.port": str(ports["regionserver"]),
         "hbase.master.info.port": "-1",
         "hbase.regionserver.info.port": "-1",
-        # There is one region server, in the master's own process: do not wait 4.5 s for others, report and dispatch
-        # without long pauses.
+        # There is one region server, in the master's own process. So the master does not wait 4.5 s for others, and
+        # both report and dispatch without long pauses.
         "hbase.master.wait.on.regionservers.mintostart": "1",
         "hbase.master.wait.on.regionservers.maxtostart": "1",
         "hbase.master.wait.on.regionservers.interval": "100",

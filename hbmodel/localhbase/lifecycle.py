@@ -172,7 +172,7 @@ def kill(directory: Directory, role: str) -> None:
         role: `server`, `thrift1` or `thrift2`.
 
     Raises:
-        LocalHBaseError: nothing was started in the directory, or not this process.
+        LocalHBaseError: this process was not started in the directory.
     """
     path = resolved(directory)
     with locked(path):
@@ -188,7 +188,7 @@ def restart(directory: Directory, role: str, *, timeout: float = START_TIMEOUT) 
         timeout: seconds that the start may take.
 
     Raises:
-        LocalHBaseError: nothing was started in the directory, or not this process, or it does not start.
+        LocalHBaseError: this process was not started in the directory before, or it does not start now.
     """
     path = resolved(directory)
     launch = launcher(path, timeout=timeout, progress=True)

@@ -1,7 +1,7 @@
 """The jars of HBase that this release was tested with, each by coordinates, size and SHA-256.
 
 With the list, no dependencies have to be resolved. Jars are fetched at once and in parallel, the number of bytes is
-known before, and the jars are those that were tested. For another version of HBase, `listing` makes the list.
+known in advance, and the jars are those that were tested. For another version of HBase, `listing` makes the list.
 """
 
 from __future__ import annotations
