@@ -19,7 +19,7 @@ CLOCK_BOUND = 60_000
 """Default bound in ms on how far this machine's clock and the server's may differ."""
 
 PROBES = 3
-"""How often, at most, the server is asked for its time if an answer takes so long that it says little."""
+"""How often, at most, the server is asked for its time if its answers take too long to say much about the clocks."""
 
 
 def wall_time() -> int:
@@ -71,8 +71,9 @@ class Offset:
 
 
 class SharedOffset:
-    """This machine's clocks, and their latest offset; threads may measure it at the same time, and any of their offsets
-    will do.
+    """This machine's clocks, and their latest offset.
+
+    Threads may measure the offset at the same time; the result of any of them will do.
 
     Args:
         wall: the wall clock in ms.
@@ -85,13 +86,14 @@ class SharedOffset:
         self._heard: tuple[int, int, int, int] | None = None
 
     def hear(self, before: int, server: int, after: int) -> None:
-        """Learns of the server's time, in ms, between two readings of the wall clock; the next measurement asks
-        nobody then.
+        """Records the server's time, learned between two readings of the wall clock, all in ms.
+
+        The next measurement uses it, and does not ask the server.
         """
         self._heard = before, server, after, self.running()
 
     def heard(self, bound: int) -> Offset | None:
-        """The offset that follows from the time last heard, once; None if there is none within the bound, in ms."""
+        """The offset by the time last recorded, which is used only once; None if there is none within `bound` ms."""
         heard, self._heard = self._heard, None
         if heard is None:
             return None
@@ -101,7 +103,7 @@ class SharedOffset:
 
 
 def check_grace(grace: int, longest_call: int, bound: int) -> None:
-    """Raises `SessionError` for a grace time, all in ms, that is too short to be safe."""
+    """Raises `SessionError` if the grace time is too short to be safe; all times are in ms."""
     if grace <= 2 * (longest_call + 2 * bound):
         raise SessionError(
             "The grace time must exceed twice the longest call plus four clock bounds.", grace=grace, bound=bound
@@ -113,7 +115,7 @@ class ServerClock:
 
     Args:
         probe: returns the server's time in ms.
-        lease_valid: whether the schema that writes use is still current.
+        lease_valid: returns whether the schema that writes use is still current.
         grace: G in ms.
         bound: the largest offset allowed, either way, in ms.
         longest_call: L in ms.
@@ -152,7 +154,7 @@ class ServerClock:
         longest_call: float,
         shared: SharedOffset | None = None,
     ) -> ServerClock:
-        """The same with times in seconds."""
+        """A clock whose times are given in seconds."""
         return cls(
             probe,
             lease_valid,
@@ -166,7 +168,7 @@ class ServerClock:
         """Milliseconds since 1970 by the server's clock; the first call asks the server.
 
         Args:
-            exact: ask it in any case.
+            exact: ask the server in any case.
 
         Raises:
             ClockError: the two clocks differ by more than the bound.
@@ -186,10 +188,9 @@ class ServerClock:
         return now
 
     def ahead(self, timestamp: int) -> int | None:
-        """The server's time in ms, unless this machine's clock has reached `timestamp`; then None, and nothing is
-        asked.
+        """The server's time in ms, or None, without asking the server, if this machine's clock has reached `timestamp`.
 
-        The two clocks may differ by any time.
+        The two clocks may differ by any amount.
 
         Raises:
             StoreUnavailable: the server cannot be asked.

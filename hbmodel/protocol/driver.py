@@ -53,7 +53,7 @@ R = TypeVar("R")
 log = logging.getLogger("hbmodel")
 
 WELL_PAST = 1_000
-"""A time so many ms before the last known time of the server has passed; about a later one the server is asked."""
+"""A time more than so many ms before the corrected clock's has passed; about a later time the server is asked."""
 
 CHECKED = Change | CheckBinding
 """Operations before which the driver checks that the protocol's binding still holds."""
@@ -136,13 +136,14 @@ def perform_checked(
     again: bool = False,
     first: bool = False,
 ) -> Any:
-    """The same, behind a gate if the operation changes something. An index table that is gone was dropped: then the
-    gate is asked too.
+    """Carries out one operation like `perform`; if it changes something, the gate is called before each request.
+
+    If a table is not found, its index may have been dropped, so the gate is called then too.
 
     Args:
         store: as for `perform`.
-        operation: likewise.
-        clock: likewise.
+        operation: as for `perform`.
+        clock: as for `perform`.
         check: the gate, or None.
         again: as for `perform`.
         first: whether the first request needs no check, because the binding has just been taken.
@@ -152,7 +153,7 @@ def perform_checked(
     changes = isinstance(operation, CHECKED)
     if changes and not first and (isinstance(operation, CheckBinding) or not store.capabilities.gated_writes):
         check()
-    token = GATE.set(check if changes else None)  # as `gated` does: this is called for every operation
+    token = GATE.set(check if changes else None)  # `gated` would cost more, and this is called for every operation
     try:
         return perform(store, operation, clock, again=again)
     except TableNotFound:
@@ -188,8 +189,8 @@ def _nothing() -> None:
 def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRow]) -> None:
     """Begins each put before it waits for the answer to the previous one, if the store supports it.
 
-    The first error or interruption is raised. The other answers are not read then, since all operations are executed
-    again. If the gate is shut, they are read first.
+    The first error or interruption is raised. The other answers are not read then, since all operations will be
+    executed again. Only if the gate raises `SchemaMismatch`, the answers to the puts under way are read first.
     """
     if not operations:
         return
@@ -223,9 +224,9 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
         store: the store to run it against.
         protocol: the protocol to run.
         clock: for protocols that ask for the time.
-        check: called before each request that changes something, until the acknowledgement. `SchemaMismatch` is thrown
-            into the protocol at that operation, which was then not begun, except that of several requests some may have
-            been carried out.
+        check: called before each request that changes something, until the acknowledgement. If it raises
+            `SchemaMismatch`, this is thrown into the protocol at its operation. That operation was not begun, but if it
+            is several requests, some of them may have been carried out.
 
     Raises:
         UnknownOutcome: the store could no longer be reached after a checked change of a row was carried out.
@@ -285,9 +286,9 @@ def _changes_one_row(operation: Change) -> bool:
 def counts_again(schema: TableSchema, operation: Operation) -> bool:
     """Whether carrying out an operation a second time could undo what another program has written in between.
 
-    A change of rows of the model's table does if the server gives its timestamp. So does one under a condition: the row
-    may fulfill it again, and after a refusal the change is planned again over what is there. Stamps, and changes of
-    other tables, do not.
+    A change of rows of the model's table could, if the server gives its timestamp. So could a conditional change: the
+    row may fulfill the condition again, and after a refusal the change is planned again over the row as it is then.
+    Stamps, and changes of other tables, could not.
     """
     mutations: Iterable[Put | Delete]
     match operation:
@@ -314,24 +315,24 @@ def _is_stamp(schema: TableSchema, mutation: Put | Delete) -> bool:
 class Resumable:
     """A protocol that can be resumed at the operation that failed.
 
-    After an error of the store, or of the clock, the protocol stays suspended where it is, so the same operation,
-    timestamps included, is executed again: this is how a put with an unknown outcome is retried (rule 3). A protocol
-    that raised an error itself is started again from the beginning. So is one during which the indexes of its table
-    have changed.
+    After an error of the store, or of the clock, the protocol stays suspended where it is. The next `run` executes the
+    same operation again, timestamps included: this is how a put with an unknown outcome is retried (rule 3). A protocol
+    that raised an error itself is started again from the beginning. So is a protocol during which the indexes of its
+    table have changed.
 
     Args:
         begin: makes the protocol.
         clock: answers its questions about time.
         check: called before each request that changes something, until the acknowledgement, except directly after the
             start; raises `SchemaMismatch` if the protocol must be started again.
-        once: whether carrying out an operation a second time could undo what another program has written in between.
+        once: returns whether carrying out an operation a second time could undo what another program has written in
+            between.
 
     Attributes:
         outcomes: the acknowledged outcomes, or None before the acknowledgement.
         finished: whether the protocol has ended.
         wrote: whether any mutation may have been applied.
-        in_doubt: whether it stopped at an operation that may have been carried out, and that is not to be carried out
-            twice.
+        in_doubt: whether it stopped at an operation that may have been carried out, and must not be carried out twice.
     """
 
     def __init__(
@@ -365,7 +366,7 @@ class Resumable:
                 answer = perform_checked(store, self._operation, self._clock, check, again=self._again, first=begun)
                 begun = False
             except SchemaMismatch as error:
-                self.wrote |= isinstance(self._operation, Together | CheckAndPutRows)  # perhaps a part of it
+                self.wrote |= isinstance(self._operation, Together | CheckAndPutRows)  # a part may have been written
                 # so that the protocol knows that the operation was not begun
                 if not self._again and self._protocol is not None:
                     with suppress(SchemaMismatch):

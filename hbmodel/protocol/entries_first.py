@@ -1,9 +1,8 @@
-"""Writes rows with index entries and without system cells, as a sans-IO generator: first entries, then rows as without
-indexes.
+"""Writes rows with index entries and without system cells, as a sans-IO generator: first the entries, then the rows.
 
-These rows never change, so an entry can only be superfluous: its row was never put, was deleted, or has expired. Only a
-repair deletes entries here. A delete could not distinguish its row's entry from that of a later put of the same key,
-since the server sets the row's timestamp.
+The rows are written as in a model without indexes. They never change, so an entry can only be superfluous: its row was
+never put, was deleted, or has expired. Only a repair deletes entries here. A program that deletes a row could not
+distinguish the row's entry from that of a later put of the same key, since the server sets the row's timestamp.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def with_entries_first(
         indexes: the indexes to maintain, each with its live table.
         writes: the writes of the protocol.
         protocol: the protocol of a model without indexes; its acknowledgement is held back.
-        placed: where its result is noted: what follows is about the entries alone.
+        placed: where the result of the protocol is noted: the steps after that concern only the entries.
     """
     objects = [write for write in writes if isinstance(write, PutObject)]
     now = yield ReadClock()

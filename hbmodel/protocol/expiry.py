@@ -99,19 +99,20 @@ def refuses_ttl(schema: TableSchema) -> str | None:
 
 
 def live_value(end: int | None) -> bytes:
-    """The liveness cell of a live row that expires at `end`, or never."""
+    """The value of the liveness cell of a live row that expires at `end`; None: never."""
     return LIVE if end is None else LIVE + _END.pack(end)
 
 
 def end_value(end: int, nonce: bytes = b"") -> bytes:
-    """The cell that says when a row without a liveness cell expires, and by its nonce, which put of the whole row it
-    is from.
+    """The value of the cell that says when a row without a liveness cell expires.
+
+    The nonce shows which put of the whole row wrote the cell.
     """
     return _END.pack(end) + nonce
 
 
 def read_end(value: bytes) -> int:
-    """The end in such a cell."""
+    """The time of expiry in the value that `end_value` makes."""
     end: int = _END.unpack_from(value)[0]
     return end
 
@@ -122,15 +123,15 @@ def end_of_live(row: Row, column: bytes) -> int | None:
     """
     cell = row.columns.get(column)
     if cell is None or cell.value[: len(LIVE)] != LIVE or len(cell.value) != len(LIVE) + _END.size:
-        return None  # the nonce of a dead row is as long
+        return None  # the cell of a dead row, which ends with a nonce, is as long
     return read_end(cell.value[len(LIVE) :])
 
 
 def end_of_adopted(schema: TableSchema, row: Row) -> int | None:
-    """When a row read with every column of the model expires, where rows with and without a liveness cell are live, or
-    None.
+    """When a row expires, or None, in a table where rows with and without a liveness cell are live.
 
-    A later put of a writer that sets no liveness cell leaves an older one where it is, but has newer cells.
+    The row was read with every column of the model. A later put by a writer that sets no liveness cell leaves an older
+    liveness cell in place, but its own cells are newer.
     """
     cell = row.columns.get(schema.liveness_column)
     end = end_of_live(row, schema.liveness_column)
@@ -145,10 +146,10 @@ def _outlives(schema: TableSchema, row: Row, timestamp: int) -> bool:
 
 
 def end_of_unindexed(row: Row, column: bytes) -> int | None:
-    """When a row read with every column of the model expires, by the cell in `column`, or None.
+    """When a row expires, by the cell in `column`, or None; the row was read with every column of the model.
 
-    A later put without a TTL leaves that cell where it is, but has newer cells. A stamp (see `server_time`) is no such
-    cell.
+    A later put without a TTL leaves that cell in place, but its own cells are newer. A stamp (see `server_time`) does
+    not count as a newer cell.
     """
     cell = row.columns.get(column)
     stamp = column.removesuffix(EXPIRY_QUALIFIER) + STAMP_QUALIFIER

@@ -1,13 +1,13 @@
 """Cells that may be ahead of their server's clock, and the deletes that hide them in rows that are deleted at the
 server's time.
 
-Of several increments in one millisecond, each gives the counter's cell a timestamp one above the one before. So the
-cell may be ahead of the server's clock, and a delete at the server's time does not hide it. Its column is then deleted
-up to its own timestamp too, and the delete is acknowledged once the clock has passed that: later writes and increments
-must not be hidden.
+If a counter is incremented several times in one millisecond, each increment gives its cell a timestamp one above the
+previous one. So the cell may be ahead of the server's clock, and a delete at the server's time does not hide it. Then
+the column is also deleted up to the cell's own timestamp, and the delete is acknowledged only when the clock has passed
+that timestamp, since later writes and increments must not be hidden.
 
-Other programs may put cells with times of their own. What is ahead of the server's clock by no more than the clock
-bound is waited for by every call that reads it; what is further ahead refuses the call.
+Other programs may put cells with timestamps of their own. If a cell is ahead of the server's clock by no more than the
+clock bound, every call that reads it waits until the clock has reached it. If it is further ahead, the call is refused.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ from hbmodel.protocol.operations import AskIfAhead, AwaitClock, DeleteRows, GetR
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 MARGIN = 20
-"""How far above a counter's cell it is deleted, in ms: for increments between the read and the delete, which carry
-its value on.
+"""How far above the timestamp of its cell a counter is deleted, in ms: increments between the read and the delete carry
+the old value on, and must be hidden too.
 """
 
 ROUNDS = 5
-"""How often a deleted row is read for increments further above, at most: programs that read before they increment
-have stopped by then.
+"""How often, at most, a deleted row is read again for increments above its mask: programs that read a row before they
+increment it have stopped by then.
 """
 
 
 def read_masks(
     schema: TableSchema, rows: Sequence[bytes], columns: Sequence[bytes], bound: int
 ) -> Protocol[dict[bytes, Delete | ClockError]]:
-    """Reads columns of rows to delete at the server's time; returns the deletes of what that may not hide, or why it
-    cannot be hidden.
+    """Reads columns of rows that will be deleted at the server's time; returns their masks, by row key.
+
+    A mask is the delete of the cells that the delete of the row may not hide, or the error that says why they cannot be
+    hidden.
 
     Args:
         schema: the schema of the model.
@@ -53,12 +55,12 @@ def read_masks(
 
 
 def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[list[Delete]]:
-    """Deletes counters that were incremented beyond their masks between the read and the delete, and so carry the old
-    value on.
+    """Deletes counters that were incremented beyond their masks between the read and the delete, since they carry the
+    old value on.
 
     Args:
         schema: the schema of the model.
-        masks: what was carried out with the deletes of the rows.
+        masks: the masks that were carried out with the deletes of the rows.
 
     Returns:
         The further deletes that were carried out.
@@ -88,10 +90,10 @@ def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[li
 
 
 def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Protocol[int | None]:
-    """The server's time in ms for the deletes of these cells, or None if the server's own time hides all of them.
+    """The server's time in ms for the deletes of these cells; None if a delete at the server's time hides all of them.
 
-    Counters are often ahead, so the server's clock counts. About other cells it is asked only where this machine's
-    clock has not reached their times.
+    Counters are often ahead of the server's clock, so for them its time is always needed. About other cells the server
+    is asked only if this machine's clock has not reached their times.
     """
     cells = [(column, cell.timestamp) for row in rows for column, cell in row.items()]
     if not cells:
@@ -118,8 +120,9 @@ def mask_of(
     """
     counters = schema.counter_columns & cells.keys()
     ends = {column: cell.timestamp + (MARGIN if column in counters else 0) for column, cell in cells.items()}
-    # Other servers' clocks may be behind. Beside a counter, whose mask is above the clock, other columns are left alone
-    # if they can be: an object that is put meanwhile would be hidden.
+    # The clocks of other servers may be behind, so cells up to the bound below the clock are masked too. But the mask
+    # of a counter is above the clock, and would hide an object that is put meanwhile. So beside a counter, another
+    # column is masked only if its cell is ahead of the clock.
     since = {column: now + 1 if counters and column not in counters else now - bound for column in ends}
     recent = {column: end for column, end in ends.items() if end >= since[column]}
     if not recent:
@@ -131,9 +134,9 @@ def mask_of(
 def counters_above(
     schema: TableSchema, row: bytes, left: Mapping[bytes, Cell], cells: Mapping[bytes, bytes], now: int, bound: int
 ) -> list[Put]:
-    """Puts of counters above those that are left in a row without an object.
+    """Puts of counters, above the counter cells that are left in a row without an object.
 
-    Increments that follow are above them, so nothing has to wait for the clock.
+    Later increments get timestamps above these puts, so no call has to wait for the clock.
 
     Args:
         schema: the schema of the model.
@@ -157,7 +160,7 @@ def counters_above(
 
 
 def newest_beside_counters(schema: TableSchema, row: Row | None) -> int:
-    """The timestamp of the newest cell of a row that is no counter, or -1."""
+    """The timestamp of the newest cell of a row, counters excluded, or -1."""
     columns = {} if row is None else row.columns
     return max((cell.timestamp for column, cell in columns.items() if column not in schema.counter_columns), default=-1)
 
@@ -236,8 +239,9 @@ def error_if_hidden(
 
 
 def _newest_ahead(schema: TableSchema, row: Row, columns: Collection[bytes]) -> Protocol[tuple[int, int | None]]:
-    """The timestamp of the newest of some cells, without counters, and the server's time if that cell is ahead of
-    it; otherwise None.
+    """The newest timestamp in some columns of a row, counters excluded, and the server's time, if it is below that.
+
+    Otherwise the second value is None. Without such a cell the first one is -1.
     """
     newest = max(
         (row.columns[column].timestamp for column in columns if column not in schema.counter_columns), default=-1

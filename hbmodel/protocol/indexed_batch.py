@@ -65,8 +65,9 @@ def by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
 
 
 def plan_unread(planner: IndexedRowPlanner, writes: Sequence[PutObject], now: int) -> BatchPlan:
-    """The plan of writes that need no old row (`IndexedRowPlanner.needs_read`): the same as row by row, in one pass
-    over them.
+    """The plan of writes that need no old row (`IndexedRowPlanner.needs_read`), made in one pass over them.
+
+    It is the same as if each row were planned by itself.
     """
     schema, nonce, version_column, marks = planner.schema, planner.nonce, planner.schema.version_column, planner.marks
     entries: dict[str, list[Put]] = defaultdict(list)

@@ -52,10 +52,11 @@ class RowPlan:
         outcome: the outcome that holds once the row is written.
         entries: puts by index table; all land before the row.
         put: the one put of the row.
-        row_delete: the delete that goes with the put of a dead marker or of an expiring row, at one below its time.
+        row_delete: the delete that goes with the put of a dead marker or of an expiring row, one ms below the put.
         stale: deletes by index table; they start after the acknowledgement.
         marks: puts by index table that make verified entries unverified; all land before the row.
-        condition: the column and value (None: no cell) that the row must still have to be changed, or None.
+        condition: the column, and the value in it (None: no cell), that the row must still have when it is changed;
+            None: the row is changed in any case.
     """
 
     outcome: Outcome
@@ -97,7 +98,7 @@ class IndexedRowPlanner:
         adopting: whether rows without system cells are live too.
         mixed: whether other programs still write such rows, at the server's time and without dead markers.
         checks: whether the store changes a row only if a cell has the expected value.
-        together: the objects of wide rows that are changed as a whole, each row by one mutation.
+        together: the objects in wide rows that are changed as a whole, each row by one mutation.
         keys: packs entries.
         reader: decodes the group of a row.
         group: fields that decide the entries of an index, or are covered; a put of one of them writes them all.
@@ -135,8 +136,9 @@ class IndexedRowPlanner:
         object.__setattr__(self, "covering", covering)
 
     def needs_read(self, write: RowWrite) -> bool:
-        """Whether the old row must be read first; full writes of immutable models need not (rule 3), unless they
-        expire (rule 10).
+        """Whether the old row must be read first.
+
+        A put of a whole object of an immutable model needs no read (rule 3), unless the object expires (rule 10).
         """
         return not (self.schema.immutable and isinstance(write, PutObject) and write.ttl is None)
 
@@ -164,7 +166,7 @@ class IndexedRowPlanner:
             or mixed
             or family_life(self.schema) is not None
         )
-        # others leave counters alone
+        # a write that does not replace the whole row leaves counters alone
         newest = old.newest if whole else min(old.newest, newest_beside_counters(self.schema, old.row))
         timestamp, error = time_above(self.schema.table, write.row, newest, now, self.bound)
         if error is not None:
@@ -180,7 +182,7 @@ class IndexedRowPlanner:
         return LAST_WRITE_WINS + nonce
 
     def entry_version(self, version: bytes) -> bytes:
-        """The version cell of the entries of a row with this one."""
+        """The version cell of the entries of a row whose version cell is `version`."""
         return version
 
     def _entries(self, values: Mapping[str, Any], row: bytes) -> list[tuple[Index, bytes]]:
@@ -208,16 +210,17 @@ class IndexedRowPlanner:
         return puts
 
     def _stale(self, old: OldRow, entries: Sequence[tuple[str, Put]], timestamp: int) -> list[tuple[str, Delete]]:
-        """Deletes of old-key entries, at one below the new version's time, so that a tie with another writer spares
-        its entry (rule 3).
+        """Deletes of stale entries, at one below the new version's time.
+
+        So the entry of another writer that has put its row at that very time is spared (rule 3).
         """
         if not old.live or old.row is None:
             return []
         try:
             values = self.reader.values(old.row)
         except (IncompleteRow, DecodingError):
-            # A damaged row can be overwritten and deleted all the same: entries that are not found here remain, but are
-            # not read.
+            # The entries of a damaged row are not known. It can be overwritten and deleted all the same: its entries
+            # remain, and readers skip them.
             return []
         kept = {(table, put.row) for table, put in entries}
         found: list[tuple[str, Delete]] = []
@@ -249,8 +252,8 @@ class IndexedRowPlanner:
         return [(table, Put(entry, cells, timestamp)) for table, entry in entries if table in self.covering]
 
     def verifications(self, entries: Sequence[tuple[str, Put]]) -> list[tuple[str, Put]]:
-        """Puts that verify the entries of acknowledged writes, except entries that expire or whose index some
-        program does not maintain.
+        """Puts that verify the entries of acknowledged writes, except entries that expire, and entries of an index that
+        some program does not maintain.
         """
         tables = frozenset(index.table for index in self.indexes if index.table in self.covering and index.kept_by_all)
         return [
@@ -258,11 +261,11 @@ class IndexedRowPlanner:
         ]
 
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
-        """Every cell of a full write; over a dead or absent row also zero counters, and empty cells for other columns
-        read (rule 4).
+        """The cells of a put of a whole object; over a dead or absent row also zero counters, and empty cells for the
+        other columns that were read (rule 4).
 
-        The cells with the times of the last entries of map columns are left unchanged. A put of entries that is older
-        than this write may still be in progress: under an empty cell it would go unnoticed, and its entries would
+        The cells that show the times of the last entries of map columns are left unchanged. A put of entries that is
+        older than this write may still be in progress: under an empty cell it would go unnoticed, and its entries would
         appear in a later object.
 
         A put that expires writes every column too, so that no older cell remains under it.
@@ -297,7 +300,7 @@ class IndexedRowPlanner:
     def _end_cells(self, end: int | None, nonce: bytes) -> dict[bytes, bytes]:
         """The cells that say that a row is live, and until when.
 
-        Programs that do not write the version read the expiry cell, and go by its nonce when they change the row.
+        Programs that do not write the version read the expiry cell, and check its nonce when they change the row.
         """
         cells = {self.schema.liveness_column: live_value(end)}
         if self.mixed and end is not None:
@@ -321,8 +324,9 @@ class IndexedRowPlanner:
         return RowPlan(outcome, entries, put, older, stale, self._marks(stale, nonce, put.timestamp, entries))
 
     def version_time(self, old: OldRow) -> int:
-        """When the entries of the old row were put; -1 for a row that was put by another program, or before any
-        index: it has none.
+        """The time at which the entries of the old row were put.
+
+        -1 for a row that has none, because another program put it, or because it is older than the first index.
         """
         cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return -1 if cell is None else cell.timestamp
@@ -335,8 +339,8 @@ class IndexedRowPlanner:
         end = self.end_of(old.row) if write.ttl is None else timestamp + write.ttl
         if end is not None or family_life(schema) is not None or (self.mixed and write.row in self.together):
             return self._rewritten(write, old, cells, timestamp, end)
-        # Where others delete without a marker, the update must not stay without the rest of the row: it has a
-        # condition, or is so old that every delete hides it.
+        # If other programs delete without a marker, the update must not remain when the rest of the row is deleted: it
+        # has a condition, or its time is so low that every delete hides it.
         condition = self.condition(old.row) if self.mixed and self.checks else None
         low = self.mixed and condition is None
         at = newest_beside_counters(schema, old.row) + 1 if low else timestamp
@@ -377,8 +381,10 @@ class IndexedRowPlanner:
         return None if row.row in self.together else cell_of_condition(self.schema, row)
 
     def _condition_of_delete(self, row: Row) -> tuple[bytes, bytes | None] | None:
-        """The same for a delete, which must not come below a put of the whole row: others put a row again as a whole
-        to let it expire.
+        """The cell that a delete checks, and its value, or None.
+
+        The check keeps the delete from getting a time below that of a later put of the whole row, as other writers make
+        it to let a row expire.
         """
         if not self.checks:
             return None
@@ -389,14 +395,14 @@ class IndexedRowPlanner:
     def _rewritten(
         self, write: UpdateFields, old: OldRow, changed: Mapping[bytes, bytes], timestamp: int, end: int | None
     ) -> RowPlan:
-        """The whole row as it was read, with the changes.
+        """The plan that puts the whole row as it was read, with the changes.
 
-        If cells expire, all cells of the row expire at the same time (rule 10). If other programs delete without a
-        marker, no fragment remains of a row that was deleted in the meantime. As the put contains the liveness cell, it
-        could bring back an object that was deleted or moved in the meantime: it is carried out only if the row is as it
-        was read. It must not hide a later delete either. So deletes of such rows have a condition too. Those of rows
-        without a TTL have none: a row that gets its TTL now is put at the lowest time possible, above no delete of what
-        was read.
+        So if cells expire, all cells of the row expire at the same time (rule 10), and if other programs delete without
+        a marker, no fragment remains of a row that was deleted in the meantime. As the put contains the liveness cell,
+        it could bring back an object that was deleted or moved in the meantime: it is carried out only if the row is as
+        it was read. The put must not hide a later delete either. So deletes of rows that updates rewrite have a
+        condition too. A delete of a row without a TTL may have none: a row that gets its TTL now is put at the lowest
+        time possible, which is not above any delete of what was read.
         """
         schema, row = self.schema, old.row
         assert row is not None
@@ -420,7 +426,7 @@ class IndexedRowPlanner:
         group = {(of := schema.by_name[name]).column: encode_cell(schema, of, values[name]) for name in self.group}
         ttl = None if end is None else end - timestamp
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
-        # entries that the row has already cannot be taken for old orphans: they get its own time
+        # entries that the row already has cannot be taken for old orphans, so they get the time of the row's put
         if below and end is not None:
             kept = {(table, delete.row) for table, delete in self._stale(old, (), timestamp)}
             entries = [

@@ -1,5 +1,6 @@
-"""The write protocols of indexed models, last write wins, as sans-IO generators: they yield operations and receive the
-answers.
+"""The write protocols of indexed models where the last write wins, as sans-IO generators.
+
+The generators yield operations and receive the answers.
 
 A session runs them against a store; the model checker in the tests runs the same code through every interleaving and
 crash.
@@ -50,24 +51,23 @@ def write_indexed_batch(
 ) -> Protocol[None]:
     """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
 
-    Read the old rows; put the new entries, and marks over the old ones of covering indexes, and wait for all; put the
-    rows; acknowledge; verify the new entries and delete the old-key ones. Writes whose rows have a condition, and are
-    no longer as they were read, begin again with the others of this kind. A driver that could not carry out an
+    The phases: read the old rows; put the new entries, and marks over the old entries of covering indexes, and wait for
+    all of them; put the rows; after the acknowledgement, verify the new entries and delete the stale ones. Conditional
+    writes whose rows are no longer as they were read begin again together. A driver that could not carry out an
     operation repeats exactly that operation, timestamps included.
 
     A row that was put is never put again at a later time: others may have updated, deleted or moved it since, and the
-    later put would hide their acknowledged writes. If the write took too long, or the indexes have changed, its entries
-    alone are put again.
+    later put would hide their acknowledged writes. If the write took too long, or the indexes have changed, only its
+    entries are put again.
 
     Args:
         planner: plans the mutations.
         writes: at most one per row.
         atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
-        deleted: where the rows that an attempt has deleted are recorded, since the next one finds them absent; a
+        deleted: where the rows that an attempt has deleted are recorded, since the next attempt finds them absent; a
             protocol that is started again because the indexes have changed gets the same mapping.
-        together: rows of objects that are written together with others: objects that share a row of the table get one
-            timestamp.
-        placed: where the rows that were put are recorded; a protocol that is started again gets the same.
+        together: the keys of objects that are written together: those that share a row of the table get one timestamp.
+        placed: where the rows that were put are recorded; a protocol that is started again gets the same record.
     """
     deleted = {} if deleted is None else deleted
     placed = PlacedRows() if placed is None else placed
@@ -118,12 +118,13 @@ def write_indexed_batch(
 def _with_versions(
     planner: IndexedRowPlanner, writes: Sequence[RowWrite], rows: Sequence[Row | None]
 ) -> Protocol[Sequence[Row | None]]:
-    """The rows of writes, read again where they got a version cell first, as in a build: it is what their changes
-    are conditional on.
+    """The rows of writes; those that lack a version cell get one here, as in a build, and are read again.
+
+    Changes of these rows are conditional on the version cell.
     """
     schema = planner.schema
     if not (planner.adopting and planner.checks) or family_life(schema) is None:
-        # only what expires with its family is put again as a whole without a cell that every such put changes
+        # only a row that expires with its family is put again as a whole and may lack a cell that each such put changes
         return rows
     indexer = RowIndexer(schema, (), adopting=True)
     puts: list[Put] = []
@@ -139,8 +140,9 @@ def _with_versions(
 
 
 def await_times(planner: IndexedRowPlanner, puts: Sequence[Put], now: int) -> Protocol[None]:
-    """Waits until the server's clock shows the times of puts, where other programs write at its time: they must not
-    come below these.
+    """If other programs write at the server's time, waits until its clock shows the times of the puts.
+
+    Later writes of those programs must not get times below these puts.
     """
     latest = max((put.timestamp or 0 for put in puts), default=0) if planner.mixed else 0
     if latest > now:
@@ -148,14 +150,14 @@ def await_times(planner: IndexedRowPlanner, puts: Sequence[Put], now: int) -> Pr
 
 
 def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
-    """Puts the entries of a round that took too long again: a repair may have taken them for orphans (rule 3).
+    """If a round took too long, puts its entries again: a repair may have taken them for orphans (rule 3).
 
     The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries
     match them.
 
     Args:
         plan: the plan of the round.
-        since: the reading of the clock from which its times come.
+        since: the reading of the clock from which the times of the round come.
 
     Returns:
         Whether it took too long.
@@ -175,11 +177,11 @@ def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
 
 
 def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dict[bytes, Outcome]]:
-    """Of puts that took too long, the outcomes of those that cannot be known: the row is not there, not even as a
-    deleted one.
+    """The failed outcomes of puts that took too long and whose rows are absent, without even a marker.
 
-    It may have been deleted, and its marker purged. Or the put had the time of an earlier marker, and came in the
-    moment of its purge, which deletes without a condition in a store that has none.
+    What became of such a put cannot be known. Its row may have been deleted, and the marker purged. Or the put had the
+    time of an earlier marker, and arrived in the moment of its purge, which is unconditional in a store without
+    conditional deletes.
     """
     rows = [outcome.key for outcome in outcomes if outcome.action == "put"]
     found: Sequence[Row | None] = (yield GetRows(schema.table, rows, [schema.version_column])) if rows else ()
@@ -220,7 +222,7 @@ def _planned(
 
 
 def finish(verifications: Sequence[tuple[str, Put]], stale: Sequence[tuple[str, Delete]]) -> Protocol[None]:
-    """What follows the acknowledgement, in any order or never: entries are verified, and old-key entries deleted."""
+    """The steps after the acknowledgement, in any order or never: entries are verified, and stale entries deleted."""
     last: list[PutRows | DeleteRows] = [PutRows(name, puts) for name, puts in by_table(verifications).items()]
     last += [DeleteRows(name, deletes) for name, deletes in by_table(stale).items()]
     if last:
@@ -291,13 +293,14 @@ def insert_indexed(
     """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was
     read.
 
-    A loser keeps its entries (they are orphans until repair); one that lost to its own repeated call finds its nonce in
-    the version cell. Returns the one outcome, which it has acknowledged. Raises `RowExists`.
+    An insert that loses keeps its entries, which are orphans until repair. If it was refused because an earlier sending
+    of its own call was applied, it finds its nonce in the version cell. Returns the one outcome, which it has
+    acknowledged. Raises `RowExists`.
 
     Args:
         planner: plans the mutations.
         write: the object.
-        placed: where the outcome is noted once the row is put: what follows is about its entries alone.
+        placed: where the outcome is noted once the row is put: the steps after that concern only its entries.
     """
     schema = planner.schema
     while True:
@@ -353,8 +356,7 @@ def insert_indexed(
 
 
 def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: Row | None) -> bool:
-    """Whether a put that was refused had been carried out before, by a call whose answer was lost, and its object has
-    moved.
+    """Whether a refused put had been carried out by an earlier call, whose answer was lost, and its object has moved.
 
     Args:
         planner: the planner of the put.
@@ -378,7 +380,7 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
 
 
 def at_time(put: Put, timestamp: int) -> Put:
-    """The same put at a later time; it expires when it would have, or at once."""
+    """The same put at a later time; it still expires at the same time, or at once if that has passed."""
     if put.ttl is None or put.timestamp is None:
         return evolve(put, timestamp=timestamp)
     return evolve(put, timestamp=timestamp, ttl=max(1, put.timestamp + put.ttl - timestamp))

@@ -28,9 +28,7 @@ class GetRows:
 
 @frozen
 class FirstRows:
-    """Answer: `list[list[Row]]`, in the order of `ranges`: the first rows of each in key order, `limit` of them at
-    most.
-    """
+    """Answer: `list[list[Row]]`, in the order of `ranges`: the first `limit` rows of each range, in key order."""
 
     table: str
     ranges: Sequence[KeyRange]
@@ -64,8 +62,10 @@ class MutateRow:
 
 @frozen
 class CheckAndMutate:
-    """Answer: whether it was applied. Safe to repeat because a protocol settles a refusal by looking for its own
-    nonce.
+    """Changes a row if one of its cells has the expected value. Answer: whether the change was applied.
+
+    Safe to repeat: after a refusal, the protocol looks for its own nonce, which shows whether an earlier call was
+    applied.
     """
 
     table: str
@@ -85,10 +85,10 @@ class CheckAndMutateRows:
     Attributes:
         table: the table of the rows.
         changes: the changes of the rows.
-        waiting: rows of the same batch that are changed in a later round. Objects of wide rows are rows here, and a
-            commit that changes each wide row as a whole applies no change of a row that holds one of them.
-        fences: whether the changes fence rows for other writers. They are then no writes of the batch, and nothing is
-            joined with them.
+        waiting: rows of the same batch that are changed in a later round. In a wide model these are objects. A commit
+            that changes each wide row as a whole applies no change of a wide row that holds a waiting object.
+        fences: whether the changes are fences, which make writes of other programs fail. Fences are not writes of the
+            batch, and nothing is joined with them.
     """
 
     table: str
@@ -99,8 +99,9 @@ class CheckAndMutateRows:
 
 @frozen
 class CheckAndPut:
-    """One cell, at the server's time. Answer: whether it was applied. Safe to repeat where a protocol looks at the
-    row after a refusal.
+    """Puts one cell, at the server's time, if a cell has the expected value. Answer: whether the put was applied.
+
+    Safe to repeat if the protocol reads the row after a refusal.
     """
 
     table: str
@@ -139,10 +140,11 @@ class Together:
 
 @frozen
 class ReadClock:
-    """Answer: milliseconds since 1970, this machine's clock corrected to the server's.
+    """Answer: the time in ms since 1970, by this machine's clock corrected to the server's.
 
     Attributes:
-        exact: whether to ask the server now, so that its clock had shown no later time before the call.
+        exact: whether to ask the server now, so that the answer is no earlier than any time that its clock had shown
+            before the call.
     """
 
     exact: bool = False
@@ -150,10 +152,10 @@ class ReadClock:
 
 @frozen
 class AskIfAhead:
-    """Whether a cell may be ahead of the server's clock. Answer: None if this machine's clock has reached its time;
-    otherwise the server's.
+    """Asks whether a cell may be ahead of the server's clock. Answer: None, or the server's time in ms.
 
-    So the server is asked only about cells that this machine's clock finds in the future.
+    The answer is None if this machine's clock has reached the time of the cell. So the server is asked only about cells
+    that are in the future by this machine's clock.
 
     Attributes:
         timestamp: the timestamp of the cell, in ms since 1970.
@@ -164,12 +166,11 @@ class AskIfAhead:
 
 @frozen
 class CheckLease:
-    """Whether a write whose time was chosen from the reading `since` of the clock may still be acknowledged. Answer:
-    bool.
+    """Asks whether a write whose time was chosen from the reading `since` of the clock may still be acknowledged.
 
-    False once more than half of the grace time has passed, by any clock: a repairer may soon take the write's entries
-    for orphans (rule 3). Where the indexes of the table have changed, the driver ends the protocol with
-    `SchemaMismatch`.
+    Answer: bool. It is False once half of the grace time has passed, by the wall clock or by the clock that never
+    jumps: a repairer may soon take the write's entries for orphans (rule 3). If the indexes of the table have changed,
+    the driver ends the protocol with `SchemaMismatch`.
     """
 
     since: int
@@ -177,10 +178,10 @@ class CheckLease:
 
 @frozen
 class CheckBinding:
-    """Whether the indexes and the phase by which the protocol writes still hold. Answer: None.
+    """Checks that the indexes and the phase by which the protocol writes still hold. Answer: None.
 
-    Where they do not, the driver ends the protocol with `SchemaMismatch`. For rounds that write nothing: before each
-    change the driver checks it anyway.
+    If they do not, the driver ends the protocol with `SchemaMismatch`. A round that writes nothing needs this check;
+    before each change, the driver makes it anyway.
     """
 
 
@@ -194,7 +195,8 @@ class AwaitClock:
     """Waits until the server's clock shows a later time than `passed`. Answer: None.
 
     Attributes:
-        passed: in ms since 1970; at most the clock bound ahead of the server's clock, or the wait is long.
+        passed: a time in ms since 1970. It should be ahead of the server's clock by the clock bound at most; otherwise
+            the wait is long.
     """
 
     passed: int
@@ -229,7 +231,7 @@ def carried_out(protocol: Protocol[R], step: Callable[[Operation], Protocol[Any]
 
     Args:
         protocol: the protocol; its result is returned.
-        step: carries out one of its operations, as it is or otherwise, and returns the answer.
+        step: carries out one of its operations, perhaps in a changed form, and returns the answer.
     """
     answer: Any = None
     while True:

@@ -17,11 +17,11 @@ from hbmodel.store.values import Delete
 
 @define
 class PlacedRows:
-    """What is known to be done of a batch.
+    """The part of a batch that is known to be done.
 
     Attributes:
         outcomes: the outcomes of the writes whose rows were put, by row.
-        rest: the deletes that belong to such puts and may not be carried out yet, by row.
+        rest: the deletes that belong to these puts and have perhaps not been carried out yet, by row.
     """
 
     outcomes: dict[bytes, Outcome] = field(factory=dict)
@@ -31,26 +31,26 @@ class PlacedRows:
         return bool(self.outcomes)
 
     def note(self, outcomes: Iterable[Outcome], rest: Sequence[Delete] = ()) -> None:
-        """Takes in what has been put: of these outcomes, those of writes that put something.
+        """Records what has been put.
 
         Args:
-            outcomes: the outcomes of writes.
-            rest: the deletes that follow their puts.
+            outcomes: the outcomes of writes; those of writes that put nothing are left out.
+            rest: the deletes that follow the puts.
         """
         self.outcomes |= {outcome.key: outcome for outcome in outcomes if outcome.action in PUT}
         self.rest |= {delete.row: delete for delete in rest}
 
     def forget(self, rows: Set[bytes]) -> None:
-        """Takes back what was said of rows whose puts were gathered, and then not carried out."""
+        """Removes the records of rows whose puts were gathered, but then not carried out."""
         for row in rows:
             self.outcomes.pop(row, None)
             self.rest.pop(row, None)
 
     def completed(self, planner: IndexedRowPlanner) -> Protocol[dict[bytes, Outcome]]:
-        """Does what is left to do for these rows, by the indexes as they are now; returns their outcomes.
+        """Completes the writes of these rows, by the indexes as they are now; returns their outcomes.
 
-        A row gets the entries of what it holds now, as in a build: a writer that has changed it since has put its own.
-        A row that the indexes refuse has a failed outcome.
+        A row gets the entries of its present values, as in a build: a writer that has changed the row since has put its
+        own entries. A row whose entries cannot be made has a failed outcome.
         """
         schema = planner.schema
         if self.rest:
@@ -63,4 +63,4 @@ class PlacedRows:
 
 
 PUT = frozenset(("put", "deleted"))
-"""The actions of outcomes of writes that put something; what is deleted gets a marker."""
+"""The actions of writes that put something: a delete puts a marker."""

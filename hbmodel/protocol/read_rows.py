@@ -11,11 +11,11 @@ from hbmodel.store.values import Row
 
 
 def read_rows(planner: IndexedRowPlanner, rows: Sequence[bytes]) -> Protocol[Sequence[Row | None]]:
-    """The rows as writes must know them (rule 1): every column of the families, but not the entries of map columns.
+    """Reads rows as writes must know them (rule 1): every column of the families, except the entries of map columns.
 
-    The cell whose qualifier is only the alias of a map column has the time of its newest entry. If a row that is not
-    live has such a cell, its delete has not finished, or entries were put in the meantime. Such a row is read
-    completely, so that a new object blanks its entries (rule 4).
+    The cell whose qualifier is only the alias of a map column has the time of the column's newest entry. If a row that
+    is not live has such a cell with a value, its delete has not finished, or entries were put in the meantime. Such a
+    row is read completely, so that a new object blanks its entries (rule 4).
 
     Args:
         planner: the planner of the writes.

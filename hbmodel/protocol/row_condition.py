@@ -1,4 +1,4 @@
-"""What of a row shows that it is still as it was read, for changes of it that are conditional on one of its cells."""
+"""Chooses the cell of a row that shows whether the row is still as it was read, for changes under a condition."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ def cell_of_condition(schema: TableSchema, row: Row) -> tuple[bytes, bytes] | No
     """The cell that shows whether an object has been deleted, or put again as a whole, since it was read; None if there
     is none.
 
-    That is the version cell. A row from before the first index has none: there it is the cell with the time of its
-    expiry, which no other put of the row has, or else a cell that no delete leaves, preferably of a required column.
+    This is the version cell. A row from before the first index has no version cell. There it is the cell with the time
+    of the row's expiry, since no other put of the row has the same value, or else a cell that every delete removes,
+    preferably the existence flag or a required column.
     """
     held = {column: cell.value for column, cell in row.columns.items() if cell.value}
     first = (schema.version_column, schema.expiry_column, schema.exists_column, *schema.required_columns)
@@ -22,8 +23,9 @@ def cell_of_condition(schema: TableSchema, row: Row) -> tuple[bytes, bytes] | No
 
 
 def cell_of_expiry(schema: TableSchema, row: Row) -> tuple[bytes, bytes | None]:
-    """The cell that changes when a row is put again as a whole to expire; one of an earlier life of the row may be
-    left.
+    """The column of the cell that changes when a row is put again as a whole to expire, and its value, or None.
+
+    The cell may be left from an earlier life of the row.
     """
     held = row.columns.get(schema.expiry_column)
     return schema.expiry_column, None if held is None else held.value
@@ -35,11 +37,11 @@ def lacks_version(schema: TableSchema, row: Row) -> bool:
 
 
 def unrepeated(schema: TableSchema, row: Row, *, ends: bool) -> frozenset[bytes]:
-    """Columns of a row that are not put again with it: counters, which other programs increment, and cells of other
-    writers.
+    """The columns of a row that are not put again when the whole row is.
 
-    If the row expires, all older cells are deleted. But the cell that shows which insert put the row is put again: an
-    insert that has not been acknowledged yet recognizes its row by it.
+    These are counters, which other programs increment, stamps of other writers, and the cell with the time of expiry;
+    the mark of a move is put again. If the row expires, all older cells are deleted. Then the cell that shows which
+    insert put the row is put again too: an insert that has not been acknowledged yet recognizes its row by this cell.
 
     Args:
         schema: the schema of the model.

@@ -1,8 +1,9 @@
 """The timestamps of rows with a TTL, taken from the server that holds each row, as a sans-IO generator.
 
-A put with a TTL needs an explicit timestamp, since it deletes older data. It must be later than every acknowledged
-delete, which reads do not show, and never ahead of the server's clock, or the next write would be below it. Only the
-region server of the row knows this time. To learn it, a cell is put there without a timestamp and read back.
+A put with a TTL needs an explicit timestamp, since it deletes older data. This timestamp must be later than every
+acknowledged delete (reads do not show deletes), and never ahead of the server's clock, or the next write would be below
+it. Only the region server of the row knows such a time. To learn it, a cell is put into the row without a timestamp and
+read back.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ OWN = b"\x02"
 """Value of a cell among the stamps that shows which insert put the row."""
 
 MOVED = b"\x03"
-"""Value of the same cell once the row has been moved to another key; it outlives the row, and expires when the cell
-would have.
+"""Value that replaces `OWN` once the row has been moved to another key: it outlives the row, and expires when the cell
+with `OWN` would have expired.
 """
 
 STAMP_LIFE = 60_000
-"""TTL in ms of the cell that is put to learn the time: if a program dies in between, the cell stays no longer."""
+"""TTL in ms of the cell that is put to learn the time, so that it does not remain if the program dies in between."""
 
 SETTLED = 3
-"""How often a row may show a cell that is not older than the time just learnt, before that cell counts as one from
+"""How often a row may show a cell that is not older than the time just learned, before that cell counts as one from
 the future.
 """
 
 ATTEMPTS = 50
-"""How often the time of a row is asked for while others write it."""
+"""How often, at most, the time of a row is asked for while others write the row."""
 
 
 def draw_stamp() -> bytes:
@@ -83,9 +84,9 @@ def read_stamped(
 ) -> Protocol[dict[bytes, StampedRow]]:
     """Reads rows, each with a time from its region server at which it may be written.
 
-    One put and one get for all rows, repeated for those that another program wrote in between. Between the two the
-    clock ticks, so the servers stamp everything that the read does not show with a later time. The stamp cells remain
-    until `unstamped` removes them.
+    Sends one put and one get for all rows, and repeats them for rows that another program wrote in between. Between put
+    and get the clock ticks, so everything that the get does not show has a later time from its server. The stamp cells
+    remain until the delete that `unstamped` makes is carried out.
 
     Args:
         schema: the schema of the model.
@@ -144,10 +145,10 @@ def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:
 
 
 def traces_of(schema: TableSchema, row: Row) -> list[Put]:
-    """The traces of a row that moves to another key: from them the inserts that put the row learn that it has moved.
+    """The traces of a row that moves to another key: they tell the inserts that put the row that it has moved.
 
-    The delete of the row has the server's time. A trace must be above that as long as an insert may look for it. So its
-    timestamp is the time at which the cell that shows which insert put the row expires.
+    The delete of the row has the server's time. A trace must be later than that as long as an insert may look for it.
+    So a trace has the time at which the cell that it replaces, which shows which insert put the row, would expire.
     """
     owned = {
         column: cell

@@ -31,7 +31,7 @@ CLAIMED, RELEASED = b"\x01", b"\x00"
 _OWNER = 1 + 8
 
 YOUNG = 1_000
-"""Milliseconds for which a claim may belong to a writer that has not written its row yet."""
+"""For so many milliseconds, a claim may belong to a writer that has not written its row yet."""
 
 
 @frozen
@@ -215,7 +215,7 @@ def _fence(
     """Fences the owners of claims that other rows want; returns the claims that may be taken over, each with the row
     that wants it.
 
-    A claim in `young`, which has the time of each, is waited for unless its owner has written its row since.
+    `young` has the times of young claims. A young claim is waited for, unless its owner has written its row since.
     """
     if not foreign:
         return []
@@ -227,7 +227,7 @@ def _fence(
     order = list(claimed)
     for row, claim, owner in foreign:
         state = claimed[row]
-        # One that waits itself may give the value up too, in a later round.
+        # An owner that waits itself may give the value up too, in a later round.
         earlier = owner in claimed and claimed[owner].error is None and order.index(owner) < order.index(row)
         if earlier and not planner.change_together(owner, row):
             state.refused = True  # an earlier write of this batch may give it up
@@ -256,11 +256,10 @@ def _fence(
 def put_fences(
     planner: VersionedRowPlanner, fences: Sequence[tuple[OldRow, ConditionalChange]], now: int
 ) -> Protocol[Sequence[bool]]:
-    """Carries out fences, each with the row as it was read; entries that answer for these rows get their new versions
-    before.
+    """Carries out fences; before that, entries that answer for the fenced rows are put with the new versions.
 
     Returns:
-        Of each fence, whether it was carried out.
+        For each fence, whether it was carried out.
     """
     whole = planner.whole
     again = [_entries_again(whole, old, change) for old, change in fences]
@@ -280,7 +279,10 @@ def put_fences(
 
 
 def _entries_again(planner: VersionedRowPlanner, old: OldRow, change: ConditionalChange) -> list[tuple[str, Put]]:
-    """The entries of a fenced row; none where objects share rows, whose versions stay as they are."""
+    """The puts that give the entries of a fenced row its new version.
+
+    There are none if objects share rows: a fence changes the version of the row, and the objects keep their versions.
+    """
     (put,) = change.mutations
     assert isinstance(put, Put), "a fence puts a version"
     assert put.timestamp is not None, "above what was read"
@@ -292,8 +294,8 @@ def fence(planner: VersionedRowPlanner, row: bytes, old: OldRow, timestamp: int)
     """Changes the version that writes of the row check, and nothing else: programs that read the row before cannot
     write it any more.
 
-    That is the version of the object, which is increased, or, where objects share rows, the version of the row that
-    holds it. The objects of that row stay as they are.
+    This is the version of the object, which is raised; an absent row also gets a dead marker. If objects share rows, it
+    is the version of the row that holds the object, and the objects of the row stay as they are.
     """
     nonce, shared = planner.nonce(), planner.schema.row_version_column
     if shared is not None:

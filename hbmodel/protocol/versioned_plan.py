@@ -31,12 +31,12 @@ from hbmodel.store.row_versions import version_shown
 from hbmodel.store.values import ConditionalChange, Delete, Put
 
 KEPT = 3
-"""Nonces of earlier writes in a version cell: after so many later writes, a writer that lost its answer can still
-find the outcome.
+"""How many nonces of earlier writes a version cell keeps: after so many later writes, a writer that lost its answer can
+still find the outcome.
 """
 
 KEPT_WHEN_BUSY = 31
-"""The most nonces of earlier writes in a row that is written again within `BUSY` each time."""
+"""How many nonces of earlier writes are kept, at most, in a row that is written again and again within `BUSY`."""
 
 BUSY = 1_000
 """A row that is written again within so many milliseconds keeps all its nonces, up to `KEPT_WHEN_BUSY`. It loses one,
@@ -63,18 +63,18 @@ class VersionedRowPlanner(IndexedRowPlanner):
 
     Every write reads its row, increments the version, and is applied only if the version cell is still the one that was
     read. Each object of a wide model has its own version, but its writes are checked against the version of the row, a
-    nonce that each of them changes. So any number of objects of a row change under one condition. No object is in
-    conflict with its neighbours: a refused write is planned again over the row as it is then.
+    nonce that each write of the row changes. So any number of objects of a row change under one condition. No object is
+    in conflict with its neighbours: a refused write is planned again over the row as it is then.
 
     Attributes:
         patience: the number of rounds in which a write waits for another one that has claimed the same unique value.
         claim_rounds: the number of rounds that a write that wants unique values may take.
         pinned: the version that the row of each object must have, or None. If given, the first write that fails ends
             the batch.
-        moving: whether it plans a move to another key, which alone may write the rows that the move has marked.
-        over_closed: whether rows that have moved to another table, and come back from there, are overwritten.
-        answering: further indexes, whose entries answer for rows, of a planner that goes by some indexes alone; see
-            `whole`.
+        moving: whether it plans the steps of a move to another key or table: only these may write rows that a move has
+            marked or sealed.
+        over_closed: whether closed rows are overwritten, since their objects come back from the other table.
+        answering: if `indexes` has only some of the indexes: the others whose entries answer for rows; see `whole`.
     """
 
     patience: int = 20
@@ -86,7 +86,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
 
     @property
     def whole(self) -> Self:
-        """The same with all indexes, for rows that were read with all columns."""
+        """The same planner with all indexes, for rows that were read with all columns."""
         return evolve(self, indexes=(*self.indexes, *self.answering), answering=()) if self.answering else self
 
     def needs_read(self, write: RowWrite) -> bool:
@@ -124,9 +124,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return ConditionalChange(put.row, column, expected, mutations)
 
     def no_change(self, row: bytes, old: OldRow) -> ConditionalChange:
-        """The condition of a write that changes nothing, and no mutation: for objects of a wide row that are changed
-        as a whole.
-        """
+        """The condition of a write that changes nothing, without a mutation; for wide rows that are changed as a whole."""
         assert self.schema.row_version_column is not None
         return ConditionalChange(row, self.schema.row_version_column, self.row_version(old), ())
 
@@ -161,16 +159,15 @@ class VersionedRowPlanner(IndexedRowPlanner):
         )
 
     def entries_again(self, old: OldRow, version: bytes, timestamp: int) -> list[tuple[str, Put]]:
-        """The entries that a change puts again, before it raises the version of a row and changes nothing that an index
-        has.
+        """The entries to put again before a change that raises the version of a row, but no value that an index has.
 
-        A verified entry answers for its row, and for the version too where it has every column. So it must not stay
-        verified with the version before. The claims of unique values go by the entries of a write, so these come along.
-        Entries that expire are never verified.
+        A verified entry answers for its row and, if it has every column, also for the version. So it must not stay
+        verified with the previous version. Claims of unique values are derived from the entries of a write, so the
+        entries of unique indexes are included. Entries that expire are never verified.
         """
         if not self.covering or not old.live or old.row is None or self.end_of(old.row) is not None:
             return []
-        # it has no entry that could answer
+        # a row whose entries cannot be made has none that could answer
         with suppress(IncompleteRow, DecodingError, KeyTooLong, EncodingError, ComputedFieldError):
             values = self.reader.values(old.row)
             cells = {
@@ -204,8 +201,9 @@ class VersionedRowPlanner(IndexedRowPlanner):
             raise row_written(self.schema.table, row)
 
     def _check_version(self, write: RowWrite, old: OldRow) -> None:
-        """Raises `ConflictError` for a row of another version. For updates and deletes of an absent row, their plan
-        decides.
+        """Raises `ConflictError` for a row of another version.
+
+        Updates and deletes of an absent row pass this check: what happens to them is decided when they are planned.
         """
         self.check_pinned(write.row, old)
         self._check_unmoved(write.row, old)
@@ -248,7 +246,8 @@ class VersionedRowPlanner(IndexedRowPlanner):
             return plan
         version = self.version(self.nonce(), old, timestamp)
         put = evolve(plan.put, cells={**plan.put.cells, self.schema.version_column: version})
-        # a column that an entry lacks keeps it from having the version
+        # An entry answers for the version only if it has every column. A changed column that no entry has rules this
+        # out; map entries are no columns of an entry.
         alone = write.changes.keys() <= self.schema.maps_by_name.keys()
         return evolve(plan, put=put, entries=self.entries_again(old, version, timestamp) if alone else plan.entries)
 
@@ -283,8 +282,7 @@ class Sent:
 
     @property
     def creates(self) -> bool:
-        """Whether the change creates an object in a shared row: then what is found of the object shows the outcome only
-        for a time.
+        """Whether the change creates an object in a shared row: then its cells show the outcome only for a time.
 
         After the grace time the change may have been applied, the object deleted, its marker purged and another object
         put.
@@ -296,7 +294,7 @@ class Sent:
         if self.cell.nonces[0] in found.nonces:
             return "applied"
         if self.shares_row and UNKNOWN < found.version < self.cell.version:
-            return "lost"  # a neighbour was written instead: the version of their row never comes back
+            return "lost"  # a neighbour was written instead: the version of the shared row never comes back
         if self.first:
             return "lost" if found.complete and found.nonces else "unknown"
         if UNKNOWN < found.version < self.cell.version:

@@ -40,10 +40,10 @@ def write_versioned_batch(
     """Writes rows of a versioned model, each row at most once, in rounds of one call per table and phase.
 
     A round reads the rows, puts the new entries, waits for all of them, and then changes each row whose version cell is
-    still the one that was read. Refused writes are in the next round. If a call whose answer was lost may have been
-    carried out, that round first looks for the write's own nonce. After the last round the protocol acknowledges,
-    verifies the entries of covering indexes and deletes the old-key entries. A loser never deletes its entries: they
-    may be the winner's.
+    still the one that was read. Refused writes are tried again in the next round. If a call whose answer was lost may
+    have been carried out, the next round first looks for the write's own nonce. After the last round the protocol
+    acknowledges, verifies the entries of covering indexes and deletes the stale entries. A loser never deletes its
+    entries: they may be the winner's.
 
     Args:
         planner: plans the mutations.
@@ -68,7 +68,7 @@ def write_versioned_batch(
 def write_rounds(
     planner: VersionedRowPlanner, writes: Sequence[RowWrite], sent: SentChanges, *, insert: bool = False
 ) -> Protocol[WrittenRows]:
-    """The rounds of a batch, as a part of another protocol, which acknowledges."""
+    """Carries out the rounds of a batch, as a part of another protocol, which acknowledges the outcomes."""
     batch = WrittenRows(planner, sent, insert)
     remaining: Sequence[RowWrite] = writes
     while remaining:
@@ -92,11 +92,11 @@ class WrittenRows:
 
     Attributes:
         outcomes: the outcomes of the writes that are done, by row.
-        stale: deletes of old-key entries, each with its index table.
+        stale: deletes of stale entries, each with its index table.
         verifications: the puts that verify new entries, each with its index table, by row.
         releases: the releases of unique values that rows have given up, each with its index table.
-        rounds: the number of rounds that each row that wants unique values has taken since another row was done.
-        done: how many rows were done then.
+        rounds: for each row that wants unique values, the number of its rounds since any row was last done.
+        done: how many rows were done when `rounds` was last cleared.
     """
 
     planner: VersionedRowPlanner
@@ -168,11 +168,11 @@ class WrittenRows:
         return [write for write in writes if write.row not in self.outcomes]
 
     def _judged_with_row(self, plan: RowPlan) -> bool:
-        """Whether a write that changes nothing has its outcome only if the row that it shares with others of its commit
-        is as it was read.
+        """Whether the outcome of a write that changes nothing depends on a check of the row that it shares with other
+        writes of its commit.
 
-        Otherwise another commit could put the object, and the others of the row, before these are changed: then each of
-        the two commits would win in part. A local transaction has read the version of the row once more instead.
+        Without the check, another commit could put all objects of the row before this commit changes the others: then
+        each of the two commits would win in part. A local transaction has read the version of the row again instead.
         """
         together = plan.outcome.key in self.planner.together
         return together and self.planner.pinned is None and not isinstance(plan.outcome.error, RowMoved)
@@ -180,9 +180,9 @@ class WrittenRows:
     def _claimed(
         self, planned: Mapping[bytes, tuple[RowPlan, OldRow]], now: int
     ) -> Protocol[dict[bytes, Sequence[Release]]]:
-        """The rows that may be written, once their unique values are claimed, each with what it releases."""
+        """Claims the unique values of rows; returns the rows that may be written, each with its releases."""
         claims = {row: claims_of(self.planner, plan, old) for row, (plan, old) in planned.items()}
-        if len(self.outcomes) > self.done:  # in a chain of values each row waits for the one before
+        if len(self.outcomes) > self.done:  # if rows hand values on in a chain, each waits for the row before it
             self.rounds.clear()
             self.done = len(self.outcomes)
         tried = max((self.rounds[row] for row in planned), default=0)
@@ -208,11 +208,10 @@ class WrittenRows:
         return {row: found.releases for row, found in claimed.items() if found.ready}
 
     def _still_pinned(self, write: RowWrite, plan: RowPlan) -> Protocol[None]:
-        """Raises the conflict of a local transaction for a write that changes nothing: it has no put whose condition
-        checks what was read.
+        """Checks the row of a write in a local transaction that changes nothing, and raises the error of the write.
 
-        The version of the row was read before the object, so it is read once more. If it has changed, that is a
-        `ConflictError`.
+        The write has no put whose condition would check what was read. The version of the row was read before the
+        object, so the row is read once more. If its version has changed, `ConflictError` is raised.
         """
         planner = self.planner
         if not isinstance(plan.outcome.error, ConflictError):
@@ -222,8 +221,9 @@ class WrittenRows:
             raise plan.outcome.error
 
     def _settled(self, write: RowWrite, old: OldRow, entries: list[tuple[str, Put]]) -> Protocol[bool]:
-        """Whether the outcome of a change sent before is known, or can no longer be known; adds the entries that its
-        row needs.
+        """Whether the outcome of a change that was sent before is known, or can no longer be known.
+
+        Adds the entries that the row needs to `entries`.
         """
         sent = self.sent.get(write.row)
         if sent is None:
@@ -237,7 +237,7 @@ class WrittenRows:
             del self.sent[write.row]
             return False
         if verdict == "unknown" and found.sealed and not self.planner.over_closed:
-            return False  # planning it raises RowMoved: the read of the other table decides
+            return False  # planning the write raises RowMoved: then a read of the other table decides
         if verdict == "unknown":
             error = UnknownOutcome(
                 "The write may or may not have been applied, because its row has been written too often since: "
@@ -269,7 +269,7 @@ class WrittenRows:
         self.releases += sent.releases
 
     def _keep_entries(self, rows: Sequence[bytes]) -> Protocol[None]:
-        """Puts the entries of changes that took too long again: a repair may have treated them as orphans (rule 3).
+        """If changes took too long, puts their entries again: a repair may have taken them for orphans (rule 3).
 
         The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries
         match them.

@@ -1,20 +1,21 @@
-"""The writers' roll: what each program says of the state of the registry by which it writes, and how long that must be
-waited for.
+"""The writers' roll: the lines in which programs say by which state of the registry they write, and until when.
 
 A program that writes a table keeps one line on the roll for each row of the registry that its writes depend on. The
-line says for how long, and by which state at the oldest, the program may write. Whoever changes the state reads the
-lines, and waits for those programs alone that may still write by an earlier state.
+line says how long the program may write, and which is the oldest state by which it may write. Whoever changes the state
+reads the lines, and waits only for the programs that may still write by an earlier state.
 
-The parts of an order that is easily got wrong, each of which loses writes if it is left out:
+The following rules are easily got wrong, and each of them loses writes if it is left out:
 
-- A lease begins, and is extended, by a put of the line, and by a read of the registry after that put was answered or
-  found.
+- A lease begins, or is extended, with a put of the line, and then a read of the registry after the put was answered or
+  the line was found.
 - A lease counts from before the put was sent, on a clock that never jumps and continues while the machine sleeps.
-- A line is put under the condition that it is what the program knows. Where the answer is lost, the line is read.
-- An id is used once. A program whose line is gone continues under another.
-- A line names the oldest state by which a call is under way. It is put again when that call is answered.
-- A call whose outcome is unknown is listed, once the line names a later state, for as long as the call may still land.
-- A line is put at rest, or deleted, only when nothing is under way and nothing more can begin.
+- A line is put under the condition that the roll still has the line that the program knows. If the answer is lost, the
+  line is read.
+- An id is used once. A program whose line is gone continues under another id.
+- A line names the oldest state by which a call is under way. The line is put again when that call is answered.
+- Once the line names a later state than a call whose outcome is unknown, it lists this call for as long as the call may
+  still land.
+- A line is put at rest, or deleted, only when no call is under way and no more calls can begin.
 
 Source of the idea: F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in
 F1, 2013), and TiDB, whose servers report the version of the schema that they have loaded.
@@ -33,10 +34,10 @@ Kind = Literal["on", "rest", "gone"]
 KINDS: tuple[Kind, ...] = ("on", "rest", "gone")
 
 FORM = 1
-"""Of a line; a line of another form is taken for one that stands for calls of any state."""
+"""The form of a line; a line of another form is taken for one that stands for calls of any state."""
 
 UNKNOWN = -1
-"""The revision of a cell of which nothing is known: older than all."""
+"""The revision of a cell of which nothing is known: older than all other revisions."""
 
 
 @frozen
@@ -51,22 +52,22 @@ class Revisions:
 
     @classmethod
     def of(cls, found: Mapping[str, int]) -> Revisions:
-        """By the names of cells."""
+        """The revisions, given by the names of cells."""
         return cls(tuple(sorted(found.items())))
 
     def at(self, cell: str) -> int:
-        """Of one cell."""
+        """The revision of one cell."""
         return next((revision for name, revision in self.cells if name == cell), UNKNOWN)
 
     def lowest(self, other: Revisions) -> Revisions:
-        """The older revision of each cell."""
+        """The older revision of each cell that both have."""
         if self.cells == other.cells:
             return self
         found = dict(other.cells)
         return Revisions(tuple((name, min(revision, found[name])) for name, revision in self.cells if name in found))
 
     def reach(self, other: Revisions) -> bool:
-        """Whether no cell has an older revision than in the other."""
+        """Whether no cell has an older revision here than in `other`."""
         return all(self.at(name) >= revision for name, revision in other.cells)
 
 
@@ -79,7 +80,7 @@ class LateCalls:
 
     Attributes:
         revisions: the revisions of the state by which they were sent.
-        left: for how long they may land, in ms from the time of the line.
+        left: for how long they may still land, in ms from the time of the line.
     """
 
     revisions: Revisions
@@ -88,7 +89,7 @@ class LateCalls:
 
 @frozen
 class Writer:
-    """Who a line is of, for people.
+    """The program that a line belongs to, described for people.
 
     Attributes:
         host: name of its machine.
@@ -103,7 +104,7 @@ class Writer:
 
 @frozen
 class RollLine:
-    """One program's line. Its time is the timestamp of its cell, which the server gave.
+    """One program's line. The time of a line is the timestamp of its cell, which the server gave.
 
     Attributes:
         sequence: a number that each put of the line raises.
@@ -112,8 +113,9 @@ class RollLine:
         revisions: the revisions of the oldest state by which it may write.
         lease: for how long it may begin calls, in ms from the time of the line.
         longest_call: how long a call may live, in ms.
-        late: calls of unknown outcome, by states before `revisions`; all of them if it rests.
-        writer: who it is.
+        late: the calls of unknown outcome by states before `revisions`; in a line at rest, all calls of unknown
+            outcome.
+        writer: the program.
     """
 
     sequence: int
@@ -142,7 +144,7 @@ class RollLine:
 
     @classmethod
     def decode(cls, value: bytes) -> RollLine | None:
-        """The inverse; None for a line of another form."""
+        """The line in the value of a cell; None for a line of another form."""
         try:
             held = json.loads(value)
             if held["form"] != FORM or held["kind"] not in KINDS:
@@ -212,22 +214,22 @@ class SentLine:
 
 @frozen
 class Member:
-    """One program on the roll, for one row of the registry: what it knows and what it may do. Each method gives what it
-    is next.
+    """One program on the roll, for one row of the registry: what it knows and what it may do.
 
-    Times are in ms on a clock that never jumps and continues while the machine sleeps.
+    A method that reports an event returns the member as it is after the event. Times are in ms on a clock that never
+    jumps and continues while the machine sleeps.
 
     Attributes:
         id: the id of its line, used once.
         lease: for how long a lease lasts.
         longest_call: how long a call may live.
-        writer: who it is.
+        writer: the program, for people.
         sequence: the sequence of the last line that was sent.
         held: the line that it knows to be on the roll, or None.
         newest: revisions of the newest state that it has read; None before the first read under this id.
         until: the end of its lease; None if it has none.
-        calls: of the calls under way, the state by which each began.
-        late: of the calls of unknown outcome, the state and when they were last sent.
+        calls: the states by which the calls under way began, one for each call.
+        late: the states by which calls of unknown outcome began, each with the time when such a call was last sent.
         sent: the put that is not settled, or None.
     """
 
@@ -244,9 +246,7 @@ class Member:
     sent: SentLine | None = None
 
     def may_call(self, now: int) -> bool:
-        """Whether a call that changes something may be sent. A lease of no length does not last for the rest of its
-        millisecond.
-        """
+        """Whether a call that changes something may be sent; under a lease of length 0 never."""
         return self.until is not None and now <= self.until and self.lease > 0
 
     @property
@@ -282,7 +282,7 @@ class Member:
         return self._with_calls(tuple(calls), late)
 
     def _with_calls(self, calls: tuple[Revisions, ...], late: tuple[tuple[Revisions, int], ...]) -> Self:
-        """The same, made without `evolve`: every write comes here twice."""
+        """The member with these calls; made without `evolve`, which is slower: each write calls this twice."""
         return type(self)(
             self.id,
             self.lease,
@@ -300,8 +300,9 @@ class Member:
     # --- the line -----------------------------------------------------------------------------------------------------
 
     def put(self, now: int, kind: Kind = "on") -> Member:
-        """Sends its line, under the condition that `held` is there. No call may be under way if it is to rest; none
-        begins then.
+        """Sends its line, under the condition that `held` is on the roll.
+
+        If the kind is `rest`, no call may be under way, and no call begins after it.
         """
         oldest, late = self.oldest, dict[Revisions, int]()
         for revisions, sent in self.late:
@@ -315,13 +316,14 @@ class Member:
         )
 
     def answered(self) -> Member:
-        """The put was carried out. The registry is read next, unless it rests."""
+        """The put was carried out. The registry is read next, unless the line is at rest."""
         assert self.sent is not None, "nothing was sent"
         return evolve(self, held=self.sent.line, sent=None if self.sent.line.kind == "rest" else self.sent)
 
     def found(self, line: RollLine | None, new_id: bytes) -> Member:
-        """Its line was read after a put that was refused, or of which no answer came: one that is not there does not
-        count.
+        """Its line was read after a put that was refused or not answered.
+
+        If the line is absent, or its kind is `gone`, the program continues under the new id.
         """
         assert self.sent is not None, "nothing was sent"
         if line is None or line.kind == "gone":

@@ -26,8 +26,8 @@ class PutObject:
         entries: row keys of the entries in each declared index, by the index's name.
         ttl: the TTL of the row and its entries in ms, or None.
         version: the version that the row must have, or 0 for any.
-        end: the time of the row's expiry, in ms since 1970, if it is fixed before the row's timestamp is; `ttl` then
-            only shows that the row expires.
+        end: when the row expires, in ms since 1970, if this is fixed before the row's timestamp. Then `ttl` only shows
+            that the row expires.
     """
 
     subject: Any
@@ -39,7 +39,7 @@ class PutObject:
     end: int | None = None
 
     def at(self, timestamp: int) -> PutObject:
-        """The same put at this time: its TTL is the time left until its end, and not positive if that has passed."""
+        """The same put at a timestamp: its TTL is the time left until `end`, zero or negative if that has passed."""
         return self if self.end is None else evolve(self, ttl=self.end - timestamp)
 
     def over(self, earlier: PutObject) -> PutObject:
@@ -61,8 +61,8 @@ class PutObject:
 class UpdateFields:
     """Write some columns of a row that must exist; with a TTL (ms) the whole row gets a new lifetime.
 
-    The changes are values that nothing else refers to, since they are encoded only when the row is known. A row of a
-    versioned model must have the version, unless that is 0, and satisfy the condition.
+    Nothing else may refer to the values in `changes`, since they are encoded only when the row is known. A row of a
+    versioned model must have `version`, unless that is 0, and satisfy `condition`.
     """
 
     subject: Any
@@ -75,12 +75,11 @@ class UpdateFields:
 
 
 def under_condition(schema: TableSchema, write: UpdateFields) -> bool:
-    """Whether an update, where its model has no index, may put its cells only into the row that was read, not into one
-    deleted since.
+    """Whether an update of a model without indexes may put its cells only if its row was not deleted since the read.
 
     Cells that make no row by themselves need no condition: nobody sees them without a row, and a put of a whole object
-    overwrites them. It does not overwrite entries of map columns, nor the cells that another program's put of a row
-    leaves out.
+    overwrites them. But it does not overwrite entries of map columns, nor, in a table that other programs fill, the
+    cells that a put of theirs leaves out.
     """
     if schema.external or not schema.maps_by_name.keys().isdisjoint(write.changes):
         return True

@@ -193,9 +193,9 @@ def _changes_one_of(fields: frozenset[str], write: RowWrite) -> bool:
 def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Batch]:
     """Splits writes into batches, and sets how many outcomes each pending call waits for.
 
-    The order of writes to one row is kept. A put followed by a put of the same row is dropped, unless the model has
-    unique indexes. Unique values are claimed and released in the order of the calls: if a row's values change a second
-    time, both changes are written, and no later call is written before the second one.
+    The order of writes to one row is kept. A put is dropped if the next write of its row is a put with the same
+    version, unless the model has unique indexes. Unique values are claimed and released in the order of the calls: if a
+    row's values change a second time, both changes are written, and no later call is written before the second one.
     """
     if len(pending) == 1 and len(pending[0].writes) == 1:
         pending[0].remaining = 1
