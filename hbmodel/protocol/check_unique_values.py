@@ -1,6 +1,6 @@
 """Compares claims of unique values with rows, for builds, checks and repairs of unique indexes, as sans-IO generators.
 
-Every writer must maintain the index, and with it its claims, before any of this begins.
+Before any of these protocols begins, every writer must maintain the index, and with it the claims.
 """
 
 from __future__ import annotations

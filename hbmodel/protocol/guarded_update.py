@@ -4,8 +4,8 @@ A cell that makes a row must not be put into a row that was deleted since it was
 cell of the row that every delete takes away: the row must still hold the value that was read. If it does not, the row
 is read again. Nothing that was put is taken back afterwards, because what is left of a row does not say who put it.
 
-The condition is on a cell that the update leaves as it is, if there is one; on HBase's Thrift1 gateway each cell is put
-by a conditional call of its own.
+The condition is on a cell that the update leaves as it is, if there is one. On HBase's Thrift1 gateway, each cell is
+put by a conditional call of its own.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def update_guarded(
         planned: the plans, by row key.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
-        together: rows to whose conditional changes others may be joined.
+        together: rows to whose conditional changes other changes may be joined.
     """
     table = planner.schema.table
     plans: dict[bytes, UnindexedRowPlan] = {}
@@ -108,7 +108,7 @@ def update_guarded(
         left = yield from _planned_again(planner, refused, bound)
     were_there = {write.row for write in writes if (row := planned[write.row][1]) is not None and row.columns}
     put = [row for row, plan in plans.items() if plan.put is not None and row in were_there]
-    if put and planner.outlives:  # a row that was written again since it was read, to expire, may hold the same values
+    if put and planner.outlives:  # a row that was put again since, with a TTL, may hold the value that was checked
         yield from keep_together(planner, (yield GetRows(table, put, planner.columns)), bound, can)
     return plans
 
@@ -125,12 +125,12 @@ def _change(table: str, guarded: Sequence[_Guarded], together: Set[bytes]) -> Pr
 
 
 def _put_cell_by_cell(planner: UnindexedRowPlanner, guarded: Sequence[_Guarded]) -> Protocol[list[bool]]:
-    """Puts the cells of updates, each under the condition; returns for each row whether all were put. Cells that are
-    None are deleted last.
+    """Puts the cells of updates, each under the condition; returns for each row whether all its cells were put.
 
-    The next cell of every row is put at once. A row whose condition does not hold gets no further cell, and no delete.
+    Each step puts the next cell of every row. A row whose condition does not hold gets no further cell, and no delete.
+    Cells that are None are deleted last.
 
-    A reader may see some of the new values before the others. So may everybody, if the program dies.
+    A reader may see some of the new values before the others. If the program dies, the others may never be put.
     """
     puts = [_conditional_puts(planner, update) for update in guarded]
     refused: set[int] = set()
@@ -181,16 +181,17 @@ def _guard(
         return _failed(schema, row, _CLEARS)
     kept = [column for column in _guards(planner, row) if row.columns[column].value]
     if not any(map(changed.get, (schema.spare_flag_column or b"", *schema.proving_columns))):
-        # Two updates may each make the cell empty that the other one leaves; so each checks that what it leaves is
-        # still there.
+        # Each of two updates may empty the cell that the other one leaves. So each of them checks a cell that it leaves
+        # itself.
         kept = [column for column in kept if column not in plan.blanks and column not in changed]
     column = min(kept, key=lambda column: column in changed, default=None)
     return _failed(schema, row, _ALL_EMPTY) if column is None else (column, row.columns[column].value)
 
 
 def _guard_of_whole(planner: UnindexedRowPlanner, row: Row) -> tuple[bytes, bytes] | UnindexedRowPlan:
-    """The same for a row that is put again as a whole, to expire: then it does not matter which of its cells become
-    empty.
+    """The column to check and its value, or the failed plan, for a row that is put again as a whole, to expire.
+
+    Here it does not matter which cells of the row become empty.
     """
     # each write of programs that set this cell changes it
     version = [planner.schema.version_column] if planner.marking else []

@@ -1,9 +1,9 @@
 """Assigns one id to a name of a dictionary, also under concurrent requests, as a sans-IO generator.
 
-An id is counted, then claimed for the name in the table by id, then claimed by the name in the table by name. Cells of
-both tables are put only if absent and never change. So a reader that finds an id by its name also finds the name by the
-id. A name has one id, and an id one name, even if the counter was set back. A program that dies, or is slower than
-another one with the same name, leaves an unused id: a gap.
+A new id is taken from the counter, then claimed for the name in the table of ids, and then put under the name in the
+table of names. Cells of both tables are put only if absent and never change. So a reader that finds an id by its name
+also finds the name by the id. A name has one id, and an id one name, even if the counter was set back. A program that
+dies, or is slower than another one with the same name, leaves an unused id: a gap.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _claim_id(of: DictionaryTables, name: bytes) -> Protocol[bytes]:
         claimed = of.packed((yield Increment(of.counter.table, of.counter.row, of.counter.column, 1)))
         if (yield CheckAndPut(of.id_table, claimed, of.name_column, b"", Put(claimed, {of.name_column: name}))):
             return claimed
-        # Refused: another name has the id, since the counter was set back, or an earlier call for this one has arrived.
+        # Refused: another name has the id, since the counter was set back, or an earlier call for this name has landed.
         if (yield from _cell(of.id_table, claimed, of.name_column)) == name:
             return claimed
 

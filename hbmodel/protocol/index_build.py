@@ -1,7 +1,7 @@
 """Adds index entries and system cells for existing rows, as a sans-IO generator.
 
-An entry has the timestamp of its row's version. A writer that has changed the row since has put its own entries at a
-later time, and its deletes are below its own time, so they never hide a current entry (rule 9).
+An entry has the timestamp of its row's version. If a writer has changed the row in the meantime, it has put its own
+entries at a later time. Its deletes have timestamps below that time, so they never hide a current entry (rule 9).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hbmodel.protocol.operations import CheckLease, GetRows, Protocol, PutRows, 
 from hbmodel.store.values import Put, Row
 
 ADOPTED = LAST_WRITE_WINS + bytes(NONCE_LENGTH)
-"""The version cell for entries of a row that has none, since it is older than the first index or in a table that other
-programs fill, and for the row when it is adopted. Every builder uses the same one, so that two builders can do the same
-work."""
+"""The version cell in entries of rows without a version cell, which are older than the first index or in a table that
+other programs fill. A row that is adopted gets it too. Every builder uses the same one, so that two builders can do the
+same work."""
 
 
 @frozen(eq=False)
@@ -54,7 +54,7 @@ class RowIndexer:
         indexes: the indexes whose entries are made, each with its live table.
         adopting: whether rows without system cells are live too, and get them.
         plain: whether rows never have system cells.
-        reader: decodes what the indexes hold.
+        reader: decodes the columns that the indexes read or cover.
     """
 
     schema: TableSchema
@@ -160,9 +160,9 @@ def index_rows(
         indexer: makes the entries.
         rows: rows read with the `columns` of the indexer.
         since: the reading of the clock from before they were read.
-        again: whether lost entries are put again: at the time `since`, above the deletes that removed them. This makes
-            no entry wrong: repair removes an extra one, after every writer has passed that time. They are put
-            unverified, because they are above the marks of writers that change their rows now.
+        again: whether lost entries are put again: at the time `since`, above the deletes that removed them. An entry
+            that is one too many does no harm: repair removes it, after every writer has passed that time. The entries
+            are put unverified, because they are above the marks of writers that change their rows now.
 
     Returns:
         The entries of the rows that are objects; None if the rows were read too long ago, so that they must be read
@@ -190,7 +190,7 @@ def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict
     """Puts the entries of rows as they are now, after a writer has noticed that the indexes have changed or that it was
     interrupted.
 
-    They are put as lost ones are, see `index_rows`: a repair may have taken a row's entries for orphans before the row
+    They are put like lost entries, see `index_rows`: a repair may have taken a row's entries for orphans before the row
     was put.
 
     Args:
@@ -198,7 +198,7 @@ def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict
         rows: the keys of the rows; one that is no object needs no entries.
 
     Returns:
-        Why the entries of a row cannot be made, by row.
+        The errors of rows whose entries cannot be made, by row.
     """
     while rows and indexer.indexes:
         since = yield ReadClock()
@@ -213,7 +213,10 @@ def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict
 
 
 def _moved(schema: TableSchema, put: Put, timestamp: int) -> Put:
-    """The same put, no earlier than at a time, and unverified; it expires when it would have, or at once."""
+    """The same put; if it is earlier than `timestamp`, it is moved to that time, and its entry becomes unverified.
+
+    It still expires at the same time, or at once if that has passed.
+    """
     if put.timestamp is None or put.timestamp >= timestamp:
         return put
     cells = put.cells

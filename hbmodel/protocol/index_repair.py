@@ -107,14 +107,14 @@ def purge_markers(
     their row keys.
 
     Args:
-        schema: the schema of the model; its table is not being adopted: there only a marker distinguishes a deleted row
-            from one without system cells.
+        schema: the schema of the model. Its table must not be in adoption, where only a marker distinguishes a deleted
+            row from a row without system cells.
         rows: the rows, just read, with their liveness cell at least.
         grace: G in ms.
         delete: False only returns what would be deleted.
-        checks: whether the store can delete a row under the condition that it has its marker still. A put with the time
-            of the marker, by a program that stood still for longer than the grace time, may arrive at any moment, and a
-            delete would take it along.
+        checks: whether the store can delete a row under the condition that it still has its marker. A put with the time
+            of the marker, by a program that stood still for longer than the grace time, may arrive at any moment, and
+            an unconditional delete would delete it too.
     """
     markers = {row.row: cell for row in rows if (cell := marker_of(schema, row)) is not None}
     if not markers:
@@ -131,7 +131,7 @@ def purge_markers(
     deletes = [
         Delete(row, families=schema.family_names, columns=kept, timestamp=cell.timestamp) for row, cell in still.items()
     ]
-    if not checks and not schema.versioned:  # of versioned rows a write may depend on the marker that it has read
+    if not checks and not schema.versioned:  # a write of a versioned row may depend on the marker that it has read
         yield DeleteRows(schema.table, deletes)
         return list(still)
     changes = [ConditionalChange(gone.row, schema.liveness_column, still[gone.row].value, [gone]) for gone in deletes]

@@ -122,7 +122,7 @@ def _lacking(indexer: RowIndexer, expected: Sequence[RowEntries]) -> Protocol[li
 
 
 def _same(one: RowEntries, other: RowEntries) -> bool:
-    """Whether nothing that an index holds of a row was written in between."""
+    """Whether no value that an index has of a row was written between two reads of the row."""
     return one.version == other.version and [(t, p.row, p.cells) for t, p in one.entries] == [
         (t, p.row, p.cells) for t, p in other.entries
     ]
@@ -174,7 +174,7 @@ def _row_of(rows_of: Callable[[bytes], Sequence[bytes]], entry: bytes) -> bytes 
 
 
 def _has(made: RowEntries | None, index: Index, entry: bytes) -> bool:
-    """Whether a row has an entry; assumed for a row whose entries cannot be made."""
+    """Whether a row has an entry; True if the entries of the row cannot be made."""
     if made is None:
         return False
     return made.error is not None or any(table == index.table and put.row == entry for table, put in made.entries)

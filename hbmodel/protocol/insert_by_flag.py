@@ -5,9 +5,9 @@ a unique value into the existence flag if that is absent. Then it puts the colum
 existing row, if the claim is still there. A claimed row reads as absent. The claim of a program that died is taken over
 once it is older than the grace time.
 
-The columns have the timestamp of the claim. So a program that is slow never overwrites a row that was put after its
-claim was deleted, overwritten or taken over: whatever came later has a later time. For the same reason it can delete
-what it has put of a map column.
+The columns have the timestamp of the claim. So a slow program never overwrites a row that was put after its claim was
+deleted, overwritten or taken over: whatever came later has a later time. For the same reason a program can delete the
+entries of map columns that it has put.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ def insert_claimed(
 ) -> Protocol[Outcome]:
     """Puts an object if its row is neither there nor claimed; raises `RowExists`.
 
-    No row is put twice: before the last step nothing of it can be read, and after that step the call is over. No delete
-    hides the flag of that step: it would have hidden the claim too, since the server gives the flag a time that is not
-    below that of the claim.
+    No row is put twice: before the last step nothing of the row can be read, and after that step the call is over. No
+    delete hides the flag that the last step puts: such a delete would have hidden the claim too, since the server gives
+    the flag a time that is not below that of the claim.
 
     Args:
         planner: plans the mutations.
         write: the object, without a TTL.
         flag: the existence flag.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
-        grace: G in ms: how old a claim must be to be retaken.
+        grace: G in ms: how old a claim must be to be taken over.
         draw: source of nonces, 8 bytes each.
     """
     table, row = planner.schema.table, write.row
@@ -55,7 +55,7 @@ def insert_claimed(
         # what others put or delete in the millisecond of the claim is there by now, or has a later time
         yield LetClockTick()
         found: Row | None
-        # whatever the answer was: a delete of the same millisecond hides a claim
+        # the row is read whatever the answer was: a delete of the same millisecond hides a claim
         (found,) = yield GetRows(table, [row], planner.columns)
         held = None if found is None else found.columns.get(flag)
         expected = b""
@@ -77,5 +77,5 @@ def insert_claimed(
             yield DeleteRows(table, [evolve(delete, timestamp=held.timestamp) for delete in plan.deletes])
         if (yield CheckAndPut(table, row, flag, claim, Put(row, {flag: FLAG}))):
             return plan.outcome
-        if entries:  # a row that was put over the claim hides the other columns, but keeps entries that it does not put
+        if entries:  # a row put over the claim hides this insert's columns, but not map entries that it does not put
             yield DeleteRows(table, [Delete(row, columns=entries, timestamp=held.timestamp)])

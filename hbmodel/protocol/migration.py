@@ -2,9 +2,11 @@
 another.
 
 Rows of immutable models never change, and no program deletes while both tables are read. So each table only gains rows,
-and a row in both is the same: in any order of calls, the two tables together contain every acknowledged row.
+and a row that is in both tables is the same in both. In any order of calls, the two tables together contain every
+acknowledged row.
 
-Rows of versioned models are sealed and move one by one, see `seal_and_move`; then each object is in one of the tables.
+Rows of versioned models are sealed and move one by one, see `seal_and_move`, so that each object is in one of the
+tables.
 """
 
 from __future__ import annotations
@@ -44,10 +46,10 @@ class Phase:
         writes: the table that new objects go to; None: programs are refused.
         changes: whether objects may be deleted; this needs one table that determines which objects exist.
         ends: whether a delete that began in the previous phase may be acknowledged: all objects are still in one table.
-        seals: whether writers of versioned models move the rows that they are about to change; None: they need not read
-            both tables.
-        lasts: the phases in which a read of versioned models that began in this phase can end without having missed an
-            object.
+        seals: whether writers of versioned models, which look for a row in both tables, move it before they change it;
+            None: all objects are in one table, so writers do not look in the other.
+        lasts: for a read of a versioned model that began in this phase: the phases in which it may end and still be
+            complete.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """The marks of an object that is being moved to another key: a cell in its old row, and one in its new row until the
 old one is gone.
 
-Both are stored among the stamps of active writers, which no reader uses, and which no write of the object puts again.
+Both are stored among the stamps of active writers, which no reader uses. Only an update that puts the whole row again
+puts them again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class MoveMark:
 
     Attributes:
         kind: `LEAVING` or `COPIED`.
-        nonce: the nonce of the move, 8 bytes. The last one counts how often the mark in the old row was renewed.
+        nonce: the nonce of the move, 8 bytes. The last byte counts how often the mark in the old row was renewed.
         other: the row key at the other end of the move.
         digest: the digest of the cells that were copied; empty for the mark in the old row.
         timestamp: the timestamp of the mark's cell, or -1 if it has not been put yet.

@@ -52,8 +52,8 @@ class KeyPrefix:
         Raises:
             IncompleteKey: names the missing fields.
             EncodingError: a value cannot be stored exactly.
-            CapabilityError: the last key field is no whole number in a codec that keeps the order, or the salt is
-                random.
+            CapabilityError: the last key field is not a whole number, or may be None, or its codec does not keep the
+                order; or the salt is random.
         """
         layout, salt = schema.layout, schema.salt
         *names, last = layout.names

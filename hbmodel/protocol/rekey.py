@@ -58,14 +58,14 @@ class Moved:
 
 @define(eq=False)
 class Progress:
-    """What a call has done of a move, as far as the rows may not show it any more.
+    """What a call has already done for a move, as far as the rows may no longer show it.
 
     Attributes:
         begun: whether the old row was marked, or the object moved.
         stood: whether the copy was seen while the old row was live.
         moved: the object under its new key, once this call has moved it.
-        hidden: the put of a new row that a delete of the same millisecond may have hidden, after the old row was
-            deleted with it.
+        hidden: the put of a new row, if the old row was deleted together with it and a delete of the same millisecond
+            may have hidden it.
     """
 
     begun: bool = False
@@ -151,7 +151,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
                 raise
             if outcome is not None:
                 progress.moved = _under_new_key(outcome, write)
-                if copied is not None:  # from when the indexes did not let the object move within its row
+                if copied is not None:  # put when the indexes did not yet let the object move within its row
                     yield from mover.clear(copied, move.new)
                 return (yield from _done(mover, progress.moved))
             continue
@@ -174,7 +174,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
                 continue
             if not schema.versioned:
                 yield from _written_twice(mover, move, (old, leaving), copied)
-        if own != copied.nonce:  # whoever put the copy may not have looked after its entries to the end
+        if own != copied.nonce:  # the program that put the copy may have stopped before its entries were safe
             yield from mover.keep_entries(move.new)
             own = copied.nonce
         if not (yield from mover.claim(old, new)):

@@ -60,11 +60,10 @@ class IndexedMover(RowMover, Generic[P]):
         return not self.planner.rewritten_by_updates(row)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
-        """See `RowMover.mark`; it expires with its row. A mark over another one also changes the cell that a delete of
-        the row checks.
+        """See `RowMover.mark`; the mark expires with its row.
 
-        So does a mark in a row that updates put again as a whole: an update of what was read before would remove the
-        mark.
+        If the mark replaces another one, the cell that a delete of the row checks changes too. It also changes in a row
+        that updates put again as a whole: an update of the row as it was read before would remove the mark.
         """
         schema, end = self.schema, self.end_of(row)
         now = yield ReadClock(self.planner.mixed)
@@ -80,8 +79,9 @@ class IndexedMover(RowMover, Generic[P]):
         return applied
 
     def _checked(self, row: Row) -> tuple[bytes, bytes]:
-        """Column and value of the version cell, which each write of a column that an index reads changes; of the
-        mark if there is none.
+        """Column and value of the version cell, which changes with each write of a column that an index reads.
+
+        If there is no version cell, those of the mark.
         """
         schema, columns = self.schema, row.columns
         column = schema.version_column if schema.version_column in columns else schema.move_column
@@ -98,7 +98,7 @@ class IndexedMover(RowMover, Generic[P]):
         if not self.planner.rewritten_by_updates(row):
             yield PutRows(schema.table, [Put(row.row, {schema.move_column: b""}, mark.timestamp + 1)])
             return
-        # An update that has read the mark would put it again, so it is refused.
+        # An update that has read the mark would put it again, so this changes the cell that the update checks.
         while (held := mark_of(schema, found)) is not None and held.nonce == mark.nonce:
             if (yield from self.mark(found, evolve(mark, kind=b""), UNKNOWN, over=mark)):
                 return
@@ -289,7 +289,7 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
 
     def _changed_together(self, plan: RowPlan, before: OldRow, gone: RowPlan, old: Row) -> Protocol[bool]:
         change = self.planner.change(plan, before)
-        # as of the first of the two reads, so that the check covers both
+        # the version as of the first of the two reads, so that the check covers both
         expected = self.planner.row_version(self.planner.old(old))
         both = ConditionalChange(change.row, change.column, expected, [*change.mutations, *_mutations(gone)])
         (applied,) = yield CheckAndMutateRows(self.schema.table, [both])

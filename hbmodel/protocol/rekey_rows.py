@@ -149,8 +149,9 @@ class RowMover:
         raise NotImplementedError
 
     def keep_entries(self, row: bytes) -> Protocol[None]:
-        """Puts the entries of the new row, by the present indexes: whoever put that row may not have done this to
-        the end.
+        """Puts the entries of the new row, by the present indexes.
+
+        The program that put that row may have stopped before all its entries were safe.
         """
         return
         yield
@@ -188,8 +189,8 @@ class UnindexedMover(RowMover):
         """True for an object that is one cell with nothing but its key in the qualifier: a mark would be another
         object.
 
-        It is put only if its new key is free, by the mutation that deletes it under the old one. As ever, the last
-        write wins: what is written to the old key in this moment is not moved.
+        Such an object is put, if its new key is free, by the same mutation that deletes it under the old key. The last
+        write wins, as always: what is written to the old key at this moment is not moved.
         """
         return self._bare
 
@@ -203,11 +204,11 @@ class UnindexedMover(RowMover):
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
         """See `RowMover.mark`; the mark expires with its row.
 
-        It also puts traces: an insert that has put the row, but has not read it back yet, does not put it again once it
-        is gone.
+        This also puts traces: from them, an insert that has put the row, but has not read it back yet, learns that the
+        row has moved.
         """
         schema, end, ttl = self.schema, self.end_of(row), None
-        yield from self._masks(row)  # it is refused here, before anything is changed
+        yield from self._masks(row)  # raises an error, if at all, before anything is changed
         if end is not None:
             ttl = max(1, end - (yield ReadClock()))
         put = Put(row.row, {schema.move_column: mark.value}, ttl=ttl)
@@ -232,7 +233,7 @@ class UnindexedMover(RowMover):
         yield from without_acknowledgement(protocol, change)
 
     def _noting(self, protocol: Protocol[Outcome]) -> Protocol[Outcome]:
-        """The same insert; notes what is done."""
+        """Runs an insert, and notes what was done in `placed` and `left`."""
         self.placed, self.left = None, False
 
         def step(operation: Operation) -> Protocol[Any]:
@@ -281,7 +282,7 @@ class UnindexedMover(RowMover):
         return [] if mask is None else [mask]
 
     def _settled(self, masks: Sequence[Delete]) -> Protocol[None]:
-        """Deletes what was incremented in between, and waits until the clock is past the deletes of a row."""
+        """Deletes counters that were incremented in between; waits until the clock has passed the times of all deletes."""
         again = yield from hide_increments(self.schema, masks)
         yield LetClockTick()
         for mask in (*masks, *again):

@@ -45,11 +45,12 @@ class Pair:
 
 @frozen(eq=False)
 class FollowingPlanner(VersionedRowPlanner):
-    """Plans writes of rows whose objects may have been in another table. Each is later than the remains there, so that
-    versions grow.
+    """Plans writes of rows whose objects may have been in another table.
+
+    Each write is later than the cells that the object has left there, so that versions grow.
 
     Attributes:
-        floors: the newest times of the remains, by row.
+        floors: the newest time of the cells that were left in the other table, by row.
     """
 
     floors: Mapping[bytes, int] = field(factory=dict)

@@ -43,8 +43,8 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
         seals: whether rows that are not sealed yet move too.
 
     Returns:
-        Whether no row is left to move; False if the phase that allows moves has ended, or has not been checked for too
-        long.
+        Whether no row is left to move; False if the phase that allows moves has ended, or was last checked too long
+        ago.
     """
     left = list(pairs)
     while left:

@@ -11,11 +11,11 @@ def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict
     """The cells of a row that its layout does not declare, such as those of a newer program's column, by their columns
     in the other table.
 
-    Cells of the model's own family go to that of the other model. There a cell of another family may have the same
-    name.
+    Cells of the model's own family go to the own family of the other model. There, they may collide with cells of
+    another family.
 
     Raises:
-        MigrationError: the other table has no place for one.
+        MigrationError: the other table has no place for one of the cells.
     """
     found: dict[bytes, bytes] = {}
     own, theirs = _columns_of(source), _columns_of(target)

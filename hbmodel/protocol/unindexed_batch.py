@@ -12,7 +12,7 @@ from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Delete, Put
 
 ATOMIC_ROWS = 100
-"""The most rows of a batch for which writes that put and delete cells get a call each, which makes them atomic."""
+"""If no more than so many writes of a batch both put and delete cells, each of them is one call, which is atomic."""
 
 
 @frozen(eq=False)
@@ -23,9 +23,9 @@ class UnindexedRowPlan:
         outcome: the outcome once it is carried out.
         put: the put of the row.
         deletes: deletes that belong to the put: in the same call, or in a call that follows the puts of the batch.
-        blanks: columns that the put shows empty until `deletes` has taken them away.
-        owners: a put that goes with the row and shows which inserts it comes from.
-        masks: deletes of cells that may be ahead of the server's clock, which the others do not hide.
+        blanks: columns that a separate put shows as empty until `deletes` has removed them.
+        owners: a put that goes with `put` and shows which inserts put the row.
+        masks: deletes of cells that may be ahead of the server's clock, so that `deletes` may not hide them.
     """
 
     outcome: Outcome
@@ -42,8 +42,8 @@ class UnindexedRowPlan:
 
     @property
     def first(self) -> Put | None:
-        """The put of a separate call: it already shows the new row, so no reader sees half of the write, and no
-        crash leaves half of it.
+        """The put for a separate call: it already shows the new row, so no reader sees half of the write, and no crash
+        leaves half of it.
         """
         if self.put is None or not self.blanks:
             return self.put
@@ -51,8 +51,10 @@ class UnindexedRowPlan:
 
 
 def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) -> Protocol[None]:
-    """The puts and deletes of plans: atomic by row if the store can do this and they are few; otherwise deletes
-    follow puts.
+    """Carries out plans.
+
+    A plan that both puts and deletes is one atomic call, if the store can do this and such plans are few. Otherwise the
+    deletes follow the puts.
     """
     both = [plan for plan in plans if plan.put is not None and plan.deletes]
     if not can.mutate_row or len(both) > ATOMIC_ROWS:
@@ -68,7 +70,7 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
         yield DeleteRows(table, [*deletes, *masks])
     elif deletes:
         yield DeleteRows(table, deletes)
-        # so that a commit of several objects in a row carries out the deletes: it joins no deletes of two times
+        # makes a commit of several objects in one row carry out the deletes: it cannot join deletes with two times
         yield ReadClock()
         yield DeleteRows(table, masks)
     if both:
@@ -77,8 +79,9 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
 
 
 def await_masks(masks: Iterable[Delete], others: Iterable[int] = ()) -> Protocol[None]:
-    """Waits until the server's clock is past what masks hide, and `others`, so that nothing hides what is written
-    later.
+    """Waits until the server's clock has passed the times of the masks and the times in `others`.
+
+    Then nothing hides a later write.
     """
     times = [*others]
     times += [mask.timestamp for mask in masks if mask.timestamp is not None]

@@ -44,12 +44,12 @@ def insert_unindexed(
         write: the object.
         column: the column to check.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
-        grace: G in ms: how old the claim of another insert must be to be retaken.
+        grace: G in ms: how old the claim of another insert must be to be taken over.
         one_cell: whether the row is a single cell, put by check-and-put, for stores that can do no more.
 
     Raises:
         RowExists: the key is taken or claimed; nothing was put.
-        UnknownOutcome: the row was put, and is hidden, gone or replaced.
+        UnknownOutcome: the row was put, but has been hidden, deleted or replaced since.
     """
     schema = planner.schema
     stamped: StampedRow | None = None
@@ -145,12 +145,14 @@ def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Prot
 
 
 def counters_over(planner: UnindexedRowPlanner, put: Put, column: bytes, bound: int) -> Protocol[list[Put]]:
-    """Puts of counters above those that are left in a row without an object, and may be ahead of the server's clock.
+    """Puts of counters, above the counter cells that are left in a row without an object.
+
+    The cells that are left may be ahead of the server's clock.
 
     Args:
         planner: plans the mutations.
         put: the put of the object.
-        column: the column that is absent, or says that the key is claimed, where there is no object.
+        column: the column that, if there is no object, is absent or says that the key is claimed.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
 
     Raises:
@@ -179,7 +181,7 @@ def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPla
 
 
 def shows(row: Row, put: Put, flag: set[bytes]) -> bool:
-    """Whether any value of the put, except the flag and zero counters, is there."""
+    """Whether the row has any value of the put, apart from the flag and zero counters."""
     shown = {
         column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO
     } or put.cells

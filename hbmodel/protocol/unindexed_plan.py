@@ -102,7 +102,7 @@ class UnindexedRowPlanner:
         return {write.row: row for write, row in zip(updates, found, strict=True)}
 
     def _with_changed(self, updates: Iterable[UpdateFields]) -> Sequence[bytes]:
-        """The columns to read of rows whose updates need no others than those that they change."""
+        """The columns to read for updates that need, besides `glance`, only the columns that they change."""
         if self.glance == self.schema.family_names:
             return self.glance
         return tuple(sorted({*self.glance, *(column for write in updates for column in self._changed(write))}))
@@ -125,10 +125,10 @@ class UnindexedRowPlanner:
     def await_replaced(
         self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
     ) -> Protocol[dict[bytes, Delete | ClockError]]:
-        """Waits for the times of cells that writes are to replace; returns the errors of writes that cannot. See
-        `await_replaced`.
+        """Waits until the server's clock has reached the times of the cells that writes will replace.
 
-        Rows of whole objects are read here if the model's puts are not blind.
+        Returns the errors of rows with a cell too far ahead, by row key; see the function `await_replaced`. Rows of
+        whole objects are read here if the model's puts are not blind.
         """
         replaced: dict[bytes, int] = {}
         for write in writes:
@@ -159,7 +159,7 @@ class UnindexedRowPlanner:
     def read_expiring(
         self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
     ) -> Protocol[dict[bytes, Row | None]]:
-        """The rows that expire, before the write or after it, with all columns and the time for the write."""
+        """The rows that expire already or will expire after the write, with all columns and the time for the write."""
         expiring = [
             w.row
             for w in writes
@@ -201,8 +201,8 @@ class UnindexedRowPlanner:
         Args:
             write: the write.
             row: the row, or None.
-            mask: for a delete, that of the cells which a delete at the server's time may not hide; or why the row
-                cannot be written.
+            mask: for a delete of a row, the delete of the cells that a delete at the server's time may not hide; or the
+                error that says why the row cannot be written.
         """
         try:
             if isinstance(row, StampedRow) and row.error is not None:
@@ -302,7 +302,7 @@ class UnindexedRowPlanner:
         return evolve(plan, owners=Put(row.row, dict.fromkeys(row.owners, OWN), row.timestamp, STAMP_LIFE))
 
     def loose(self, row: Row) -> dict[bytes, int]:
-        """The times of cells that updates have put over an expiring row, and that would outlive it."""
+        """The times, by column, of cells that updates have put over an expiring row, and that would outlive it."""
         end = row.columns.get(self.schema.expiry_column)
         times = {column: cell.timestamp for column, cell in self.own(row.columns).items()}
         if end is None or end.timestamp not in times.values():
@@ -310,8 +310,9 @@ class UnindexedRowPlanner:
         return {column: time for column, time in times.items() if time > end.timestamp}
 
     def renewed(self, row: StampedRow) -> UnindexedRowPlan:
-        """The put of a whole row with its loose cells, which keeps its time of expiry; or nothing, if it is no such
-        row any more.
+        """Plans the put of a whole row with its loose cells, which then expire with it.
+
+        If the row has no loose cells any more, nothing is put.
         """
         done = UnindexedRowPlan(Outcome("put", row.row), deletes=[unstamped(row)])
         try:
@@ -329,7 +330,7 @@ class UnindexedRowPlanner:
 
     @property
     def outlives(self) -> bool:
-        """Whether a cell that an update puts over an expiring row would be a row when that one has expired."""
+        """Whether a cell that an update puts over an expiring row would be an object after the row has expired."""
         return self.schema.exists_column is None and refuses_ttl(self.schema) is None
 
     def cells(self, write: PutObject | UpdateFields) -> Mapping[bytes, bytes]:

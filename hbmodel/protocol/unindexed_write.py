@@ -30,7 +30,7 @@ def write_unindexed_batch(
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
         deleted: where deleted rows are recorded, see `write_indexed_batch`.
-        together: rows that are written together with others, whose changes may be joined to a conditional one.
+        together: rows that are written together with others: their changes may be joined into one conditional change.
     """
     puts = planner.puts_of_objects(writes)
     if puts:

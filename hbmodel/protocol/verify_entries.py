@@ -21,7 +21,7 @@ from hbmodel.store.values import Row
 
 @frozen(eq=False)
 class EntryScope:
-    """The entries that a query asks for, whichever page or part of it is being read, and in whichever direction.
+    """All entries that a query asks for: the same for each page and each part of the query, and in both directions.
 
     Attributes:
         ranges: the ranges of entry keys, salt included, disjoint.
@@ -46,7 +46,7 @@ class EntryScope:
     def first(self, entries: Iterable[bytes]) -> bytes | None:
         """The first of a row's entries that the query asks for, in key order, or None where it asks for none of them.
 
-        This is also the first one in key order for a reversed scan, so that the reversed query gives the same items in
+        A reversed scan, too, uses the first one in key order, so that the reversed query gives the same items in
         reverse.
         """
         return min((entry for entry in entries if entry in self), key=lambda entry: entry[self.width :], default=None)
@@ -81,9 +81,9 @@ class EntryVerifier:
     def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
         """The values of the row of each entry, or None for an entry that must not be returned.
 
-        One multi-get for all of them. An entry counts if and only if its row is live, satisfies the predicate and has
-        this entry as the first of its current ones in the query's scope, so it comes once. Under a random salt the
-        newest of the rows with the same key is the object.
+        All rows are read by one multi-get. An entry counts if and only if its row is live, satisfies the predicate and
+        has this entry as the first of its current ones in the query's scope: so each row comes once. Under a random
+        salt the newest of the rows with the same key is the object.
         """
         if self.prefix is not None and all(len(entry) > len(self.prefix) for entry in entries):
             return (yield from self._verify_behind(self.prefix, entries))
@@ -101,8 +101,10 @@ class EntryVerifier:
         return [None if row is None else self._decide(entry, row) for entry, row in zip(entries, current, strict=True)]
 
     def _verify_behind(self, prefix: bytes, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
-        """The same for entries with a common prefix: the cells of a row's indexed fields alone decide whether its
-        entry has the prefix.
+        """Verifies entries with a common prefix.
+
+        Whether the entry of a row has the prefix depends only on the cells of the row's indexed fields, so it is
+        decided once for rows with equal cells.
         """
         start = len(prefix)
         got: Sequence[Row | None] = ()
@@ -130,7 +132,7 @@ class EntryVerifier:
         return values if self._stands_for(entry, self._entries_of(values, row.row)) and self.accepts(values) else None
 
     def _stands_for(self, entry: bytes, current: Sequence[bytes]) -> bool:
-        """Whether the row is returned at this entry, of all its current entries."""
+        """Whether a row with these current entries is returned at this entry."""
         if len(current) > 1:
             return self.scope.first(current) == entry
         return len(current) == 1 and current[0] == entry
@@ -186,5 +188,8 @@ def newest_of(rows: Sequence[Row]) -> Row | None:
 
 
 def newest(rows: Iterable[Row]) -> Row:
-    """The row with the newest cell; of equals the one with the greatest key, so that every reader picks the same."""
+    """The row with the newest cell; of rows that are equally new the one with the greatest key.
+
+    So every reader picks the same row.
+    """
     return max(rows, key=lambda row: (max(cell.timestamp for cell in row.columns.values()), row.row))

@@ -124,7 +124,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return ConditionalChange(put.row, column, expected, mutations)
 
     def no_change(self, row: bytes, old: OldRow) -> ConditionalChange:
-        """The condition of a write that changes nothing, without a mutation; for wide rows that are changed as a whole."""
+        """The condition of a write that changes nothing, without a mutation; wide rows changed as a whole need it."""
         assert self.schema.row_version_column is not None
         return ConditionalChange(row, self.schema.row_version_column, self.row_version(old), ())
 
