@@ -282,7 +282,7 @@ class UnindexedMover(RowMover):
         return [] if mask is None else [mask]
 
     def _settled(self, masks: Sequence[Delete]) -> Protocol[None]:
-        """Deletes counters that were incremented in between; waits until the clock has passed the times of all deletes."""
+        """Deletes counters that were incremented in between, and waits until the clock has passed all these deletes."""
         again = yield from hide_increments(self.schema, masks)
         yield LetClockTick()
         for mask in (*masks, *again):

@@ -1,5 +1,5 @@
-"""A view of a store as of a time: of each cell the newest version below it is read, and deletes count whatever their
-time.
+"""A view of a store as of a time: the newest version of each cell below that time is read, and deletes count whatever
+their time.
 """
 
 from __future__ import annotations

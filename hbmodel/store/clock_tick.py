@@ -14,5 +14,5 @@ def let_tick_pass() -> None:
 
 
 def deletes_now(mutations: Iterable[Put | Delete]) -> bool:
-    """Whether a delete at the server's time is among them."""
+    """Whether a delete at the server's time is among the mutations."""
     return any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations)

@@ -15,10 +15,10 @@ def store_closed() -> StoreClosed:
 
 
 class Ending(Protocol):
-    """What uses a store and has something to do before it is closed."""
+    """A user of a store that has work to do before the store is closed."""
 
     def end(self) -> None:
-        """Does that."""
+        """Does that work."""
         ...
 
 

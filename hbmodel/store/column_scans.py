@@ -15,7 +15,7 @@ from hbmodel.store.values import Row, Scan
 def scan_columns(
     store: Store, table: str, scans: Sequence[Scan], columns: Sequence[Interval]
 ) -> Sequence[Iterator[Sequence[Row]]]:
-    """As `Store.scan`, of the objects whose qualifiers lie in some ranges, whatever their row.
+    """Like `Store.scan`, but reads only the objects whose qualifiers lie in some ranges, whatever their row.
 
     Args:
         store: the store of a wide model's objects.

@@ -1,7 +1,7 @@
 """The filters of HBase as state machines over the cells of one row at a time.
 
-Each class follows the class of HBase that it names, return codes included, because results depend on them: a filter
-that sends the scanner to the next row of a family keeps the filters beside it from seeing the cells between.
+Each class follows the class of HBase that it names, return codes included, because results depend on them: if a filter
+sends the scanner to the next row of a family, the filters beside it do not see the cells in between.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hbmodel.store.filters import (
 from hbmodel.store.values import Cell
 
 # Return codes: how far to step (next cell, column, row of the family, or to a hint), and bit 0 if the cell is left out.
-# So the farther step is the larger code, and And and Or become a maximum and a minimum (`FilterListWithAND`,
+# So a longer step has a larger code, and And and Or become a maximum and a minimum (`FilterListWithAND`,
 # `FilterListWithOR`).
 _INCLUDE = 0
 _SKIP = 1
@@ -51,10 +51,10 @@ class Node:
     __slots__ = ()
 
     seeks = False
-    """Whether it can say where to go on (`HintingFilter`)."""
+    """Whether it can give hints where to continue (`HintingFilter`)."""
 
     def reset(self) -> None:
-        """Forgets the row before."""
+        """Forgets the previous row."""
 
     def rejects(self, row: bytes) -> bool:
         """Whether the key alone excludes the row (`filterRowKey`)."""
@@ -65,7 +65,7 @@ class Node:
         return _INCLUDE
 
     def hint(self, qualifier: bytes) -> bytes | None:
-        """The qualifier to go on at after `HINT` (`getNextCellHint`)."""
+        """The qualifier at which to continue after `HINT` (`getNextCellHint`)."""
         return None
 
     def excludes(self) -> bool:
@@ -237,7 +237,7 @@ class _List(Node):
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
-        # Which filters let the last cell pass: only they change it.
+        # Which filters let the last cell pass: only these change it.
         self._included = [False] * len(nodes)
 
     def reset(self) -> None:
@@ -264,7 +264,7 @@ class _And(_List):
         self._hinting: list[Node] = []
 
     def rejects(self, row: bytes) -> bool:
-        # All are asked, whatever the first says: each remembers it for the cells.
+        # All filters are asked, whatever the first one answers: each remembers its answer for the cells of the row.
         return sum(node.rejects(row) for node in self._nodes) > 0
 
     def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
@@ -272,8 +272,8 @@ class _And(_List):
         self._hinting.clear()
         for index, node in enumerate(self._nodes):
             self._included[index] = False
-            # The filters behind one that leaves the cell out do not see it, so that their counts stay (HBASE-20565),
-            # but those that can give hints always do (HBASE-28622).
+            # If a filter leaves the cell out, the filters behind it do not see the cell, so that their counts stay
+            # (HBASE-20565). But filters that can give hints always see it (HBASE-28622).
             if result & 1 and not node.seeks:
                 continue
             code = node.code(family, qualifier, cell)
@@ -299,8 +299,8 @@ class _Or(_List):
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         super().__init__(nodes)
-        # Per filter what it said to the cell before, and that cell's family and qualifier: a filter that asked to step
-        # farther than the list went is not asked again on the way (HBASE-17678, HBASE-18368).
+        # For each filter: its answer for the previous cell, and that cell's family and qualifier. If a filter asked to
+        # skip further than the whole list did, it is not asked about the cells in between (HBASE-17678, HBASE-18368).
         self._before: list[tuple[int, bytes, bytes] | None] = [None] * len(nodes)
 
     def reset(self) -> None:
@@ -323,7 +323,7 @@ class _Or(_List):
             codes.append(code)
         if all(code == HINT for code in codes):
             return HINT
-        # A hint among other codes counts as the smallest step: nobody knows how far it would lead.
+        # A hint among other codes counts as the smallest step, since it is not known how far it would lead.
         step = min(0 if code == HINT else code >> 1 for code in codes)
         return step << 1 | min(code & 1 for code in codes)
 

@@ -14,9 +14,10 @@ Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 
 @frozen
 class ValueFilter:
-    """Rows whose newest cell of `column` compares so with `value`, bytewise (HBase's `SingleColumnValueFilter`).
+    """Rows whose newest cell of `column` compares with `value` as `operator` says (HBase's `SingleColumnValueFilter`).
 
-    The column must be among the columns that the scan reads, or HBase answers as if the cell were missing.
+    Bytes are compared. The column must be among the columns that the scan reads, or HBase answers as if the cell were
+    missing.
 
     Attributes:
         column: `family:qualifier`.

@@ -1,9 +1,9 @@
-"""The gate before requests that change something: asks, in the middle of an operation, whether its writer may go on.
+"""The gate before requests that change something: it asks, in the middle of an operation, whether the writer may go on.
 
-Whoever carries out an operation of a protocol opens the gate around it. A store that sends several requests for one
+Whoever carries out an operation of a protocol sets the gate for it. A store that sends several requests for one
 operation, or sends one again, passes the gate before each of them, since the registry may have changed in the meantime.
-A store whose requests are transactions passes it inside each transaction, where nobody can change the registry any more
-(`Capabilities.gated_writes`).
+A store whose requests are transactions passes the gate inside each transaction, where nobody can change the registry
+any more (`Capabilities.gated_writes`).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
 """The gate that requests of this thread pass, or None."""
 
 ReadRow = Callable[[str, bytes], Row | None]
-"""Reads a row of a table, as it is in the transaction that a request is; raises `TableNotFound`."""
+"""Reads a row of a table, as the transaction of a request sees it; raises `TableNotFound`."""
 
 TRANSACTION: ContextVar[ReadRow | None] = ContextVar("transaction", default=None)
-"""Reads in the transaction inside which the gate is being passed; None elsewhere."""
+"""Reads in the transaction in which the gate is being passed; None outside of a transaction."""
 
 
 @contextmanager
 def gated(gate: Gate | None) -> Iterator[None]:
-    """Requests sent meanwhile, by this thread, pass a gate; None means that they pass none."""
+    """A block in which the requests of this thread pass a gate; None: they pass none."""
     token = GATE.set(gate)
     try:
         yield
@@ -41,16 +41,17 @@ def gated(gate: Gate | None) -> Iterator[None]:
 
 
 def pass_gate(read: ReadRow | None = None) -> None:
-    """To be called before a request that changes something, unless it is the first of its operation; raises what the
-    gate raises.
+    """Passes the gate of this thread; raises what the gate raises.
+
+    This is to be called before each request that changes something, except the first of an operation.
 
     Args:
-        read: reads in the transaction that the request is, if it has begun and nobody else can write before it ends.
+        read: reads in the transaction of the request, if it has begun and nobody else can write before it ends.
     """
     gate = GATE.get()
     if gate is None:
         return
-    within, outside = TRANSACTION.set(read), GATE.set(None)  # what the gate itself asks for passes none
+    within, outside = TRANSACTION.set(read), GATE.set(None)  # requests of the gate itself pass no gate
     try:
         gate()
     finally:

@@ -1,4 +1,4 @@
-"""Ranges of qualifiers: parts of sorted, disjoint ones, and the middle of one."""
+"""Ranges of qualifiers: parts of sorted, disjoint ranges, and the middle of a range."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hbmodel.store.ranges import key_successor, prefix_successor
 
 Interval = tuple[bytes, bytes | None]
-"""Qualifiers, from the first on and below the second; None where there is no end."""
+"""The qualifiers from the first one on, and below the second one; None as the second: there is no end."""
 
 EVERY_COLUMN: Sequence[Interval] = ((b"", None),)
 

@@ -23,7 +23,7 @@ def shell_bytes(text: str) -> bytes:
     r"""The bytes of text as HBase's shell shows it, with or without quotes around it.
 
     Raises:
-        InvalidRequest: a backslash begins no `\xNN`, or a character is not of ASCII.
+        InvalidRequest: a backslash does not begin `\xNN`, or a character is not ASCII.
     """
     if len(text) >= SHORTEST_QUOTED and text[0] in QUOTES and text[-1] == text[0]:
         text = text[1:-1]
@@ -35,10 +35,10 @@ def shell_bytes(text: str) -> bytes:
 
 
 def readings(text: str) -> dict[str, bytes]:
-    """What pasted text may stand for, by the form: `hex`, `shell` or both. `0x` is always hex.
+    """The bytes that pasted text may stand for, by form: `hex`, `shell` or both. Text with `0x` in front is always hex.
 
     Raises:
-        InvalidRequest: it is neither.
+        InvalidRequest: the text has neither form.
     """
     text = text.strip()
     found = HEX.fullmatch(text)

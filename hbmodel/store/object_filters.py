@@ -1,4 +1,4 @@
-"""Filters of logical rows: what the server cannot decide, since it knows rows and not the objects in them."""
+"""Filters of logical rows, for what the server cannot decide, since it knows rows and not the objects in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Cells = Mapping[bytes, Cell]
 """The cells of a logical row."""
 
 ObjectFilter = Callable[[ObjectRow], ObjectRow | None]
-"""What passes of a logical row; None where nothing does."""
+"""Returns the part of a logical row that passes, or None if nothing passes."""
 
 _COMPARISONS: dict[str, Callable[[bytes, bytes], bool]] = {
     "=": bytes.__eq__,
@@ -34,10 +34,10 @@ def keys_only(filter: Filter | None) -> bool:
 
 
 def object_filter(filter: Filter | None, reversed: bool) -> ObjectFilter | None:
-    """What a filter does to logical rows; None where it does nothing to them.
+    """The function that applies a filter to logical rows; None if the filter would change nothing.
 
-    A filter that asks only whether a row passes is asked so; any other is evaluated cell by cell, as HBase does it in a
-    scan of the same direction.
+    A filter that only decides whether a row passes becomes a test of the row. Any other filter is evaluated cell by
+    cell, as HBase does in a scan of the same direction.
     """
     if filter is None or filter == KeyOnly():  # the values are left out already
         return None

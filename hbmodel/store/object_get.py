@@ -1,4 +1,4 @@
-"""One object, or some of its columns, as part of a row to read."""
+"""The read of one object, or of some of its columns, as the read of a part of a row."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
 
 
 class PartOfRow:
-    """What to read of a row for one object, and the logical row that comes of it.
+    """What to read of a row for one object, and how the logical row is made of it.
 
     Args:
-        wide: of the model.
-        asked: what is asked of the object.
+        wide: the form of the model's wide rows.
+        asked: the read of the object.
 
     Attributes:
-        get: the same, asked of the row.
-        versioned: whether the version of the row is wanted too: all columns are read, or it is asked for.
+        get: the corresponding read of the row.
+        versioned: whether the version of the row is wanted too, because all columns are read, or because it is one of
+            the columns to read.
     """
 
     def __init__(self, wide: WideRows, asked: Get) -> None:
@@ -43,13 +44,13 @@ class PartOfRow:
         self.get = Get(row, [wide.column(prefix, column) for column in wanted or own] or [wide.lead + ROW_VERSION])
 
     def object(self, row: Row | None, version: Cell | None = None) -> ObjectRow | None:
-        """The logical row; with the version of the row that holds it, even where there is no object."""
+        """The logical row, with the version of the row that holds it, which is there even if there is no object."""
         columns: dict[bytes, Cell] = {}
         if row is not None and not self._nothing:
             cut, lead = self._cut, self._lead
             columns = {lead + column[cut:]: cell for column, cell in row.columns.items()}
         if self._version is not None:
-            columns.pop(self._lead, None)  # the version of the row, where the qualifiers of the object begin with it
+            columns.pop(self._lead, None)  # the row's version, if the qualifiers of the object begin like its qualifier
             if version is not None:
                 columns[self._version] = version
         return ObjectRow(self._row, columns) if columns else None

@@ -15,7 +15,7 @@ class PageSizes:
 
     Attributes:
         cells: cells in the first page of a row, in the second, and so on; the last number is for all pages that follow.
-        keys: the same where only the keys of one row's objects are read.
+        keys: the same for reads that need only the keys of one row's objects.
         bytes: bytes of a page, roughly, unless one object is larger.
     """
 
@@ -25,7 +25,7 @@ class PageSizes:
 
     @property
     def keys_of_many_rows(self) -> Sequence[int]:
-        """The same where the keys of many rows are read, since a batch has the first pages of all its rows."""
+        """The same for reads of the keys of many rows: the first page is smaller, since a batch has one of each row."""
         return (*self.cells[1:2], *self.keys)
 
 

@@ -32,8 +32,9 @@ class Capabilities:
             repeated the change, and the refusal may be caused by the effect of its first attempt.
         one_call_gets: different columns of each row read in one call.
         gated_writes: every write is a transaction that passes the gate of its writer inside (see `hbmodel.store.gate`).
-            So nothing is written by what the registry said before, and no change of an index waits for writers. A store
-            that wraps another one and gives its tables other names, or its rows other keys, must not pass this on.
+            So nothing is written by an earlier state of the registry, and no change of an index waits for writers. A
+            store that wraps another one and gives its tables other names, or its rows other keys, must not pass this
+            on.
         versions_apart: in families that keep several versions, a put at the server's time never replaces a version of
             the same millisecond that an earlier call has put. Without this, callers wait a tick of the clock between
             two puts of a cell.
@@ -76,8 +77,8 @@ class Reads(Protocol):
         ...
 
     def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
-        """Reads the requested part of each row. The result has the order and length of `gets`, with None where there is
-        nothing.
+        """Reads the requested part of each row. The result has the order and length of `gets`, with None for each get
+        that finds nothing.
 
         The same row may be requested several times. Each `Get` reads a consistent state of its row.
         """
@@ -203,7 +204,7 @@ class Store(Reads, Writes, Administers, Protocol):
     """
 
     token_key: bytes | str | None
-    """Carried for sessions: seals their continuation tokens."""
+    """The key that seals the continuation tokens of sessions; the store only keeps it for them."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -228,7 +229,7 @@ class RepeatingStore(Protocol):
     def on_retry(self, repeated: Callable[[], None]) -> Store:
         """A view of the same store, on the same connections, that calls `repeated` each time it retries a request.
 
-        It is called in the thread that waits for the answer.
+        `repeated` is called in the thread that waits for the answer.
         """
         ...
 
@@ -241,7 +242,8 @@ class VersionsStore(Protocol):
         """The versions of some columns (`family:qualifier`) of one row, newest first, for each column in the order
         given.
 
-        At most `most` of each, and no more than its family keeps. A column is read no earlier than those before it.
+        At most `most` versions of each column are returned, and no more than its family keeps. No column is read
+        earlier than the columns before it.
         """
         ...
 
@@ -249,7 +251,7 @@ class VersionsStore(Protocol):
 def read_versions(
     store: Store, table: str, row: bytes, columns: Sequence[bytes], most: int
 ) -> Sequence[Sequence[Cell]]:
-    """`VersionsStore.versions` of a store that has it; of any other `CapabilityError`."""
+    """Calls `VersionsStore.versions`; raises `CapabilityError` for a store that does not have it."""
     if not isinstance(store, VersionsStore):
         raise CapabilityError("This store reads only the newest version of a cell.", table=table)
     return store.versions(table, row, columns, most)
@@ -262,15 +264,13 @@ class ConditionalPutsStore(Protocol):
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
         """`Store.check_and_put` in many rows, each by itself and in any order; returns for each whether it was applied.
 
-        No row may be in it twice. After an error any subset may be applied. The store never retries it.
+        No row may occur twice. After an error any subset may be applied. The store never retries it.
         """
         ...
 
 
 def check_and_put_each(store: Store, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
-    """`ConditionalPutsStore.check_and_put_each` of a store that has it; of any other one `check_and_put` after
-    another.
-    """
+    """Calls `ConditionalPutsStore.check_and_put_each`, or, for a store without it, `check_and_put` row by row."""
     if isinstance(store, ConditionalPutsStore):
         return store.check_and_put_each(table, puts)
     applied: list[bool] = []
@@ -302,8 +302,8 @@ class BegunPut(Protocol):
 
 @runtime_checkable
 class PipelinedStore(Protocol):
-    """A store that can send a put and return before the answer, so that the caller can work, such as put into
-    another table.
+    """A store that can send a put and return before the answer, so that the caller can do other work in the meantime,
+    such as a put into another table.
     """
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
@@ -314,7 +314,7 @@ class PipelinedStore(Protocol):
 
 
 class HasStore(Protocol):
-    """What calls for a store accept in its place: a session."""
+    """What functions accept in place of a store: a session."""
 
     @property
     def store(self) -> Store:

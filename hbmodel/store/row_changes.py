@@ -13,7 +13,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, Delete, Put
 
 MAX_ROW_BYTES = 4 * 1024 * 1024
-"""Bytes that are written into one row at once, at most."""
+"""How many bytes are written into one row at once, at most."""
 
 _TOO_LARGE = (
     "Objects that share a row are written in one mutation, and these are larger than 4 MiB: write fewer, or open "
@@ -30,7 +30,7 @@ NOT_ATOMIC = (
 
 
 def cell_bytes(row: bytes, cells: Iterable[tuple[bytes, bytes]]) -> int:
-    """About what cells of a row take in a request."""
+    """About how many bytes cells of a row take in a request."""
     return sum(len(row) + CELL_OVERHEAD + len(column) + len(value) for column, value in cells)
 
 
@@ -41,8 +41,9 @@ def check_row_size(table: str, row: bytes, size: int) -> None:
 
 
 def combined(mutations: Iterable[Put | Delete]) -> list[Put | Delete]:
-    """The same mutations in as few values as possible: of each row the puts of one time and life in one, and the
-    deletes of one time.
+    """The same mutations, joined: for each row, one put for each timestamp and TTL, and one delete for each timestamp.
+
+    Deletes of whole rows stay as they are.
     """
     puts: dict[tuple[bytes, int | None, int | None], dict[bytes, bytes]] = {}
     deletes: dict[tuple[bytes, int | None], tuple[dict[bytes, None], dict[bytes, None]]] = {}
@@ -69,21 +70,22 @@ def combined(mutations: Iterable[Put | Delete]) -> list[Put | Delete]:
 def change_together(
     store: Store, table: str, changes: Sequence[ConditionalChange], *, atomic: bool = True
 ) -> list[bool]:
-    """Conditional changes, those of one row under the same condition in one call; says of each whether it was applied.
+    """Carries out conditional changes, those of one row as one change; returns for each whether it was applied.
 
-    Of one row only the first condition is tried, and no more than fits into a call: other changes of the row are not
-    applied. If all changes of a row must be in one call and their conditions differ, none of them is applied, and the
-    row is not in the call. Changes without a mutation have all read the row as it was by their condition: if a row has
-    no others, they are applied without a call, also where they have read the versions of several column families.
+    For each row, only the first condition is tried, with no more changes than fit into a call: other changes of the row
+    are not applied. If all changes of a row must be in one call and their conditions differ, none of them is applied,
+    and the row is not in the call. Changes without a mutation have all read the row as their condition says. If a row
+    has no other changes, these count as applied without a call, even if they have read the versions of several column
+    families.
 
     Args:
-        store: with the table.
-        table: its name.
+        store: the store of the table.
+        table: the name of the table.
         changes: the changes of rows.
         atomic: whether all changes of a row must be in one call.
 
     Raises:
-        InvalidRequest: they must, and are more than 4 MiB; nothing was sent.
+        InvalidRequest: the changes of a row must be in one call, and are more than 4 MiB; nothing was sent.
     """
     taken: dict[bytes, list[int]] = {}
     sizes: dict[bytes, int] = {}
@@ -133,10 +135,10 @@ class RowChanges:
     """Mutations of rows of one table that were gathered and not carried out yet.
 
     Attributes:
-        store: with the table.
-        table: its name.
-        shared: the rows that are changed by one mutation each, or not at all. Of any other one the puts come before the
-            deletes where the store does not take both at once.
+        store: the store of the table.
+        table: the name of the table.
+        shared: the rows that are changed by one mutation each, or not at all. In any other row, the puts come before
+            the deletes if the store does not take both at once.
         wrote: whether any row may have been changed.
         in_doubt: whether changes at the server's time may have been carried out, and would be carried out again.
     """
@@ -153,16 +155,16 @@ class RowChanges:
 
     @property
     def rows(self) -> Set[bytes]:
-        """The rows that are to be changed; after an error some of them may be."""
+        """The rows that are to be changed; after an error, some of them may have been changed."""
         return frozenset(self._rows)
 
     def add(self, mutations: Iterable[Put | Delete]) -> None:
-        """Takes mutations in."""
+        """Gathers mutations."""
         for mutation in mutations:
             self._rows.setdefault(mutation.row, []).append(mutation)
 
     def joined(self, changes: Sequence[ConditionalChange]) -> list[ConditionalChange]:
-        """Conditional changes of rows, the first of each row with what was gathered of it."""
+        """The same conditional changes; the first one of each row also gets the mutations gathered for the row."""
         made: list[ConditionalChange] = []
         seen: set[bytes] = set()
         for change in changes:
@@ -172,7 +174,7 @@ class RowChanges:
         return made
 
     def drop(self, rows: Iterable[bytes]) -> None:
-        """Forgets what was gathered of some rows."""
+        """Forgets what was gathered for some rows."""
         for row in rows:
             self._rows.pop(row, None)
 
@@ -181,10 +183,10 @@ class RowChanges:
         self._rows.clear()
 
     def carry_out(self, held: Set[bytes] = frozenset()) -> None:
-        """Changes the rows; after an error any subset of them may be changed, and the same can be carried out again.
+        """Changes the rows; after an error any subset of them may be changed, and this can be called again.
 
         Args:
-            held: rows that are left as they are; their changes stay.
+            held: rows that are not changed now; what was gathered for them stays.
 
         Raises:
             CapabilityError: a shared row cannot be changed at once; nothing was sent.

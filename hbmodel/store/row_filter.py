@@ -1,7 +1,8 @@
 """Filters as HBase's region server evaluates them: which cells of a row pass.
 
-The loop over the cells follows `StoreScanner` and `RegionScannerImpl` (2.6): families are scanned one after the other,
-those that decide nothing ("not essential") after the row is found to pass. Filters see the newest version of each cell.
+The loop over the cells follows `StoreScanner` and `RegionScannerImpl` (2.6). Families are scanned one after the other.
+Families that decide nothing ("not essential") are scanned after the row was found to pass. Filters see the newest
+version of each cell.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from hbmodel.store.values import Cell
 def seen_qualifiers(filter: Filter) -> KeyRange:
     """A range of qualifiers outside of which no part of the filter takes notice of a cell.
 
-    Only a column range or prefix that comes first says so: what stands before it in an And sees every cell. If a later
-    one begins above it, every cell matters: HBase shows that one the cells below the first range, too, and jumps from
-    them over cells that the filters between would see (HBASE-28622).
+    Only a column range or prefix that comes first gives such a range: a filter before it in an And would see every
+    cell. If a later column range or prefix begins above the first, every cell matters: HBase shows the later one the
+    cells below the first range too, and jumps from them over cells that the filters in between would see (HBASE-28622).
     """
     match filter:
         case ColumnRange(start, start_inclusive, stop, stop_inclusive):
@@ -40,9 +41,7 @@ def seen_qualifiers(filter: Filter) -> KeyRange:
 
 
 def _jump(filter: Filter) -> bytes:
-    """The qualifier to which a filter has the scanner jump from the cells below it; the first of all where it does
-    not.
-    """
+    """The qualifier to which a filter makes the scanner jump from the cells below it; empty if it makes no jump."""
     match filter:
         case ColumnRange(start):
             return start or b""
@@ -53,18 +52,18 @@ def _jump(filter: Filter) -> bytes:
 
 
 def first_piece(filter: Filter, cells: int) -> Filter:
-    """A filter of the cells of one family that also passes no more than a piece."""
+    """A filter of the cells of one family that also passes no more than `cells` of them, a piece."""
     parts = filter.filters if isinstance(filter, And) else [filter]
     return And([*parts, Pagination(cells, 0)])
 
 
 @frozen
 class Run:
-    """What a filter means that passes the first cells in a range of qualifiers, and does nothing else.
+    """The meaning of a filter that passes the first cells in a range of qualifiers, and does nothing else.
 
     Attributes:
-        limit: how many, or None for all.
-        keys_only: without their values.
+        limit: how many cells pass, or None for all.
+        keys_only: whether they pass without their values.
     """
 
     limit: int | None = None
@@ -72,7 +71,7 @@ class Run:
 
 
 def run_of(filter: Filter) -> Run | None:
-    """The run of cells that a filter passes out of those that it sees; None where it does not pass just these."""
+    """The run of cells that a filter passes, of those that it sees; None if the filter is not as simple as that."""
     match filter:
         case ColumnRange() | ColumnPrefix():
             return Run()
@@ -104,7 +103,7 @@ class RowFilter:
 
     Attributes:
         seen: a range of qualifiers; cells outside of it need not be shown to the filter.
-        run: the run of the cells seen that passes, where the filter is as simple as that.
+        run: see `run_of`.
     """
 
     def __init__(self, filter: Filter, reversed: bool) -> None:
@@ -119,8 +118,9 @@ class RowFilter:
         return self._root.rejects(row)
 
     def kept(self, cells: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
-        """What the filter lets pass of the row's cells, given and returned in HBase's order; empty if the row is
-        excluded.
+        """The cells of the row that pass the filter; empty if the row is excluded.
+
+        The cells are given and returned in HBase's order.
         """
         families: dict[bytes, list[_Entry]] = {}
         for column, cell in cells.items():
@@ -142,12 +142,12 @@ class RowFilter:
         return {column: kept[column] for column in cells if column in kept}
 
     def kept_of_family(self, family: bytes, part: Callable[[bytes], Mapping[bytes, Cell] | None]) -> dict[bytes, Cell]:
-        """The same for a row of which one family is read, in parts.
+        """The cells that pass, of a row of which only one family is read, in parts.
 
         Args:
-            family: its name.
-            part: the next part, None at the end. It is asked for no more parts than the filter wants to see; those that
-                lie wholly below the qualifier that it is given may be left out.
+            family: the name of the family.
+            part: returns the next part, or None at the end. It is called for no more parts than the filter wants to
+                see. Parts that lie wholly below the qualifier that it is given may be left out.
         """
         kept: dict[bytes, Cell] = {}
         start = len(family) + 1

@@ -1,10 +1,10 @@
-"""The version of a row that objects share: a cell of each column family, or one for several families, which links name.
+"""The version of a row that objects share: a cell in each column family, or one for several families, named by links.
 
 HBase checks one cell of a row in a mutation. So objects of two families change together only if both are checked
 against the same cell. The first commit that writes objects of two families into a row puts a link in place of the
 version of one of them: 8 zero bytes and the column that has the version from then on. A link is put under the condition
-that the version is still the one that was read, so a program that read that version before cannot write any more. It is
-never replaced. Of two columns the later one gets the link, so links form no circle.
+that the version is still the one that was read, so a program that read that version before cannot write any more. A
+link is never replaced. Of two columns, the later one in byte order gets the link, so links form no circle.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class RowVersionCell:
     """The version of a row as it was read.
 
     Attributes:
-        column: where it stands.
+        column: the column that has it.
         value: its bytes; empty if there is none.
-        timestamp: that of the cell, or else of the last link.
+        timestamp: the timestamp of its cell; if there is none, of the last link.
     """
 
     column: bytes
@@ -40,16 +40,14 @@ class RowVersionCell:
     timestamp: int
 
     def shown(self, own: bytes) -> Cell:
-        """The cell in which objects of a family show it: with the column, if it stands in another one than theirs."""
+        """The cell in which objects of a family show the version, with the version's column if that is not `own`."""
         if self.column == own:
             return self
         return evolve(self, value=_LINK + len(self.column).to_bytes(_SIZE) + self.column + self.value)
 
 
 def _placed(shown: bytes) -> tuple[bytes, bytes]:
-    """The column of a version, empty where it is the object's own, and the version, given the cell in which an
-    object shows it.
-    """
+    """Splits the value in which an object shows a version into column and version; the object's own column is empty."""
     if not shown.startswith(_LINK) or len(shown) == LENGTH:
         return b"", shown
     start = LENGTH + _SIZE
@@ -63,9 +61,7 @@ def version_shown(cell: bytes | None) -> bytes | None:
 
 
 def checked_where_it_stands(change: ConditionalChange, own: bytes) -> ConditionalChange:
-    """A change whose condition is the version that an object shows, as a change of the cell that has it; it puts the
-    next one there.
-    """
+    """Makes a change that checks and puts the version in the object's own column use the column that has the version."""
     if change.column != own or change.expected is None:
         return change
     column, expected = _placed(change.expected)
@@ -87,9 +83,9 @@ def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[by
     link.
 
     Args:
-        store: with the table.
-        table: its name.
-        column: that of the family's versions.
+        store: the store of the table.
+        table: the name of the table.
+        column: the column of the family's versions.
         rows: the row keys.
     """
     versions: dict[bytes, RowVersionCell] = {}
@@ -111,13 +107,12 @@ def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[by
 def read_versions_of(
     store: Store, table: str, columns: Mapping[bytes, Iterable[bytes]]
 ) -> dict[bytes, list[RowVersionCell]]:
-    """The versions that several families have in each of some rows, one for each column where one stands, or would
-    stand.
+    """The versions that several families have in each of some rows, one for each column that has one, or would have it.
 
     Args:
-        store: with the table.
-        table: its name.
-        columns: those of the families' versions, by row.
+        store: the store of the table.
+        table: the name of the table.
+        columns: the columns of the families' versions, by row.
     """
     found: dict[bytes, dict[bytes, RowVersionCell]] = {row: {} for row in columns}
     for column in sorted(set().union(*columns.values())):
@@ -130,24 +125,24 @@ def read_versions_of(
 
 
 def _linked_to(value: bytes) -> bytes:
-    """The column that a link names; nothing for a version."""
+    """The column that a link names; empty for a version."""
     return value[LENGTH:] if value.startswith(_LINK) else b""
 
 
 def link_row_versions(
     store: Store, table: str, rows: Mapping[bytes, Sequence[RowVersionCell]]
 ) -> dict[bytes, RowVersionCell]:
-    """Makes the versions that stand in several columns of a row one, which stands in the first of the columns.
+    """Joins the versions that a row has in several columns into one, in the first of the columns.
 
     Args:
-        store: with the table.
-        table: its name.
-        rows: the versions of each row, as they were read, each in another column; the value of one that is not there is
+        store: the store of the table.
+        table: the name of the table.
+        rows: the versions of each row, as they were read, each in a different column; the value of an absent version is
             empty.
 
     Returns:
-        The version that each row has then, by row, with a timestamp that does not count; without those rows of which a
-        version was written in between.
+        The version that each row then has, by row, with a timestamp that does not count. A row is left out if one of
+        its versions was written in between.
     """
     leaders = {row: min(versions, key=lambda version: version.column) for row, versions in rows.items()}
     new = {row: evolve(leader, value=os.urandom(LENGTH)) for row, leader in leaders.items() if not leader.value}
@@ -169,14 +164,14 @@ def link_row_versions(
 
 
 def _link(row: bytes, of: RowVersionCell, leader: bytes) -> Put:
-    # Above the version that was read, whatever the clocks say; after a link nothing is put there.
+    # The link is above the version that was read, whatever the clocks say. Nothing is put over a link.
     return Put(row, {of.column: _LINK + leader}, of.timestamp + 1 if of.value else None)
 
 
 def link_apart(store: Store, table: str, changes: Sequence[ConditionalChange]) -> set[bytes]:
-    """The rows that some changes check in several columns; their versions are linked, and must be read again.
+    """Links the versions of rows that some changes check in several columns; returns these rows.
 
-    Rows that none of the changes writes stay as they are.
+    The versions of these rows must be read again. Rows that none of the changes writes stay as they are.
     """
     written = {change.row for change in changes if change.mutations}
     columns: dict[bytes, set[bytes]] = {}

@@ -11,23 +11,23 @@ from urllib.parse import parse_qsl, unquote
 from hbmodel.errors import StoreURLError
 
 Options = Mapping[str, Callable[[str], Any]]
-"""By name, what makes an option's value from text: ValueError if it cannot."""
+"""For each option, by name, the function that makes its value from text, or raises ValueError."""
 
 
 def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection[str] = ()) -> dict[str, Any]:
-    """The keyword arguments that a URL stands for: `host`, where it names any, and its options.
+    """The keyword arguments that a URL stands for: `host`, if it names any, and its options.
 
-    No error quotes the URL, which may hold secrets, also in places where they do not belong; only names of options and
-    values of those that are known not to be secret.
+    No error quotes the URL, since it may hold secrets, even in places where they do not belong. Errors quote only names
+    of options, and values of options that are known not to be secret.
 
     Args:
         url: the whole URL.
-        scheme: what it must begin with, without `://`.
-        options: those that it may have.
-        secrets: those whose values are not to be quoted.
+        scheme: what the URL must begin with, without `://`.
+        options: the options that the URL may have.
+        secrets: the options whose values must not be quoted.
 
     Raises:
-        StoreURLError: it is of another scheme, has parts that a gateway's address does not have, or an unknown or bad
+        StoreURLError: the URL has another scheme, parts that a gateway's address does not have, or an unknown or bad
             option.
     """
     form = f"{scheme}://host:port,host:port?option=value"
@@ -81,11 +81,11 @@ def environment_options(
 
     Args:
         environment: variables by name.
-        options: those to look for.
-        secrets: those whose values are not to be quoted.
+        options: the options to look for.
+        secrets: the options whose values must not be quoted.
 
     Raises:
-        StoreURLError: one has a bad value; `variable` names it.
+        StoreURLError: a variable has a bad value; `variable` names it.
     """
     arguments: dict[str, Any] = {}
     for name, convert in options.items():
@@ -136,7 +136,7 @@ def switch(text: str) -> bool:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """What accepts one of these words."""
+    """A converter that accepts one of these words."""
 
     def choose(text: str) -> str:
         if text not in choices:

@@ -22,8 +22,8 @@ MAX_CELL_SIZE = 10 * 1024 * 1024
 
 
 CELL_OVERHEAD = 20
-"""Bytes of a stored cell beside row, column and value: lengths (8), row length (2), family length (1), timestamp
-(8), type (1).
+"""Bytes of a stored cell in addition to row, column and value: lengths (8), row length (2), family length (1),
+timestamp (8), type (1).
 """
 
 
@@ -72,8 +72,8 @@ class Get:
         row: row key.
         columns: each `family:qualifier` or `family`; empty reads every family.
         prefix: the prefix of the qualifiers to read; empty reads all of them.
-        before: in ms; reads the newest version of each cell below this time, as if there were none of this time or
-            later. Deletes count at any time. None reads the newest.
+        before: in ms; reads the newest version of each cell below this time, as if there were no versions from this
+            time on. Deletes count whatever their time. None reads the newest version.
     """
 
     row: bytes
@@ -166,10 +166,10 @@ class Scan:
         limit: stop after this many rows, or None.
         batch_size: maximum number of rows per round trip.
         cells: maximum number of cells of a row to return at once; None for all. A row with more comes in pieces, one
-            after the other, in column order, each full except the last; `limit` and `batch_size` count pieces. The
-            pieces are one read of the row, unless the scan breaks between them: then a `BegunAgain` follows, and the
-            row from its first cell, as far as it still exists. Forward scans only, and not with filters on values,
-            which evaluate whole rows.
+            after the other, in column order, each full except the last; `limit` and `batch_size` count pieces. All
+            pieces come from one read of the row, unless the scan breaks between them: then a `BegunAgain` follows, and
+            after it the row from its first cell, as far as it still exists. For forward scans only, and not with
+            filters on values, which evaluate whole rows.
         before: as in `Get`; filters see the same versions.
     """
 

@@ -1,4 +1,4 @@
-"""A store around another store: what it passes on as it is."""
+"""A store around another store, which passes on everything but the reading and writing of rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hbmodel.store.values import Family, Region
 
 
 class WrappingStore(ClosingStore):
-    """Passes on the administration of tables, and whatever else the store inside has, but for the reading and writing
-    of rows.
+    """Passes on the administration of tables, and everything else that the store inside has, except the reading and
+    writing of rows.
 
     Args:
         store: the store inside.

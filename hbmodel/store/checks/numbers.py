@@ -1,4 +1,4 @@
-"""What counts as a number, wherever one is given."""
+"""What counts as a number in arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 def whole_number(value: Any) -> int | None:
     """A plain int from anything that is an integer (`__index__`), NumPy's scalars included; None for anything else,
-    a bool too.
+    also for a bool.
     """
     if isinstance(value, bool):
         return None
@@ -20,10 +20,10 @@ def whole_number(value: Any) -> int | None:
 
 
 def is_plain(value: object) -> bool:
-    """Whether it is an int and no bool: a number that a store can send as it stands."""
+    """Whether a value is an int and not a bool, so that a store can send it unchanged."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_finite(value: object) -> TypeGuard[int | float]:
-    """Whether it is an int or a float, finite, and no bool: a time or a speed."""
+    """Whether a value is a finite int or float and not a bool, as times and speeds must be."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf

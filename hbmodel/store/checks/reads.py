@@ -1,5 +1,5 @@
-"""What a read must not ask of HBase as it stands: filters that it evaluates wrongly, columns beside their whole
-family.
+"""Checks and corrects reads before they go to HBase: filters that HBase evaluates wrongly, and columns that are
+requested together with their whole family.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _OPERATORS = frozenset(get_args(Operator))
 
 
 def distinct_columns(columns: Sequence[bytes]) -> list[bytes]:
-    """The columns of a read without repetitions and without those whose family is asked for as a whole.
+    """The columns of a read without repetitions, and without columns whose whole family is read too.
 
-    HBase's `Get` and `Scan` take whichever comes last, the column or its family, in place of the other.
+    Of a column and its family, HBase's `Get` and `Scan` would read only the one that is given last.
     """
     whole = {column for column in columns if b":" not in column}
     return [column for column in dict.fromkeys(columns) if b":" not in column or column.partition(b":")[0] not in whole]
 
 
 def wanted_columns(table: str, columns: Sequence[bytes]) -> Sequence[bytes]:
-    """The columns of a read as HBase takes them, see `distinct_columns`; errors as `check_read_columns`."""
+    """The columns of a read as HBase takes them, see `distinct_columns`; raises what `check_read_columns` raises."""
     try:
         return _known_columns(tuple(columns))
     except (InvalidRequest, TypeError):
@@ -79,8 +79,8 @@ def _judges_rows(filter: Filter) -> bool:
 def check_filter(filter: Filter, *, reversed: bool) -> None:
     """Raises InvalidRequest for a filter that HBase cannot evaluate.
 
-    In a reversed scan a column range or prefix inside an Or makes HBase 2.6 lose cells behind the first that it leaves
-    out: `FilterListWithOR` compares seek hints the wrong way round there.
+    In a reversed scan a column range or prefix inside an Or makes HBase 2.6 lose cells behind the first one that is
+    left out: `FilterListWithOR` compares seek hints the wrong way round there.
     """
     match filter:
         case ValueFilter(column, operator):

@@ -14,10 +14,10 @@ NO_TABLE = (
     "There is no such table: hb.create_tables() creates the tables of the models, sequences and dictionaries that "
     "it is given."
 )
-"""What `TableNotFound` says."""
+"""The message of `TableNotFound`."""
 
 NO_FAMILY = "The table has no column family of that name: hb.alter() adds those of a model."
-"""What `FamilyNotFound` says."""
+"""The message of `FamilyNotFound`."""
 
 
 def check_row(table: str, row: bytes) -> None:
@@ -115,7 +115,7 @@ def check_conditional_change(table: str, row: bytes, column: bytes, mutations: S
 
 
 def check_conditional_changes(table: str, changes: Sequence[ConditionalChange]) -> None:
-    """`check_conditional_change` for each of many."""
+    """Calls `check_conditional_change` for each of many changes."""
     for change in changes:
         check_conditional_change(table, change.row, change.column, change.mutations)
 
