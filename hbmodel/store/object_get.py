@@ -50,7 +50,7 @@ class PartOfRow:
             cut, lead = self._cut, self._lead
             columns = {lead + column[cut:]: cell for column, cell in row.columns.items()}
         if self._version is not None:
-            columns.pop(self._lead, None)  # the row's version, if the qualifiers of the object begin like its qualifier
+            columns.pop(self._lead, None)  # the row's version, which was read too if its qualifier is the prefix
             if version is not None:
                 columns[self._version] = version
         return ObjectRow(self._row, columns) if columns else None

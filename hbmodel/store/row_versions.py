@@ -61,7 +61,7 @@ def version_shown(cell: bytes | None) -> bytes | None:
 
 
 def checked_where_it_stands(change: ConditionalChange, own: bytes) -> ConditionalChange:
-    """Makes a change that checks and puts the version in the object's own column use the column that has the version."""
+    """Moves a change's check and put of a version from the object's own column to the column that has the version."""
     if change.column != own or change.expected is None:
         return change
     column, expected = _placed(change.expected)

@@ -131,7 +131,7 @@ class Gateways:
         raise StoreUnavailable("None of the HBase gateways accepts a connection: see `tried`.", tried=tried) from last
 
     def _in_order(self) -> Iterator[Gateway]:
-        # Children that were forked at the same moment start at different ones.
+        # Children that were forked at the same moment start at different gateways.
         first = (next(self._turns) + os.getpid()) % len(self._gateways)
         ordered = self._gateways[first:] + self._gateways[:first]
         resting = [gateway for gateway in ordered if gateway.resting]
@@ -151,7 +151,7 @@ def gateways(hosts: str | Iterable[str], port: int) -> Gateways:
         port: the port of addresses that name none.
 
     Raises:
-        InvalidRequest: one of them is no address, or there is none.
+        InvalidRequest: one of the texts is not an address, or there is none.
     """
     texts = [text for entry in ([hosts] if isinstance(hosts, str) else hosts) for text in entry.split(",")]
     named = {(gateway.host, gateway.port): gateway for text in texts for gateway in [_gateway(text.strip(), port)]}

@@ -14,10 +14,10 @@ from hbmodel.store.values import MAX_CELL_SIZE, MAX_ROW_LENGTH, Put
 T = TypeVar("T")
 
 ROW_OVERHEAD = 64
-"""The most bytes that a row adds to such a call in addition to its key and cells, with any gateway and protocol."""
+"""The most bytes that a row adds to a call in addition to its key and cells, with any gateway and protocol."""
 
 THRIFT_CELL_OVERHEAD = 32
-"""Bytes that a cell adds to such a call in addition to its column and value."""
+"""Bytes that a cell adds to a call in addition to its column and value."""
 
 
 def put_size(put: Put) -> int:

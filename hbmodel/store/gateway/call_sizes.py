@@ -18,10 +18,10 @@ class CallSizes:
         read_bytes: bytes in one call that reads, roughly. A gateway that waits for its reply to be read reads no
             requests, so what is sent ahead must fit into the buffers between client and gateway.
         first_bytes: bytes of the first requests of scans that are sent before a reply is read, roughly; they must fit
-            there too.
+            into these buffers too.
         packet: bytes of the first requests of short scans that go out together, roughly.
-        scans_each: short scans that justify a connection. A gateway serves each connection by one thread, which waits
-            for one region server at a time.
+        scans_each: how many short scans justify a connection. A gateway serves each connection by one thread, which
+            waits for one region server at a time.
     """
 
     rows: int = 1000

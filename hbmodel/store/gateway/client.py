@@ -26,7 +26,7 @@ from hbmodel.store.gateway.tls import Tls
 from hbmodel.store.url import environment_options, parse_store_url
 
 NAMES_KEPT = 1000
-"""Tables whose names, checked and with their prefix, are remembered."""
+"""How many names of tables, checked and with their prefix, are remembered."""
 
 
 class GatewayClient(ClosingStore):
@@ -39,11 +39,11 @@ class GatewayClient(ClosingStore):
         timeout: seconds that a request may wait without any data from the gateway.
         connect_timeout: seconds that opening a connection may take, and as many for the TLS handshake.
         pool: how many calls may be in progress at once; connections that scans hold are counted separately.
-        max_age: seconds after which a connection that is not in use is replaced, up to a fifth less at random, so that
-            connections move back to a gateway that has come back.
+        max_age: seconds after which a connection that is not in use is replaced, up to a fifth earlier at random, so
+            that connections move back to a gateway that has come back.
         retry_for: seconds from the first failure during which a call that may be repeated is retried, or a scan that
-            receives no row is resumed; at least five tries in all. Before the first answer of any gateway there are at
-            most five tries, and from the third on only within that time.
+            receives no row is resumed; at least five tries in all. As long as no gateway has ever answered, there are
+            at most five tries, and the third and later ones only within that time.
         attempts: the most tries of such a call; with 1 it is never repeated.
         transport: `"buffered"`, `"framed"` for a gateway started with `-framed`, `-hsha` or `-nonblocking`, or `"http"`
             for one that is an HTTP server (`hbase.regionserver.thrift.http`).
@@ -51,14 +51,14 @@ class GatewayClient(ClosingStore):
         path: the path of the gateway on its HTTP server.
         user: the user of basic authentication, for an HTTP server that asks for it; needs TLS.
         password: the password of that user.
-        tls: whether connections are encrypted. The gateway's certificate and host name are always checked then.
+        tls: whether connections are encrypted. Then the gateway's certificate and host name are always checked.
         ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
         cert_file: the client's own certificate, PEM, for gateways that ask for one.
         key_file: its private key, PEM; None if it is in `cert_file`.
         key_password: the password of the private key.
-        table_prefix: put before every table name, with the separator; tables without it are not listed. It follows a
-            table's namespace (`ns:prefix_name`); one with a namespace of its own (`ns:prefix`) is for tables that name
-            none.
+        table_prefix: put before every table name, with the separator; tables without it are not listed. In a table name
+            with a namespace it follows the namespace (`ns:prefix_name`). A prefix with a namespace of its own
+            (`ns:prefix`) is for table names without one.
         table_prefix_separator: `_`, as in happybase.
         sizes: how much is sent at once; the defaults suit all gateways.
         sleep: waits so many seconds, between two tries of a call.

@@ -125,7 +125,7 @@ class ThriftConnection:
         self.gateway = gateway
         self.pid = os.getpid()
         self._failures = failures
-        self._outstanding: deque[tuple[str, bool]] = deque()  # with whether the reply is wanted
+        self._outstanding: deque[tuple[str, bool]] = deque()  # the call, and whether its reply is wanted
         self._later: list[tuple[str, dict[str, Any]]] = []
         self._watched: socket.socket | None = None
         self._poll = select.poll()
@@ -213,8 +213,8 @@ class ThriftConnection:
 
     @contextmanager
     def joined(self) -> Iterator[None]:
-        """A block in which several requests may be sent in one packet: at its end at the latest, and before a reply is
-        read.
+        """A block in which several requests may be sent in one packet: at the end of the block, or before a reply is
+        read in it.
 
         Raises:
             StoreUnavailable: the connection is broken.
@@ -358,8 +358,8 @@ class ThriftConnection:
         """Whether the connection can take a new request: in step, nothing outstanding, and not closed by the other
         side.
 
-        A connection is no longer used if another one to the same gateway has broken since its last reply: a gateway
-        that has disappeared silently would cost each of them a timeout.
+        A connection is no longer used if another one to the same gateway has broken since its last reply: if a gateway
+        has disappeared silently, each of its connections would cost a timeout.
         """
         if not self._in_step or self._socket.sock is None or self.gateway.failed_at > self.used_at:
             return False

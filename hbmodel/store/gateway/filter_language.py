@@ -57,7 +57,7 @@ def filter_string(filter: Filter) -> bytes:
 
 
 def quoted(argument: bytes) -> bytes:
-    """An argument of the filter language: in single quotes, its own doubled. No other byte is special."""
+    """An argument of the filter language: in single quotes, with those inside it doubled. No other byte is special."""
     return b"'" + argument.replace(b"'", b"''") + b"'"
 
 

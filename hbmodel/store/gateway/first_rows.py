@@ -1,5 +1,5 @@
-"""The first row of each of many ranges: a short request for each, made from one template, all of them in progress at
-once.
+"""Reads the first row of each of many ranges: by a short request for each range, made from one template, all of them in
+progress at once.
 """
 
 from __future__ import annotations

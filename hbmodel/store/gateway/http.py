@@ -100,8 +100,8 @@ class HttpSocket:
         return data
 
     def _next_body(self) -> bytes:
-        # An answer that is not read to its end is closed here: for the garbage collector, the connection may already be
-        # closed.
+        # An answer that is not read to its end is closed here: when the garbage collector would do it, the connection
+        # may already be closed.
         with closing(HTTPResponse(cast(Any, self._answers), method="POST")) as response:
             return self._body_of(response)
 
@@ -145,4 +145,4 @@ class _Answers(io.BufferedReader):
         return self
 
     def close(self) -> None:
-        """Does nothing: a response closes its file when it has been read, but others follow on this one."""
+        """Does nothing: a response closes its file when it has been read, but other responses follow in this file."""

@@ -1,6 +1,4 @@
-"""Random numbers for waits and for the choice of a gateway, apart from those of `random`, whose seed belongs to the
-program.
-"""
+"""Random numbers for waits and for the choice of a gateway; the seed of `random` itself belongs to the program."""
 
 from __future__ import annotations
 

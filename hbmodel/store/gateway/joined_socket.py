@@ -13,8 +13,8 @@ made.
 class JoinedSocket:
     """A socket for a Thrift transport. Each request is sent at once, except those between `join` and `part`.
 
-    A packet for each of many small requests would cost the client a system call, and the gateway a wake-up of its
-    thread.
+    Each packet costs the client a system call, and the gateway a wake-up of its thread: too much for many small
+    requests.
 
     Args:
         opened: the connection.

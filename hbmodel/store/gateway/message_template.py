@@ -16,10 +16,10 @@ from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.thrift_client import arguments_of
 
 START, STOP = uuid.uuid4().bytes, uuid.uuid4().bytes
-"""Placeholders of byte strings to be filled in. They are random, so that nothing else in a request is the same."""
+"""Placeholders of byte strings to be filled in. They are random, so that nothing else in a request equals them."""
 
 NUMBER = 0x7E81_93A5
-"""The placeholder of a 32-bit number to be filled in; otherwise such a request has only names and small numbers."""
+"""The placeholder of a 32-bit number to be filled in; the rest of such a request has only names and small numbers."""
 
 _new_buffer: Callable[[], Any] = TMemoryBuffer
 _new_protocol: Callable[[Any], Any] = TBinaryProtocol

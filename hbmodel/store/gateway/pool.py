@@ -209,8 +209,8 @@ class Pool(Generic[C]):
         """A lease for an operation that is begun before another short one of the same thread, or None if two are not
         available.
 
-        Its holder will wait for a second lease, so it is counted with those of scans, which make no short operation
-        wait.
+        The thread will wait for a second lease. So the first one is counted with the leases of scans, for which no
+        short operation has to wait.
 
         Raises:
             StoreClosed: the pool was closed.

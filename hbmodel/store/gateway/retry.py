@@ -35,10 +35,10 @@ class Idempotence(Enum):
 IN_DOUBT = "The write may or may not have been applied, fully or in part: read the rows to find out."
 
 LEAST_TRIES = 5
-"""The fewest tries, also after the time to retry is over: each try with a silent gateway takes much of that time."""
+"""The fewest tries, even if the time to retry is over: each try with a silent gateway takes much of that time."""
 
 FIRST_TRIES = 2
-"""The same as long as no gateway has ever answered; then `LEAST_TRIES` are the most."""
+"""The fewest tries as long as no gateway has ever answered; then there are at most `LEAST_TRIES` tries."""
 
 
 @frozen
@@ -49,8 +49,8 @@ class Backoff:
         attempts: tries in all, at most; None sets no bound.
         first: seconds before the second try; each further wait is twice the previous one.
         cap: the longest wait.
-        retry_for: seconds from the first failure during which it is retried, until `LEAST_TRIES` tries at least. The
-            default is several times what a gateway takes to restart.
+        retry_for: seconds from the first failure during which a request is retried; there are `LEAST_TRIES` tries at
+            least. The default is several times the time that a gateway takes to restart.
         sleep: waits so many seconds.
         now: a clock in seconds that never jumps.
 
@@ -157,12 +157,12 @@ class RetryingCaller:
             **details: what the call is about, for errors (`table`, `key`, ...).
 
         Raises:
-            StoreUnavailable: it was certainly not carried out (or is a read); a write may not be sent again once its
-                gate is shut.
+            StoreUnavailable: the call was certainly not carried out, or is a read. A write is not sent again if its
+                gate no longer lets it pass.
             StoreClosed: likewise.
             CertificateRefused: likewise, and trying again would not help.
-            UnknownOutcome: it may have been carried out.
-            StoreError: HBase refused it.
+            UnknownOutcome: the call may have been carried out.
+            StoreError: HBase refused the call.
         """
         doubtful = False
         waits: Iterator[float] | None = None

@@ -11,11 +11,11 @@ _NEARLY = b"\xff" * 9
 
 
 def forward_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
-    """The inclusive start row and the exclusive stop row of a forward scan; empty means unbounded, None that no key is
-    there.
+    """The inclusive start row and the exclusive stop row of a forward scan, or None if no key can be in the range.
 
-    HBase refuses bounds that are longer than a row key may be, although a range after or up to the longest key has
-    them. No key lies between the longest key and its prefix successor, so the successor replaces such a bound.
+    An empty bound means unbounded. HBase refuses bounds that are longer than a row key may be, although a range after
+    or up to a key of the greatest length has such a bound. No key lies between that key and its prefix successor, so
+    the successor replaces the bound.
     """
     start: bytes | None = keys.start
     if len(keys.start) > MAX_ROW_LENGTH:
@@ -38,7 +38,7 @@ def reversed_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
     if keys.empty:
         return None
     upper, lower = _upper(keys.stop), _lower(keys.start)
-    if upper and upper <= lower:  # only longer keys than HBase has; and equal bounds would mean "exactly this row"
+    if upper and upper <= lower:  # all keys are too long for HBase; equal bounds would mean "exactly this row"
         return None
     return upper, lower
 

@@ -49,7 +49,7 @@ class ScanCalls(Protocol):
     """The exceptions that the gateway returns."""
 
     forgotten: tuple[type[Exception], ...]
-    """Those that it returns to a request for rows if it no longer has the scanner."""
+    """The exceptions that it returns to a request for rows if it no longer has the scanner."""
 
     def whole(self, reading: Reading) -> Request | None:
         """Reads all rows asked for and keeps nothing open; None if there is no such call."""

@@ -36,9 +36,9 @@ class Cursor:
         self.remaining = scan.limit
         """How many rows may still come."""
         self.inside: bytes | None = None
-        """The row whose pieces may not all have been received, the first of the rest."""
+        """The row whose pieces may not all have been received; it is the first row of `rest`."""
         self.begins_again = False
-        """Whether the next reply begins with that row's first cell."""
+        """Whether the next reply begins with the first cell of the row `inside`."""
         self.surplus = 0
         """The most rows outside the range that the scanner returns at its beginning."""
         self.scanner: int | None = None
@@ -102,7 +102,7 @@ class Cursor:
         )
 
     def wanted(self) -> int:
-        """Rows to ask for next; 0 when all are asked for."""
+        """Rows to ask for next; 0 when all have been asked for."""
         if self.remaining is None:
             return self.scan.batch_size
         rows = self.remaining - sum(self.asked)

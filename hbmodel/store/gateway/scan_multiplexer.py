@@ -53,15 +53,15 @@ class ScanMultiplexer:
     """One connection and the scans that share it.
 
     Replies come in the order of the requests. A scan that waits for its own reply also takes in the replies of other
-    scans before it. For each scan the number of requested and received batches is bounded, also if its reader is slow.
-    The scanners exist on this connection only: when it breaks, each scan opens a new scanner after the last row that it
-    received.
+    scans that come before it. For each scan the number of requested and received batches is bounded, even if its reader
+    is slow. The scanners exist on this connection only: when it breaks, each scan opens a new scanner after the last
+    row that it received.
 
     Args:
         calls: the calls of the gateway.
         lease: the lease of the connection; released when the last scan ends.
         cursors: the scans.
-        backoff: how long a broken scan is resumed without receiving a row.
+        backoff: how long a broken scan is resumed again and again while it receives no row.
         timeout: seconds to wait for a reply; doubled when a scan is resumed after a timeout, since a filter that lets
             few rows pass keeps a region server silent for a long time.
         repeated: called each time scans are resumed.
@@ -201,8 +201,7 @@ class ScanMultiplexer:
     def _begin(self, cursor: Cursor) -> None:
         """Asks for the rest of the rows: in one call if that may be enough, otherwise through a scanner.
 
-        After a timeout it is a scanner: if the scanner can be opened, the filter is slow; otherwise the gateway is
-        gone.
+        After a timeout, a scanner is used: if it can be opened, the filter is slow; otherwise the gateway is gone.
         """
         reading = cursor.reading()
         if reading is None:

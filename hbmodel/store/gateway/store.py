@@ -83,7 +83,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _question_overhead(self, columns: Sequence[bytes]) -> int:
-        """Bytes that such a call takes for each row, in addition to its key."""
+        """Bytes that a call of `_get_request` takes for each row, in addition to its key."""
 
     @abstractmethod
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
@@ -257,7 +257,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _counted(self, reply: Any) -> int | None:
-        """The counter's new value from the reply to that call; None if it holds none, or an older one."""
+        """The counter's new value in the reply to the call; None if the reply has no value, or an older one."""
 
     def _write(self, table: str, requests: Iterator[Request], timed: bool) -> None:
         self._carry_out(table, Exchange(requests), timed)
@@ -266,8 +266,8 @@ class GatewayStore(GatewayClient):
         self, table: str, exchange: Exchange, timed: bool, begun: Lease[ThriftConnection] | None = None
     ) -> None:
         def write(connection: ThriftConnection) -> None:
-            # A write to a missing or disabled table fails, for a batch after many seconds, with a message that does not
-            # say so.
+            # A write to a missing or disabled table fails with a message that does not say so; a batch fails only after
+            # many seconds.
             if exchange.repeats:
                 self._check_table(connection, table)
             try:
@@ -289,7 +289,7 @@ class GatewayStore(GatewayClient):
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def tables(self) -> list[str]:
-        """Names of all tables, sorted; if the store has a prefix, only of tables with it, and without it."""
+        """Names of all tables, sorted; if the store has a prefix, only tables with it, by names without the prefix."""
         return sorted(own for name in self._table_names() if (own := name_in_port(self._prefix, name)) is not None)
 
     @abstractmethod
@@ -308,8 +308,8 @@ class GatewayStore(GatewayClient):
         """Creates a table; see `Store.create_table`. The order of the split keys does not matter.
 
         Raises:
-            CapabilityError: the gateway does not support what is asked for; `shell` is the command that does it in
-                `hbase shell`.
+            CapabilityError: the gateway cannot create such a table; `shell` is the command that does it in `hbase
+                shell`.
         """
         name = name_in_store(self._prefix, table)
         check_new_table(name if table else "", families, split_keys)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 
 def name_in_store(prefix: str, table: str) -> str:
-    """HBase's name of a table in a store whose tables have a prefix: it follows the namespace, or brings one with
-    it.
-    """
+    """HBase's name of a table in a store whose tables have a prefix; this follows the namespace, or contains one."""
     namespace, colon, name = table.rpartition(":")
     return f"{namespace}:{prefix}{name}" if colon and ":" not in prefix else prefix + table
 
 
 def name_in_port(prefix: str, name: str) -> str | None:
-    """The inverse: what a store calls a table, or None for one without the prefix."""
+    """The store's name of a table, given HBase's name; None for a table without the prefix."""
     namespace, colon, short = ("", "", name) if ":" in prefix else name.rpartition(":")
     return namespace + colon + short.removeprefix(prefix) if short.startswith(prefix) else None

@@ -17,7 +17,7 @@ logger = logging.getLogger("hbmodel")
 
 T = TypeVar("T")
 
-# The alerts of a server about a client certificate that is missing or that it does not accept, by OpenSSL's names.
+# A server's alerts about a client certificate that is missing or not accepted, by OpenSSL's names.
 _OF_CLIENT_CERTIFICATES = (
     "CERTIFICATE_REQUIRED",
     "BAD_CERTIFICATE",
@@ -152,9 +152,9 @@ def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: 
 
 
 def refused_certificate(error: BaseException, gateway: str) -> CertificateRefused | None:
-    """The error for TLS that the other side ended because of this side's certificate; None for any other error.
+    """The error if the other side ended TLS because of this side's certificate; None for any other cause.
 
-    The other side's alert may come only after the handshake has ended for this side. Then the other side has read no
+    The other side's alert may arrive only after the handshake has ended for this side. Then the other side has read no
     request.
     """
     reason = error.reason or "" if isinstance(error, ssl.SSLError) else ""

@@ -1,6 +1,4 @@
-"""Reads of other columns in each row as calls of the first Thrift gateway, which has room for one list of columns in
-each.
-"""
+"""Reads of different columns in each row, as calls of the first Thrift gateway, which take one list of columns each."""
 
 from __future__ import annotations
 
@@ -21,11 +19,11 @@ _OVERHEAD = 4
 
 @define(eq=False)
 class Question:
-    """One call: rows of which the same columns are read, all of them where there are none.
+    """One call, which reads the same columns of some rows.
 
     Attributes:
-        rows: each once.
-        columns: without repetitions.
+        rows: the row keys, each once.
+        columns: the columns, without repetitions; if there are none, all columns are read.
         size: bytes of rows and columns, roughly.
         before: as in `Get`.
     """
@@ -50,12 +48,12 @@ class Question:
 
 
 class Questions:
-    """The calls that answer some gets: one for each row, or for several rows of which the same is read.
+    """The calls that answer some gets: one for each row, or one for several rows from which the same columns are read.
 
-    What one `Get` asks is in one call. Several of one row share a call, up to its size.
+    A `Get` is never split over calls. Several gets of one row share a call, as long as it does not become too large.
 
     Args:
-        gets: without prefixes.
+        gets: the gets, without prefixes.
         sizes: the sizes of the calls.
     """
 
@@ -73,7 +71,7 @@ class Questions:
     def _place(self, growing: dict[tuple[bytes, int | None], Question], get: Get, wanted: Sequence[bytes]) -> Question:
         added = sum(map(len, wanted)) + _OVERHEAD * len(wanted)
         question = growing.get(key := (get.row, get.before))
-        # Without columns everything is read, which is no more to ask for but more to answer.
+        # Without columns everything is read: the request is no longer, but the answer is.
         if question is None or not wanted or not question.columns or question.size + added > self._sizes.read_bytes:
             question = growing[key] = Question([get.row], {}, len(get.row) + _OVERHEAD, get.before)
             self._asked.append(question)
@@ -82,7 +80,7 @@ class Questions:
         return question
 
     def _join(self) -> None:
-        """Puts rows of which the same is read into one call."""
+        """Joins calls that read the same columns into one call for all their rows."""
         most, most_bytes = self._sizes.rows, self._sizes.read_bytes
         calls: dict[tuple[tuple[bytes, ...], int | None], Question] = {}
         joined: dict[int, Question] = {}

@@ -24,8 +24,8 @@ class Thrift1ScanCalls:
     def open(self, reading: Reading) -> Request:
         """Opens a scanner.
 
-        The call has no place for a limit, and the gateway reads ahead of what it is asked for, so a filter ends the
-        scan in each region. It would count rows that another filter drops.
+        The call has no place for a limit, and the gateway reads ahead of what it is asked for, so a page filter ends
+        the scan in each region. It is left out if there is another filter, since it would count rows that this drops.
         """
         chosen = reading.filter
         if chosen is None and reading.most is not None:

@@ -1,5 +1,5 @@
 """HBase's first Thrift service, from the definition that happybase ships, with rows that are decoded as cheaply as
-may be.
+possible.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ResultCell(Struct, gc=False):
 
 
 class ResultRow(Struct, gc=False):
-    """A row as decoded. The collector does not see it: it holds no cycles."""
+    """A row as decoded. The garbage collector does not track it, since it is in no cycles."""
 
     thrift_spec: ClassVar[dict[int, Any]] = {
         1: _generated.TRowResult.thrift_spec[1],
@@ -56,7 +56,8 @@ class ResultRow(Struct, gc=False):
 def in_order(rows: Sequence[Any]) -> Sequence[Any]:
     """The same rows, the cells of each in the order of their columns as unsigned bytes.
 
-    The gateway sorts them by Java's signed bytes, so that 80 to FF come first. Without such bytes both orders are one.
+    The gateway sorts them by Java's signed bytes, so that 80 to FF come first. Without such bytes both orders are the
+    same.
     """
     for row in rows:
         columns = row.columns
@@ -66,9 +67,7 @@ def in_order(rows: Sequence[Any]) -> Sequence[Any]:
 
 
 class PutCell(Struct, gc=False):
-    """A `Mutation` that puts, to be sent; made without an `__init__` in Python and unknown to the collector of
-    cycles.
-    """
+    """A `Mutation` that puts, to be sent; without an `__init__` in Python, and not tracked by the garbage collector."""
 
     thrift_spec: ClassVar[dict[int, Any]] = {number: _generated.Mutation.thrift_spec[number] for number in (2, 3)}
 

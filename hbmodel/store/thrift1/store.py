@@ -29,7 +29,7 @@ from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, P
 FAMILIES_KEPT = 60.0
 """Seconds for which the families of a table are remembered; a row is deleted by deleting them all."""
 
-# Reads by prefix for which the gateway holds scanners at one time.
+# How many reads by prefix have a scanner in the gateway at one time.
 _SCANS_AT_ONCE = 100
 
 # What Thrift's binary protocol adds to a row key in a list.
@@ -98,7 +98,7 @@ class Thrift1Store(GatewayStore):
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
-        # One call per timestamp and TTL: there is room for one of each.
+        # One call per timestamp and TTL: a call has room for one of each.
         return (call.request(name) for call in put_calls(puts, size, self._sizes))
 
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
@@ -160,7 +160,7 @@ class Thrift1Store(GatewayStore):
         return (name.decode() for name in self._call(Idempotence.NONE, ("getTableNames", {})))
 
     def _found_families(self, table: str) -> Iterable[Family]:
-        # The gateway tells neither block sizes nor configurations.
+        # The gateway reports neither block sizes nor configurations.
         descriptors = self._call(
             Idempotence.NONE, ("getColumnDescriptors", {"tableName": self._name(table)}), table=table
         )

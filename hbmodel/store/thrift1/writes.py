@@ -75,7 +75,7 @@ def _put_row(put: Put) -> Any:
 
 
 def _delete_row(delete: Delete, families: Sequence[bytes]) -> tuple[Any, int, int | None, int | None]:
-    # A column without a colon is a family, and goes with all its cells.
+    # A column without a colon is a family, and is deleted with all its cells.
     columns = [*delete.families, *delete.columns] or list(families)
     row = BatchMutation(row=delete.row, mutations=[Mutation(column=column, isDelete=True) for column in columns])
     return row, delete_size(delete.row, columns), delete.timestamp, None

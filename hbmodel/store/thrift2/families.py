@@ -47,7 +47,7 @@ def changed(descriptor: Any, family: Family) -> Any:
 
 
 def _configuration(descriptor: Any) -> dict[str, str]:
-    # Bytes, as everything that the gateway answers.
+    # The gateway answers with bytes, here as everywhere.
     return {name.decode(): value.decode() for name, value in (descriptor.configuration or {}).items()}
 
 

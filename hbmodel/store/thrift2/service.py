@@ -1,5 +1,5 @@
 """HBase's second Thrift service, from the definition beside this module, with rows that are decoded in place and as
-cheaply as may be.
+cheaply as possible.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ error".
 class ResultCell(Struct, gc=False):
     """A cell as decoded.
 
-    thriftpy2 fills the attributes that `thrift_spec` names. Its own classes have an `__init__` in Python, and Python's
-    collector of cycles goes through their objects again and again while more are decoded; without both, reading takes a
-    third less time.
+    thriftpy2 fills the attributes that `thrift_spec` names. Its own classes have an `__init__` in Python, and the
+    garbage collector goes through their objects again and again while more are decoded. Without these two costs,
+    reading takes a third less time.
     """
 
     thrift_spec: ClassVar[dict[int, Any]] = _definition.TColumnValue.thrift_spec
@@ -61,7 +61,9 @@ class ResultCell(Struct, gc=False):
 
 
 class ResultRow(Struct, gc=False):
-    """A row as decoded; an absent one has neither key nor cells. The collector does not see it: it holds no cycles."""
+    """A row as decoded; an absent one has neither key nor cells. The garbage collector does not track it: it is in no
+    cycles.
+    """
 
     thrift_spec: ClassVar[dict[int, Any]] = {
         **_definition.TResult.thrift_spec,
@@ -109,12 +111,12 @@ class GetRow(Struct, gc=False):
 
 
 def time_range(before: int | None) -> Any:
-    """The times below one, or None for all."""
+    """The range of the times below `before`; None for all times."""
     return None if before is None else TTimeRange(minStamp=0, maxStamp=before)
 
 
 class PutCell(Struct, gc=False):
-    """A `TColumnValue` to be sent; made without an `__init__` in Python and unknown to the collector of cycles."""
+    """A `TColumnValue` to be sent; made without an `__init__` in Python and not tracked by the garbage collector."""
 
     thrift_spec: ClassVar[dict[int, Any]] = {
         number: _definition.TColumnValue.thrift_spec[number] for number in (1, 2, 3)

@@ -120,8 +120,8 @@ class Thrift2Store(GatewayStore):
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """Applies puts and deletes of one row atomically; see `Store.mutate_row`.
 
-        Repeated only where all timestamps are given. After a delete at the server's time it waits a tick of the clock,
-        as `delete` does.
+        The call is repeated only if all timestamps are given. After a delete at the server's time it waits a tick of
+        the clock, as `delete` does.
         """
         if not mutations:
             return
@@ -195,9 +195,10 @@ class Thrift2Store(GatewayStore):
         return "addColumnFamily", {"tableName": table_name(self._name(table)), "column": descriptor_of(family)}
 
     def _modify_family_request(self, table: str, family: Family) -> Request:
-        """The gateway would reset to HBase's default whatever it is not given.
+        """The call that changes a column family.
 
-        So the live descriptor is read, and sent back with the changes. Another program's change in between is lost.
+        The gateway would reset every option that it is not given to HBase's default. So the live descriptor is read,
+        and sent back with the changes. Another program's change in between is lost.
         """
         live = next((descriptor for descriptor in self._descriptors(table) if descriptor.name == family.name), None)
         if live is None:
@@ -218,9 +219,9 @@ class Thrift2Store(GatewayStore):
     def _found_regions(self, table: str) -> Iterable[Region]:
         """The regions of a table, with their names.
 
-        The gateway tells where regions begin and end and not what they are called, so names are read from HBase's
-        catalogue. Where that may not be read, or has another opinion at the moment, a region goes by the part of its
-        name that is known: `table,start row`.
+        The gateway reports where regions begin and end, but not their names, so these are read from HBase's catalogue.
+        If the catalogue may not be read, or differs from the gateway's answer at the moment, a region gets the part of
+        its name that is known: `table,start row`.
         """
         name = self._name(table)
         found = self._call(Idempotence.NONE, ("getAllRegionLocations", {"table": name}), table=table)
@@ -236,10 +237,11 @@ class Thrift2Store(GatewayStore):
         """The names of a table's regions by their start rows: `table,start row,number.hash.` are the row keys of the
         catalogue.
 
-        A region that was split stays there for a while, before the one of a higher number that begins where it did.
+        A region that was split stays in the catalogue for a while, before the region with a higher number that begins
+        at the same row.
         """
         name = self._name(table)
-        # Its order is by table, then start row, then number, and its bounds must have all three.
+        # The catalogue is ordered by table, then start row, then number, and the bounds of a scan must have all three.
         scan = Scan(KeyRange(name + b",,", name + b"-,,"), columns=[b"info:regioninfo"], filter=_KEYS)
         [batches] = self._scan(_META, [scan], table)
         names: dict[bytes, bytes] = {}

@@ -41,7 +41,8 @@ def put_requests(
 def delete_requests(table: bytes, deletes: Sequence[Delete], sizes: CallSizes = CALL_SIZES) -> Iterator[Request]:
     """The calls for deletes.
 
-    A single delete of the gateway takes families or columns, so one of both goes as an atomic change of its row.
+    A delete of the gateway takes either families or columns, so a delete of both is sent as an atomic change of its
+    row.
 
     Args:
         table: its name in HBase.
@@ -86,8 +87,8 @@ def _put(put: Put) -> Any:
 
 
 def _deletes(delete: Delete) -> Iterator[Any]:
-    # The time of a TDelete counts for whole rows only. With columns it is ignored, and theirs count; and of a family
-    # only DELETE_FAMILY takes what is older too.
+    # The time of a TDelete counts for whole rows only. With columns it is ignored, and the times of the columns count.
+    # Of the deletes of a family, only DELETE_FAMILY also deletes older cells.
     row, timestamp = delete.row, delete.timestamp
     if not delete.families and not delete.columns:
         yield TDelete(row=row, timestamp=timestamp)
