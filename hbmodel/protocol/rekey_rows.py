@@ -91,7 +91,7 @@ class RowMover:
 
     @property
     def moves_unmarked(self) -> bool:
-        """Whether an object moves within its row without a mark: the version of the row serves as one."""
+        """Whether an object moves within its row without a mark: then the version of the row serves as the mark."""
         return self.schema.versioned
 
     @property

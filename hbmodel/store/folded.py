@@ -35,7 +35,7 @@ def folded(store: Store, wide: WideRows | None, pages: PageSizes = PAGE_SIZES) -
 
     Args:
         store: the store that does the work.
-        wide: how the objects share rows; None where they do not.
+        wide: how the objects share rows; None if they do not.
         pages: how much of a row is read at once.
     """
     return store if wide is None else FoldedStore(store, [wide], pages)
@@ -52,16 +52,17 @@ class FoldedStore(WrappingStore):
     """Shows one logical row for each object of the wide models: its key is the object's object key, its columns are
     aliases.
 
-    Calls on a table of logical rows become calls on the table that holds them. Nothing else changes: what the store
-    promises of a row it promises of an object. Puts into one row at one time are one put, if they are not large.
+    Calls on a table of logical rows become calls on the table that holds them. Nothing else changes: the store promises
+    for an object what it promises for a row. Puts into one row with the same timestamp and TTL become one put, if they
+    are not large.
 
-    A page of objects is not a snapshot, and no read of many objects is.
+    No read of many objects is a snapshot, not even a page.
 
     Args:
         store: the store that does the work.
         wides: the wide models; each table of logical rows once.
         pages: how much of a row is read at once.
-        widths: what earlier reads have shown of rows.
+        widths: what earlier reads have shown about rows.
     """
 
     def __init__(
@@ -79,21 +80,21 @@ class FoldedStore(WrappingStore):
         return FoldedStore(self._store.on_retry(repeated), self._wides.values(), pages=self._pages, widths=self._widths)
 
     def as_of(self, before: int | None) -> FoldedStore:
-        """The same around the rows as of a time: the objects of wide rows are made of what is read of the rows."""
+        """The same view of the rows as of a time: the objects of wide rows are made of the rows as of that time."""
         if before is None:
             return self
         return FoldedStore(AsOfStore(self._store, before), self._wides.values(), pages=self._pages, widths=self._widths)
 
     def wide(self, table: str) -> WideRows | None:
-        """How a table of logical rows is kept; None for any other table."""
+        """The wide rows that hold the objects of a table of logical rows; None for any other table."""
         return self._wides.get(table)
 
     def _of(self, table: str, columns: Iterable[bytes] = ()) -> WideRows | None:
-        """The same, if the columns of a call are of the wide model's family, or if there are none.
+        """The wide rows of a table if the columns of a call are in the model's family, or if there are none; else None.
 
         Raises:
-            InvalidRequest: some of the columns are, and some are not.
-            FamilyNotFound: the table has not all of them.
+            InvalidRequest: some of the columns are in that family, and some are not.
+            FamilyNotFound: the table lacks the family of a column.
         """
         wide = self._wides.get(table)
         if wide is None:
@@ -140,14 +141,14 @@ class FoldedStore(WrappingStore):
         if wide is None:
             return self._store.get_each(table, gets)
         asked = [PartOfRow(wide, get) for get in gets]
-        # Before the objects: what changes them afterwards changes the version too, and a change that rests on this one
-        # is refused.
+        # The versions are read before the objects: a later change of an object changes the version too, so that a
+        # change under the condition of the version read here is refused.
         versions = self._row_versions(wide, {part.get.row for part in asked if part.versioned})
         rows = self._store.get_each(wide.table, [part.get for part in asked])
         return [part.object(row, versions.get(part.get.row)) for part, row in zip(asked, rows, strict=True)]
 
     def _row_versions(self, wide: WideRows, rows: Iterable[bytes]) -> dict[bytes, Cell]:
-        """The versions of those rows that have one, where the model reads them."""
+        """The versions of the rows that have one; empty if the model does not read versions."""
         if wide.row_version is None or not (asked := list(rows)):
             return {}
         own = wide.lead + ROW_VERSION
@@ -174,7 +175,7 @@ class FoldedStore(WrappingStore):
     def scan_columns(
         self, table: str, scans: Sequence[Scan], columns: Sequence[Interval]
     ) -> Sequence[Iterator[Sequence[Row]]]:
-        """As `scan`, of the objects whose qualifiers lie in some ranges; see `column_scans`."""
+        """Like `scan`, but only the objects whose qualifiers lie in some ranges; see `column_scans`."""
         check_scans(table, scans)
         wide = self._of(table, [column for scan in scans for column in scan.columns])
         if wide is None:
@@ -237,7 +238,7 @@ class FoldedStore(WrappingStore):
             self._writes(wide).put(puts)
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """See `PipelinedStore`; where the store cannot begin a put it is made at its end."""
+        """See `PipelinedStore`; if the store cannot begin a put, the put is made when it is ended."""
         wide = self._of_puts(table, puts)
         store = self._store
         if wide is None:
@@ -249,8 +250,8 @@ class FoldedStore(WrappingStore):
         return self._writes(wide).begin_put(puts)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
-        """See `Store.delete`. A delete of the family, or of the whole row, is one of the object's own columns, which
-        are listed first.
+        """See `Store.delete`. A delete of the family, or of the whole row, becomes a delete of the object's own
+        columns, which are looked up first.
         """
         wide = self._of_all(table, deletes)
         if wide is None:
@@ -259,7 +260,7 @@ class FoldedStore(WrappingStore):
             self._writes(wide).delete(deletes)
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
-        """See `Store.mutate_row`; of objects that share a row, any number."""
+        """See `Store.mutate_row`; the mutations may be of any number of objects that share a row."""
         wide = self._of_all(table, mutations)
         if wide is None:
             self._store.mutate_row(table, mutations)
@@ -274,7 +275,7 @@ class FoldedStore(WrappingStore):
         return self._writes(wide).check_and_put(row, column, expected, put)
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
-        """See `ConditionalPutsStore`; where the store has no such call, one put follows another."""
+        """See `ConditionalPutsStore`; if the store has no such call, one put follows another."""
         wide = self._of_columns(table, {column for each in puts for column in (each.column, *each.put.cells)})
         return (
             check_and_put_each(self._store, table, puts)
@@ -309,14 +310,14 @@ class FoldedStore(WrappingStore):
         return self._writes(wide).increment(row, column, amount)
 
     def of_rows(self, table: str, mutations: Sequence[Put | Delete]) -> Sequence[Put | Delete]:
-        """Mutations of logical rows as those of the rows that hold them; a delete of a whole object reads which
-        columns it has.
+        """Mutations of logical rows as mutations of the rows that hold them; for the delete of a whole object, its
+        columns are looked up.
         """
         wide = self._wides.get(table)
         return mutations if wide is None else self._writes(wide).of_rows(mutations)
 
     def conditional(self, table: str, change: ConditionalChange) -> ConditionalChange:
-        """A conditional change of a logical row as one of the row that holds it; it may have no mutations."""
+        """A conditional change of a logical row as a change of the row that holds it; this may have no mutations."""
         wide = self._wides.get(table)
         return (
             change
@@ -365,8 +366,9 @@ class FoldedStore(WrappingStore):
 
 
 def _apart(kinds: Sequence[K], asked: Sequence[A], answer: Callable[[K, Sequence[A]], Sequence[R]]) -> Sequence[R]:
-    """Answers in the order of what is asked, of each kind apart: of a wide model or of other families, as of a time
-    or not.
+    """The answers to some questions, in their order; the questions of each kind are answered together.
+
+    The kinds differ in the wide model, if any, and in the time as of which rows are read.
     """
     if len(distinct := set(kinds)) == 1:
         return answer(distinct.pop(), asked)
@@ -390,7 +392,7 @@ def _parts(wide: WideRows, scan: Scan, columns: Sequence[Interval]) -> list[Slic
 
 
 class _ObjectBatches(Iterator[Sequence[Row]]):
-    """The batches of a scan of logical rows. They are filled, unless each row takes calls of its own."""
+    """The batches of a scan of logical rows. All but the last are full, unless each row takes calls of its own."""
 
     def __init__(self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any) -> None:
         self._started = started
@@ -432,7 +434,7 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
 
 
 def _shown(scan: Scan) -> Callable[[ObjectRow], ObjectRow | None] | None:
-    """The columns of an object that a scan asks for, None where it asks for all."""
+    """The function that leaves of an object the columns that a scan asks for; None if it asks for all."""
     if not scan.columns or any(b":" not in column for column in scan.columns):
         return None
     wanted = frozenset(scan.columns)

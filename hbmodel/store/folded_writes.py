@@ -1,4 +1,4 @@
-"""Writes of objects as writes of the rows in which they are: puts merged, deletes by an object's own columns."""
+"""Writes of objects as writes of the rows that hold them: puts are merged, and deletes name an object's own columns."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class FoldedWrites:
         return LatePut(lambda: self.put(puts))
 
     def _merged(self, puts: Iterable[Put], most: int | None = MAX_PUT_BYTES) -> list[Put]:
-        """Puts of rows; those of one row, time and life in one, up to so many bytes."""
+        """Puts of rows; those of one row with the same timestamp and TTL become one put, if it has at most `most` bytes."""
         growing: dict[bytes, list[_GrowingPut]] = {}
         for put in puts:
             self._grow(growing, put, most)
         return [Put(row, part.cells, part.timestamp, part.ttl) for row, parts in growing.items() for part in parts]
 
     def _grow(self, growing: dict[bytes, list[_GrowingPut]], put: Put, most: int | None) -> None:
-        """Adds a put to those of its row: to the last one of its time, if that has the same life."""
+        """Adds a put to the puts of its row: it joins the last one with its timestamp, if that also has its TTL."""
         try:
             row, prefix = self._cut(put.row)
             head = self.wide.lead + prefix
@@ -104,7 +104,7 @@ class FoldedWrites:
             self.store.mutate_row(self.wide.table, made)
 
     def _change(self, mutations: Sequence[Put | Delete]) -> list[Put | Delete]:
-        """The mutations of one row, puts of one time and life in one."""
+        """The mutations of one row, as `of_rows` makes them; raises `InvalidRequest` if there are several rows."""
         made = self.of_rows(mutations)
         rows = {self._cut(mutation.row)[0] for mutation in mutations}
         if len(rows) > 1:
@@ -112,13 +112,16 @@ class FoldedWrites:
         return made
 
     def of_rows(self, mutations: Sequence[Put | Delete]) -> list[Put | Delete]:
-        """The same as mutations of the rows that hold the objects; those of one row, time and life in one."""
+        """Translates mutations of objects into mutations of the rows that hold them.
+
+        Puts of one row with the same timestamp and TTL become one put.
+        """
         deletes = self._deletes([mutation for mutation in mutations if isinstance(mutation, Delete)])
         return [*deletes, *self._merged((mutation for mutation in mutations if isinstance(mutation, Put)), None)]
 
     def _deletes(self, deletes: Sequence[Delete]) -> list[Delete]:
-        """Deletes of columns, one for each row and time; those of whole objects take the columns declared and those
-        found.
+        """Deletes of columns, one for each row and timestamp; a delete of a whole object names its declared columns and
+        those that it has.
         """
         wide = self.wide
         whole = [delete.row for delete in deletes if delete.families or not delete.columns]
@@ -142,7 +145,7 @@ class FoldedWrites:
         ]
 
     def _columns_of(self, places: Iterable[bytes]) -> dict[bytes, Sequence[bytes]]:
-        """The columns that objects have, as the table has them."""
+        """The columns of the table that some objects have, by object key."""
         asked = list(dict.fromkeys(places))
         if self.wide.bare:
             return dict.fromkeys(asked, ())
@@ -172,7 +175,7 @@ class FoldedWrites:
         return check_and_put_each(self.store, self.wide.table, list(map(self._conditional_put, puts)))
 
     def _conditional_put(self, of: ConditionalPut) -> ConditionalPut:
-        """A conditional put of an object as one of its row."""
+        """A conditional put of an object as a conditional put of its row."""
         row, prefix = self._cut(of.put.row)
         cells = {self.wide.column(prefix, name): value for name, value in of.put.cells.items()}
         return ConditionalPut(
@@ -188,7 +191,7 @@ class FoldedWrites:
         return self._change_if(self.conditional(place, column, expected, mutations))
 
     def _change_if(self, change: ConditionalChange) -> bool:
-        if not change.mutations:  # nothing to delete: it is the same whether the condition and the change are one
+        if not change.mutations:  # there is nothing to delete, so only the condition is left to check
             return self._holds(change)
         return self.store.check_and_mutate(
             self.wide.table, change.row, change.column, change.expected, change.mutations
@@ -215,7 +218,7 @@ class FoldedWrites:
     def conditional(
         self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> ConditionalChange:
-        """A conditional change of an object as one of its row; it may have no mutations."""
+        """A conditional change of an object as a change of its row; this may have no mutations."""
         row, prefix = self._cut(place)
         change = self._change(mutations)
         if any(mutation.row != row for mutation in change):
@@ -237,7 +240,7 @@ class FoldedWrites:
 
 @frozen
 class LatePut:
-    """A put that is made when it ends."""
+    """A put that is made when it is ended."""
 
     put: Callable[[], None]
 
@@ -247,4 +250,4 @@ class LatePut:
         self.put()
 
     def abandon(self) -> None:
-        """Nothing was begun."""
+        """Does nothing, since nothing was begun."""

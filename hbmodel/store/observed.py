@@ -48,7 +48,7 @@ class Call:
 
 
 OnCall = Callable[[Call], object]
-"""Is told of each call, in the thread that made it, before the caller has the answer."""
+"""A function that receives each call, in the thread that made it, before the caller has the answer."""
 
 
 class _Stopwatch:
@@ -108,7 +108,7 @@ class ObservedStore(WrappingStore):
 
     @property
     def unobserved(self) -> Store:
-        """The store that does the work, for calls that no caller of this one waits for."""
+        """The store that does the work, for calls that no user of this store waits for."""
         inside: Store = getattr(self._store, "unobserved", self._store)
         return inside
 
@@ -141,7 +141,7 @@ class ObservedStore(WrappingStore):
         return self._found(table, "get_each", lambda store: store.get_each(table, gets))
 
     def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
-        """See `VersionsStore`; of a store that cannot, `CapabilityError`."""
+        """See `VersionsStore`; raises `CapabilityError` if the store cannot read versions."""
         watch = _Stopwatch()
         try:
             with watch:
@@ -293,7 +293,7 @@ class ObservedStore(WrappingStore):
         duration, retries = watch.read()
         call = Call(table, operation, rows, size, duration, retries, error)
         try:
-            with gated(None):  # what it writes is not part of the operation that made the call
+            with gated(None):  # writes of the function are not part of the operation that made the call
                 self._on_call(call)
         except Exception:
             logger.warning("on_call raised an exception; the call that it received is not affected.", exc_info=True)
@@ -303,7 +303,7 @@ class ObservedStore(WrappingStore):
 
 
 class _ObservedPut:
-    """A put under way, told when it ends; one that is abandoned is told as such."""
+    """A put under way, which is reported when it ends or is abandoned."""
 
     def __init__(self, store: ObservedStore, table: str, puts: Sequence[Put]) -> None:
         self._store, self._table, self._puts = store, table, puts
@@ -343,7 +343,7 @@ class _ObservedPut:
 
 
 class _ObservedBatches(Iterator[Sequence[Row]]):
-    """The batches of a scan, each of them told; of a scan without rows, its end."""
+    """The batches of a scan, each of which is reported; for a scan without rows, its end is reported."""
 
     def __init__(self, store: ObservedStore, watch: _Stopwatch, table: str, batches: Iterator[Sequence[Row]]) -> None:
         self._store = store
@@ -378,7 +378,7 @@ class _ObservedBatches(Iterator[Sequence[Row]]):
 
 
 def _received(rows: Iterator[Row] | Sequence[Row]) -> tuple[int, int]:
-    """How many rows, and their bytes."""
+    """The number of rows, and their bytes."""
     count = size = 0
     for row in rows:
         count += 1

@@ -1,4 +1,4 @@
-"""Objects out of the pieces in which a scan hands out wide rows: none of them is put together from two reads."""
+"""Makes objects from the pieces in which a scan returns wide rows; no object is put together from two reads."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
 
 
 class JoinedPieces:
-    """Takes one piece after the other.
+    """Takes one piece after the other, and returns the objects that are complete.
 
-    The last object of a full piece waits for the next one of its row. Where a row begins again, what waits is dropped,
-    and objects that were handed out are not handed out again.
+    The last object of a full piece waits for the next piece of its row. If a row begins again, the waiting object is
+    dropped, and objects that were returned before are not returned again.
 
     Args:
-        wide: of the model.
-        unfolding: of its cells.
+        wide: the form of the model's wide rows.
+        unfolding: turns their cells into objects.
         size: cells of a full piece.
-        widths: what reads have shown of rows.
+        widths: what reads have shown about rows.
     """
 
     def __init__(self, wide: WideRows, unfolding: Unfolding, size: int, widths: RowWidths) -> None:
@@ -32,13 +32,13 @@ class JoinedPieces:
         self._names: list[bytes] = []
         self._cells: list[Any] = []
         self._last: bytes | None = None
-        """The last column of the row that was handed out."""
+        """The last column of the row whose object was returned."""
         self._dropping = False
-        """Whether columns come that were handed out."""
+        """Whether the row has begun again, so that columns come whose objects were returned."""
         self._read = self._read_bytes = 0
 
     def piece(self, row: Row) -> list[ObjectRow]:
-        """The objects that are whole with one more piece."""
+        """The objects that are complete with one more piece."""
         found: list[ObjectRow] = []
         key = row.row
         if key != self._row:
@@ -64,7 +64,7 @@ class JoinedPieces:
         return found
 
     def end(self) -> list[ObjectRow]:
-        """What waits, at the end of its row."""
+        """The objects that wait, at the end of their row."""
         names, cells, key = self._names, self._cells, self._row
         self._names, self._cells, self._row = [], [], None
         return self._unfolding.objects(key, names, cells) if names and key is not None else []
@@ -82,7 +82,7 @@ class JoinedPieces:
         return found
 
     def _behind(self, last: bytes) -> bytes | None:
-        """The first column behind the object of one; None where there is none."""
+        """The first column behind the object to which column `last` belongs; None if there is none."""
         end = self._wide.prefix_end(last[self._start :])
         if end is None or self._start + end == len(last):
             return key_successor(last)
@@ -98,11 +98,11 @@ class JoinedPieces:
 
 
 def cut(wide: WideRows, names: Sequence[bytes]) -> tuple[bytes, int]:
-    """Of a full page: the qualifier at which to go on, and how many cells are of objects that are surely whole."""
+    """For a full page: the qualifier at which to continue, and how many cells are of objects that are surely whole."""
     start = len(wide.lead)
     last = names[-1][start:]
     end = wide.prefix_end(last)
-    if end is None or end == len(last):  # of no object, or a whole one
+    if end is None or end == len(last):  # the last cell belongs to no object, or is a whole object
         return key_successor(last), len(names)
     prefix = names[-1][: start + end]
     kept = len(names) - 1

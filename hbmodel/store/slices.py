@@ -24,12 +24,12 @@ ROWS = 100
 """Rows in a batch."""
 
 SEVERAL = 5
-"""Rows of a batch that must overflow their page, and a quarter of the batch, for the next ones to be read by larger
-pages.
+"""If at least so many rows of a batch, and at least a quarter of the batch, overflow their page, the next rows are read
+by larger pages.
 """
 
 _STEPS = 4
-"""A bisection looks right behind the last cell known every so many steps, since it may be the last."""
+"""Every so many steps, a bisection looks right behind the last known cell, since that may be the last cell."""
 
 NO_OBJECTS = "Only tables of wide models can be read by ranges of columns."
 
@@ -43,9 +43,9 @@ class SliceScan:
         ranges: the ranges of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
         reversed: from the last object of the last row to the first.
         keys_only: cells without their values.
-        limit: the reading stops after about this many objects; it may return more. Where a filter drops some, more are
+        limit: reading stops after about this many objects; it may return more. If a filter drops some of them, more are
             read when they are asked for.
-        page: cells in the first page of each row; None where `SliceReader.sized` has yet to choose.
+        page: cells in the first page of each row; None before `SliceReader.sized` has chosen it.
         batch_size: rows in a batch, at most.
     """
 
@@ -59,7 +59,7 @@ class SliceScan:
 
     @property
     def single(self) -> bool:
-        """Whether it is of one row."""
+        """Whether one row is read."""
         return self.rows.stop == key_successor(self.rows.start)
 
     @property
@@ -69,8 +69,8 @@ class SliceScan:
 
     @property
     def keys_of_rows(self) -> bool:
-        """Whether rows are found before their objects: HBase does not take several ranges of columns in a reversed
-        scan.
+        """Whether the keys of rows are read before their objects, because HBase does not take several ranges of columns
+        in a reversed scan.
         """
         return self.reversed and len(self.ranges) > 1 and not self.single
 
@@ -78,15 +78,16 @@ class SliceScan:
 class SliceReader:
     """Reads the objects of one model.
 
-    No object is put together from two reads: the last of a full page is read again from its first cell, with what
-    follows. Where many rows are read forwards and whole, they come in pieces of one read (`Scan.cells`), which are
-    joined, and nothing is read again; unless an object may have any number of columns, which are not read with it.
+    No object is put together from two reads: the last object of a full page is read again from its first cell, with the
+    cells that follow. If many rows are read forwards and whole, each comes in pieces of one read (`Scan.cells`), which
+    are joined, and nothing is read again. But if an object may have any number of columns, these are not read with it,
+    and rows do not come in pieces.
 
     Args:
-        store: with the table.
-        wide: of the model.
+        store: the store of the table.
+        wide: the form of the model's wide rows.
         pages: how much of a row is read at once.
-        widths: what earlier reads have shown of rows.
+        widths: what earlier reads have shown about rows.
     """
 
     def __init__(
@@ -100,8 +101,8 @@ class SliceReader:
         self._unfolding = Unfolding(wide)
 
     def sized(self, scan: SliceScan) -> SliceScan:
-        """The same with its page and batch chosen, once and for all: what other reads show meanwhile is not for a
-        scan under way.
+        """The same scan with its page and batch sizes, which are chosen only once: what other reads show later does not
+        change a scan under way.
         """
         if scan.page is not None:
             return scan
@@ -112,7 +113,7 @@ class SliceReader:
         return evolve(scan, page=page, batch_size=max(1, min(scan.batch_size, 2 * self._pages.bytes // (page * cell))))
 
     def first_scan(self, scan: SliceScan) -> Scan:
-        """The scan of the table with which a sized one begins."""
+        """The scan of the table with which a sized slice scan begins."""
         assert scan.page is not None
         cells = scan.page if scan.single or self._in_pieces(scan) else None
         chosen = _chosen(scan.ranges, scan.keys_only)
@@ -137,7 +138,8 @@ class SliceReader:
 
         Args:
             scan: what to read.
-            started: what `first_scan` gives, if it was begun already with this sized scan; whoever gives it closes it.
+            started: the scan that `first_scan` describes, if it was begun already for this sized scan; the caller
+                closes it.
         """
         following: SliceScan | None = scan
         while following is not None:
@@ -151,9 +153,9 @@ class SliceReader:
             started = None
 
     def _in_pieces(self, scan: SliceScan) -> bool:
-        """Whether rows come in pieces of a page, one behind the other, and no page is asked for by itself.
+        """Whether rows come in pieces of a page, one after the other, and no page is asked for by itself.
 
-        Not where an object may have any number of columns: all of them would come.
+        They do not if an object may have any number of columns: all of these would be read.
         """
         return scan.whole and not self._wide.more
 
@@ -163,8 +165,9 @@ class SliceReader:
         return self._pages.keys if scan.single else self._pages.keys_of_many_rows
 
     def _first_size(self, scan: SliceScan) -> int:
-        """Cells in the first page of each row: of a single one more, once reads have shown how large cells are, if
-        so many are wanted.
+        """How many cells the first page of each row has.
+
+        The page of a single row is larger if more cells are wanted, and reads have shown how large cells are.
         """
         if scan.page is not None:
             return scan.page
@@ -179,8 +182,9 @@ class SliceReader:
         return scan.rows.before(last) if scan.reversed else scan.rows.after(last)
 
     def _wider(self, scan: SliceScan, size: int, batch: Sequence[Row]) -> tuple[int, SliceScan] | None:
-        """Where many rows of a batch have more cells than a page: the first of them, and the scan that reads it and all
-        that is behind by larger pages."""
+        """If many rows of a batch overflow their page: the position of the first such row in the batch, and the scan
+        that reads this row and all rows behind it by larger pages. Otherwise None.
+        """
         full = [at for at, row in enumerate(batch) if len(row.columns) >= size and not self._filled(row)]
         larger = next((each for each in self._sizes(scan) if each > size), None)
         if scan.single or scan.keys_of_rows or larger is None or len(full) < max(SEVERAL, len(batch) / 4):
@@ -195,16 +199,17 @@ class SliceReader:
         return full[0], evolve(scan, rows=rows, page=page, batch_size=batch_size)
 
     def _filled(self, row: Row) -> bool:
-        """Whether most of a full page is one object that may have any number of columns: a larger page would hold
-        more of them.
+        """Whether most of a full page is one object that may have any number of columns: a larger page would only hold
+        more of these.
         """
         return self._wide.more and 2 * cut(self._wide, list(row.columns))[1] < len(row.columns)
 
     def _rows(
         self, scan: SliceScan, batches: Iterable[Sequence[Row]]
     ) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
-        """The objects of a scan, and the scan for what is behind it. It reads as many rows as objects are wanted, since
-        each row has at least one.
+        """Yields the objects of a scan; returns the scan for the rows behind it, or None.
+
+        As many rows are read as objects are wanted, since each row has at least one object.
         """
         assert scan.page is not None
         if self._in_pieces(scan):
@@ -249,7 +254,7 @@ class SliceReader:
     def _pages_of(
         self, scan: SliceScan, row: Row | None, of: bytes | None = None
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of one row, of which the first page was read, unless only the row's key is given."""
+        """The objects of one row; its first page was read before, unless only the row's key is given."""
         sizes = self._sizes(scan)
         key = row.row if row is not None else of
         assert key is not None
@@ -294,7 +299,7 @@ class SliceReader:
                 self._widths.read(self._wide.table, key, read, read_bytes)
                 size = max(2, min(sizes[number], self._pages.bytes * len(cells) // page_bytes))
                 ranges = following
-                if ranges and scan.limit is None:  # asked for before the caller works on this page
+                if ranges and scan.limit is None:  # the next page is asked for before the caller works on this one
                     page = self._begin(scan, key, ranges, size)
                 if found := self._unfolding.objects(key, names[:kept], cells[:kept]):
                     yield found
@@ -312,7 +317,7 @@ class SliceReader:
         return started
 
     def _columns_of(self, row: bytes, prefix: bytes) -> ObjectRow | None:
-        """An object with the columns of its model, at once."""
+        """An object with the columns that its model declares, read in one call."""
         columns = [self._wide.column(prefix, column) for column in self._wide.columns]
         (found,) = self._store.get_each(self._wide.table, [Get(row, columns)])
         if found is None:
@@ -323,8 +328,8 @@ class SliceReader:
     # --- backwards ----------------------------------------------------------------------------------------------------
 
     def _backwards(self, scan: SliceScan, row: bytes) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of one wide row from the last on: page by page, by bounds that a first pass finds by keys
-        alone.
+        """The objects of one wide row, the last one first, page by page; a first pass over the keys alone finds the
+        bounds of the pages.
         """
         if scan.limit == 1 and (last := self.last_prefix(row, scan.ranges)) is not None:
             yield from self._reversed(scan, row, starting(scan.ranges, last))
@@ -357,8 +362,8 @@ class SliceReader:
                     yield found[::-1]
 
     def last_prefix(self, row: bytes, ranges: Sequence[Interval]) -> bytes | None:
-        """The qualifier prefix of the last object of a row, found by bisection; None where the last cell is of no
-        object, or none is.
+        """The qualifier prefix of the last object of a row, found by bisection; None if the last cell belongs to no
+        object, or if there is no cell.
         """
         probe = SliceScan(KeyRange.exactly(row), ranges, keys_only=True)
         most = self._pages.cells[0]
@@ -370,7 +375,7 @@ class SliceReader:
                 found = _only(self._begin(probe, row, asked, most))
                 names = [] if found is None else [name[self._start :] for name in found.columns]
             low = names[-1] if names else low
-            # A page that is not full, or none right behind the last cell known, says that there are no more.
+            # A page that is not full, or no cell right behind the last known one, shows that there are no more cells.
             if 0 < len(names) < most or (not names and (not low or middle == key_successor(low))):
                 break
             if not names:
@@ -388,13 +393,13 @@ def _chosen(ranges: Sequence[Interval], keys_only: bool) -> Filter:
 
 
 def _page(ranges: Sequence[Interval], size: int, keys_only: bool) -> Filter:
-    """The first cells of each row."""
+    """A filter that passes the first cells of each row."""
     parts = [_chosen(ranges, keys_only=False), Pagination(size, 0)]
     return And([*parts, KeyOnly()] if keys_only else parts)
 
 
 def _only(batches: Iterator[Sequence[Row]]) -> Row | None:
-    """The one row of a scan, which is closed."""
+    """The only row of a scan, or None; closes the scan."""
     with _closing(batches):
         return next((row for batch in batches for row in batch), None)
 

@@ -1,4 +1,4 @@
-"""What reads have shown of wide rows: how large their cells are, and which rows are so wide that they are worth a
+"""What reads have shown about wide rows: how large their cells are, and which rows are so wide that they are worth a
 warning.
 """
 
@@ -12,10 +12,11 @@ MANY_CELLS = 1_000_000
 """Cells of one row in one read that are worth a warning."""
 
 MANY_BYTES = 256 * 1024 * 1024
-"""The same in bytes: HBase itself gives out no whole row above 1 GB, and cannot split one."""
+"""Bytes of one row in one read that are worth a warning: HBase returns no whole row above 1 GB, and cannot split a row.
+"""
 
 _SAMPLED = 64
-"""Cells of a page by which the bytes of all are estimated."""
+"""How many cells of a page are measured to estimate the bytes of the page."""
 
 logger = logging.getLogger("hbmodel")
 
@@ -28,7 +29,7 @@ class RowWidths:
         many_bytes: the same in bytes.
 
     Attributes:
-        cell: bytes of a cell, by table: the mean of the page that had the largest.
+        cell: bytes of a cell, by table: the mean in the page with the largest cells.
     """
 
     def __init__(self, many_cells: int = MANY_CELLS, many_bytes: int = MANY_BYTES) -> None:
@@ -41,7 +42,7 @@ class RowWidths:
         self.cell[table] = max(self.cell.get(table, 1), -(-size // cells))
 
     def read(self, table: str, row: bytes, cells: int, size: int) -> None:
-        """Notes what a read has taken of a row until now."""
+        """Notes how much a read has received of a row so far."""
         if (cells > self._many_cells or size > self._many_bytes) and (table, row) not in self._known:
             self._known.add((table, row))
             logger.warning(

@@ -14,11 +14,12 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell
 
 ROW_VERSION = b"\x00"
-"""The qualifier of the version of a row that objects share. No object of a versioned model has it: behind its key
-fields each has an alias.
+"""The qualifier of the version of a row that objects share. No cell of an object of a versioned model has it: its
+qualifiers have an alias behind the key fields.
 
-It is not the empty one. The newest cell there comes before the tombstone of a family, and a range of columns begins
-behind both: HBase then seeks past the tombstone, and shows what it has deleted (asked of HBase 2.6.1; a test holds it).
+It is not the empty qualifier. There the newest cell comes before the tombstone of the family, and a range of columns
+begins behind both: HBase then seeks past the tombstone, and shows cells that it has deleted (observed with HBase 2.6.1;
+a test checks this).
 """
 
 
@@ -37,14 +38,14 @@ class Slice(Protocol):
 
     @property
     def stop(self) -> bytes | None:
-        """The first qualifier behind the slice; None where it has no end."""
+        """The first qualifier behind the slice; None if it has no end."""
         ...
 
 
 class Places(Protocol):
-    """The bijection between object keys, one for each object, and row key with qualifier prefix; it keeps their order.
+    """The bijection between object keys and pairs of row key and qualifier prefix; it keeps their order.
 
-    The object key of an object ends in its qualifier prefix without the kind, as it stands.
+    An object key ends with the unchanged bytes of the qualifier prefix, without the kind.
     """
 
     @property
@@ -61,7 +62,7 @@ class Places(Protocol):
         ...
 
     def slices(self, places: KeyRange, prefix_end: Callable[[bytes], int | None] | None = None) -> Sequence[Slice]:
-        """The cells of the objects whose object keys lie in a range, in their order."""
+        """The slices with the cells of the objects whose object keys lie in a range, in the order of these keys."""
         ...
 
     def places(self, rows: KeyRange) -> KeyRange:
@@ -81,17 +82,17 @@ class WideRows:
         table: the table.
         family: the only family of the model.
         places: where each object lies.
-        prefix_end: where the prefix of the object that a qualifier belongs to ends, kind included; None where it
-            belongs to no object of the model. No prefix begins another one, unless objects have one cell each, whose
-            alias is empty.
-        columns: the columns of an object, `family:alias`, those of the system included; a delete of the whole object
-            takes them even where they are absent.
+        prefix_end: returns, for a qualifier, where the prefix of its object ends, kind included; None if the qualifier
+            belongs to no object of the model. No prefix begins with another one, unless objects have one cell each,
+            whose alias is empty.
+        columns: the columns of an object, `family:alias`, system columns included. A delete of the whole object names
+            all of them, even those that are absent.
         view: the name of the table of logical rows; by default the table's own.
-        row_version: the column under which each object shows the version of its row, which stands in `ROW_VERSION`; it
-            is read with whole objects only, or where it is asked for. None where rows have no version.
+        row_version: the column under which each object shows the version of its row, which is stored in `ROW_VERSION`.
+            The version is read only with whole objects, or if this column is asked for. None if rows have no version.
         kept: those of the columns that a delete of a whole object leaves, unless it names them.
         more: whether an object may have any number of other columns, which are not read with it once they fill a page.
-        rare: columns that few objects have, or none; a delete of the whole object takes them too.
+        rare: columns that few objects have, or none; a delete of the whole object names them too.
     """
 
     table: str
@@ -121,7 +122,7 @@ class WideRows:
         return self.columns == (self.lead,)
 
     def column(self, prefix: bytes, column: bytes) -> bytes:
-        """The column in the table of an object's column."""
+        """The column of the table that holds an object's column."""
         if column == self.row_version:
             return self.lead + ROW_VERSION
         start = len(self.family) + 1
@@ -136,11 +137,11 @@ class ObjectRow(Struct, gc=False):
 
 
 class Unfolding:
-    """Turns cells of a row into logical rows; it remembers which columns the object before had, since most have the
-    same.
+    """Turns cells of a row into logical rows.
 
-    The names of as many cells are compared at once, joined. Other names may join to the same bytes, if a key or an
-    alias contains the family with its colon: then each name is compared.
+    It remembers the columns of the previous object, since most objects have the same ones. So many names are compared
+    at once, joined. If a key or an alias contains the family with its colon, other names may join to the same bytes:
+    then each name is compared.
     """
 
     def __init__(self, wide: WideRows) -> None:

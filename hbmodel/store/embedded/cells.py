@@ -1,13 +1,13 @@
 """Stored cells and rows, their bytes, and the rules by which versions of a cell hide and outlive each other.
 
-The port reads only the newest visible version of a cell, and its deletes hide every version up to a time. So most
-versions can never be seen again and are not kept: one that a tombstone hides (also one that arrives behind the
-tombstone), and one below as many longer-lived ones, of different timestamps, as the family keeps versions. What is kept
-of a cell is a chain, newest first; in a family of one version it is longer than that only where puts with a life of
-their own (`Put.ttl`) lie above longer-lived ones.
+A read shows no more versions of a cell than its family keeps, and a delete hides every version up to a time. So most
+versions can never be seen again, and are not kept. These are versions that a tombstone hides, even if they arrive after
+it, and versions below as many longer-lived ones, with different timestamps, as the family keeps. The versions kept of a
+cell are a chain, newest first. In a family with one version, the chain has more than one only if puts with a TTL of
+their own (`Put.ttl`) lie above longer-lived versions.
 
 The cells of a row are stored as one MessagePack map, column to `[value, timestamp, ttl, older]`, sorted by column; a
-row that outgrows the size of a segment is cut into several of them.
+row that outgrows the size of a segment is cut into several segments.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from hbmodel.errors import StoreError
 from hbmodel.store.values import Cell
 
 SEGMENT_SIZE = 16 * 1024
-"""Bytes of an encoded segment above which a store cuts it into pieces of half the size, unless it is given another
-size.
+"""Bytes of an encoded segment above which a store cuts it into pieces of half the size, unless the store is given
+another size.
 """
 
 NEVER = 1 << 63
@@ -34,7 +34,7 @@ class StoredCell(msgspec.Struct, array_like=True, frozen=True, gc=False):
     Attributes:
         value: the stored bytes.
         timestamp: milliseconds since 1970.
-        ttl: life of its own, in ms from `timestamp`, or None.
+        ttl: its own TTL, in ms from `timestamp`, or None.
         older: the next older version that could still be seen, or None.
     """
 
@@ -45,7 +45,7 @@ class StoredCell(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def last_instant(self) -> int:
-        """The last millisecond at which the version's own life lets it be seen."""
+        """The last millisecond at which the version's own TTL lets it be seen."""
         return NEVER if self.ttl is None else self.timestamp + self.ttl
 
 
@@ -78,10 +78,10 @@ def decode_cells(data: bytes) -> Cells:
 def encode_segments(
     first: bytes, cells: Mapping[bytes, StoredCell], most: int
 ) -> Iterator[tuple[bytes, Mapping[bytes, StoredCell], bytes]]:
-    """Cuts the sorted cells of one segment into as many segments as their size asks for.
+    """Cuts the sorted cells of one segment into as many segments as their size requires.
 
     Args:
-        first: the lower bound of the segment; the first piece keeps it, each other one begins at its first column.
+        first: the lower bound of the segment; the first piece keeps it, each other piece begins at its first column.
         cells: sorted by column.
         most: bytes of an encoded segment above which it is cut, unless it has one cell only.
 
@@ -105,7 +105,7 @@ def encode_segments(
 
 
 def earliest_end(cells: Mapping[bytes, StoredCell]) -> int | None:
-    """The first time at which the own life of a newest version ends, or None where none has one."""
+    """The earliest time at which the own TTL of a newest version ends; None if no newest version has one."""
     earliest = min((cell.last_instant for cell in cells.values()), default=NEVER)
     return None if earliest >= NEVER else earliest
 
@@ -167,9 +167,10 @@ def with_version(
         value: the bytes put.
         timestamp: in ms.
         ttl: the put's own, in ms, or None.
-        max_versions: of the family. So many newer timestamps with a version that lives as long make an older one unseen
-            for good: it would only be seen after them, and a compaction that it lives to see would drop it. (Not fewer:
-            a compaction also drops all but the newest of equal timestamps, however soon that one dies.)
+        max_versions: how many versions the family keeps. An older version is dropped if so many newer timestamps each
+            have a version that lives at least as long: it could only be seen after these, and a compaction during its
+            life would drop it. Fewer timestamps are not enough: a compaction also drops all but the newest version of
+            one timestamp, however soon that one ends.
     """
     if ttl is None and max_versions == 1:
         if chain is None or timestamp >= chain.timestamp:
@@ -191,7 +192,9 @@ def with_version(
 
 
 def compacted(cell: StoredCell, now: int, oldest: int, max_versions: int) -> StoredCell | None:
-    """What a major compaction leaves of a chain: the newest `max_versions` timestamps that are still alive."""
+    """What a major compaction leaves of a chain: the newest living versions, one of each timestamp, at most
+    `max_versions`.
+    """
     kept: list[StoredCell] = []
     for version in _versions(cell):
         if version.timestamp < oldest or len(kept) == max_versions:

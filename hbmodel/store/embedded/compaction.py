@@ -1,4 +1,4 @@
-"""Major compaction of an embedded table: tombstones go, and with them what no read can see any more."""
+"""Major compaction of an embedded table, which removes tombstones, and all versions that no read can see any more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def compact_table(
     """Compacts one table, in a writing transaction.
 
     Tombstones younger than the family's `hbase.hstore.time.to.purge.deletes` (ms) stay, as in HBase's
-    `DropDeletesCompactionScanQueryMatcher`. Masked cells are gone already.
+    `DropDeletesCompactionScanQueryMatcher`. Masked cells were removed earlier.
 
     Args:
         connection: in a writing transaction.

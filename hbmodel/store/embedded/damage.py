@@ -1,4 +1,4 @@
-"""Damage of an embedded store's file that SQLite does not notice: it checks no bytes inside of values."""
+"""Damage of an embedded store's file that SQLite does not notice, since it does not check the bytes inside values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hbmodel.errors import HbmodelError, StoreError
 DAMAGED = "The embedded store's file is damaged: restore it from a copy, or remove it."
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What using values of another type than the store writes ends with."""
+"""The errors that result from using values of other types than the store writes."""
 
 _CHECKS = (
     "SELECT 1 FROM segments WHERE typeof(table_id) != 'integer' OR typeof(row) != 'blob' OR typeof(first) != 'blob'"
@@ -21,7 +21,7 @@ _CHECKS = (
 )
 
 _SOUND = (None, ("ok",))
-"""What these find in a file that is not damaged."""
+"""What the checks find in a file that is not damaged."""
 
 
 def check_undamaged(connection: sqlite3.Connection | None, path: str | None, error: Exception) -> None:
@@ -30,7 +30,7 @@ def check_undamaged(connection: sqlite3.Connection | None, path: str | None, err
     Args:
         connection: the connection to the file; None if none could be opened.
         path: the path of the file.
-        error: what using its contents ended with.
+        error: the error that resulted from using its contents.
 
     Raises:
         StoreError: the file is damaged.

@@ -17,10 +17,10 @@ from hbmodel.store.closing import store_closed
 from hbmodel.store.embedded.damage import DAMAGED, UNREADABLE, check_undamaged
 
 APPLICATION_ID = 0x68626D64
-"""What SQLite's `application_id` says in a file of ours: "hbmd"."""
+"""SQLite's `application_id` in the file of an embedded store: "hbmd"."""
 
 FORMAT_VERSION = 1
-"""What SQLite's `user_version` says; a file of another version is refused."""
+"""SQLite's `user_version` in such a file; a file of another version is refused."""
 
 BUSY_TIMEOUT = 30.0
 """Seconds to wait for another process that writes."""
@@ -40,7 +40,7 @@ _SCHEMA = (
 
 
 Connect = Callable[[str], sqlite3.Connection]
-"""Opens a connection to the file of this path, or to a database in memory of its own for `:memory:`."""
+"""Opens a connection to the file of this path, or, for `:memory:`, to a new database in memory."""
 
 
 def open_connection(target: str, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.Connection:
@@ -56,7 +56,7 @@ def open_connection(target: str, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.
 
 
 class _Link:
-    """A thread's connection, and the lock that keeps its user apart from who closes it (`close`, and a fork)."""
+    """A thread's connection, and a lock so that it is not closed (by `close`, or before a fork) while it is in use."""
 
     __slots__ = ("__weakref__", "_dropped", "connection", "lock")
 
@@ -68,7 +68,7 @@ class _Link:
     def open(self, connection: sqlite3.Connection) -> None:
         """Takes a connection, which is closed with the link or when the link is dropped."""
         self.connection = connection
-        # Not `__del__`: of a cycle, the garbage collector may finalize the connection first, which Python 3.13 reports
+        # Not `__del__`: in a cycle, the garbage collector may finalize the connection first, which Python 3.13 reports
         # as a leak.
         self._dropped = weakref.finalize(self, _close_dropped, os.getpid(), connection)
         self._dropped.atexit = False
@@ -89,7 +89,7 @@ def _close_dropped(pid: int, connection: sqlite3.Connection) -> None:
 
 
 class _Process:
-    """What a database has in one process."""
+    """The locks and connections of a database in one process."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -104,8 +104,8 @@ class _Process:
 class Database:
     """Transactions on one SQLite file, or on a private database in memory.
 
-    Safe for threads (each has its own connection to a file; all share the one to memory) and for several processes.
-    Also for forked ones: SQLite's locks do not outlive a fork, while its memory of them does; so every connection to a
+    Safe for threads (each has its own connection to a file; all share the one to memory) and for several processes,
+    forked ones included. SQLite's locks do not outlive a fork, but its records of them do. So every connection to a
     file is closed before a fork, and each process opens its own when it needs one.
 
     Args:
@@ -113,7 +113,7 @@ class Database:
         connect: opens a connection.
 
     Raises:
-        StoreError: the file cannot be opened, or is not one of ours.
+        StoreError: the file cannot be opened, or is not that of an embedded store.
     """
 
     def __init__(self, path: str | None, connect: Connect = open_connection) -> None:
@@ -130,7 +130,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that sees one state of the file; inside a writing one of this thread, that one."""
+        """A transaction that sees one state of the file; inside a writing transaction of this thread it is that one."""
         process = self._here()
         link = self._link(process)
         if process.writer == threading.get_ident():
@@ -161,7 +161,7 @@ class Database:
             raise RuntimeError(
                 "This thread writes already: nothing can be written inside the transaction of another write."
             )
-        # Threads queue here rather than in SQLite, which would let them poll.
+        # Threads wait here and not in SQLite, where they would poll.
         with process.writing, link.lock:
             try:
                 connection = self._opened(link)
@@ -226,7 +226,7 @@ class Database:
         return link
 
     def _opened(self, link: _Link) -> sqlite3.Connection:
-        # With the link's lock held: `close` may have come since the link was found.
+        # Called with the link's lock held: `close` may have been called since the link was found.
         self._check_open()
         if link.connection is None:
             link.open(
@@ -240,9 +240,9 @@ class Database:
     # --- forks --------------------------------------------------------------------------------------------------------
 
     def before_fork(self) -> Callable[[], None]:
-        """Waits for what is under way, closes all connections and lets nobody open one; answers what ends that."""
+        """Waits for transactions under way, closes all connections and lets nobody open one; returns what ends this."""
         process = self._process
-        process.registering.acquire()  # first: so no thread can come with a new link
+        process.registering.acquire()  # this comes first, so that no thread can add a link
         held = [process.registering]
         for link in list(process.links):
             link.lock.acquire()
@@ -261,7 +261,7 @@ class Database:
 
 
 class _Forks:
-    """Closes and opens around forks of this process. Hooks cannot be taken back, so all databases share these."""
+    """Closes databases before forks of this process. Fork hooks cannot be removed, so all databases share these."""
 
     def __init__(self) -> None:
         self._files: weakref.WeakSet[Database] = weakref.WeakSet()
@@ -271,7 +271,7 @@ class _Forks:
             os.register_at_fork(before=self._before, after_in_parent=self._in_parent, after_in_child=self._in_child)
 
     def watch(self, database: Database) -> None:
-        """Takes care of a database from now on; to be called before it opens anything."""
+        """Closes a database before each fork from now on; to be called before it opens anything."""
         with self._forking:
             self._files.add(database)
 
@@ -306,8 +306,8 @@ def _open_memory(connect: Connect) -> sqlite3.Connection:
 def _open_file(connect: Connect, path: str) -> sqlite3.Connection:
     connection = connect(path)
     try:
-        _set_cache(connection)  # the first to read the file: it may not be one of ours
-        # Lost power may lose the last transactions, a killed process loses none; as with HBase's default durability.
+        _set_cache(connection)  # this reads the file first, which may not be that of an embedded store
+        # A power failure may lose the last transactions, a killed process loses none: as in HBase by default.
         connection.execute("PRAGMA synchronous = NORMAL")
         if _is_empty(connection):
             _use_write_ahead_log(connection)
@@ -335,7 +335,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    # SQLite does not wait for its busy timeout here when another process does the same at this moment.
+    # SQLite does not wait here, not even for its busy timeout, if another process does the same at this moment.
     deadline = time.monotonic() + _pragma(connection, "busy_timeout") / 1000
     while True:
         try:
@@ -377,9 +377,7 @@ def _primary_code(error: sqlite3.Error) -> int:
 
 
 def translated(error: sqlite3.Error, path: str | None) -> HbmodelError:
-    """The error of this library's tree for one of SQLite's. A failed transaction is rolled back, so nothing was
-    done.
-    """
+    """The error of this library for an error of SQLite. A failed transaction is rolled back, so nothing was done."""
     match _primary_code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreUnavailable(

@@ -21,7 +21,7 @@ def _sorted_families(families: Iterable[Family]) -> tuple[Family, ...]:
 
 
 def _with_defaults(family: Family) -> Family:
-    """The family with HBase's defaults where it says nothing, as HBase itself tells it
+    """The family with HBase's defaults for options that it leaves open, as HBase itself reports it
     (`ColumnFamilyDescriptorBuilder`).
     """
     return evolve(
@@ -41,7 +41,7 @@ def _sorted_keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
 
 @frozen(slots=False)
 class TableDescriptor:
-    """What a table was created with, and altered to.
+    """The families and the split keys with which a table was created, and the changes that were made to them since.
 
     Attributes:
         families: sorted by name.
@@ -69,7 +69,7 @@ class TableDescriptor:
         return cls(stored.families, stored.split_keys)
 
     def with_family(self, table: str, family: Family) -> TableDescriptor:
-        """The layout with one family more; raises `FamilyExists`."""
+        """The layout with one more family; raises `FamilyExists`."""
         if family.name in self.by_name:
             raise FamilyExists("The table already has a column family of that name.", table=table, family=family.name)
         return TableDescriptor((*self.families, family), self.split_keys)
@@ -95,12 +95,12 @@ class TableDescriptor:
 
     @cached_property
     def lives(self) -> dict[bytes, int]:
-        """Family to the life of its cells in ms, of the families that have one."""
+        """The TTLs in ms of the families that have one, by family."""
         return {family.name: family.ttl * 1000 for family in self.families if family.ttl is not None}
 
     @cached_property
     def versions(self) -> dict[bytes, int]:
-        """Family to how many versions of a cell it keeps."""
+        """How many versions of a cell a family keeps, by family."""
         return {family.name: family.max_versions or 1 for family in self.families}
 
     @cached_property

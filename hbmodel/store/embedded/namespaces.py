@@ -1,6 +1,6 @@
 """The names in an embedded store: of its tables, and of its namespaces.
 
-These are `default`, those that were created, and those of tables from before they were kept.
+The namespaces are `default`, those that were created, and those of tables from before namespaces were stored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DEFAULT = "default"
 
 
 def table_names(connection: sqlite3.Connection) -> list[str]:
-    """The names of all tables, sorted; raises `StoreError` if one is no text."""
+    """The names of all tables, sorted; raises `StoreError` if a name is not text."""
     names = [name for (name,) in connection.execute("SELECT name FROM tables ORDER BY name")]
     if not all(isinstance(name, str) for name in names):
         raise StoreError(DAMAGED)
@@ -58,7 +58,7 @@ def delete_namespace(connection: sqlite3.Connection, namespace: str) -> None:
 
 
 def _created(connection: sqlite3.Connection) -> set[str]:
-    # Made with the first namespace, so that files from before can be read.
+    # SQLite's table is made with the first namespace, so that files from before can be read.
     if (
         connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'namespaces'").fetchone()
         is None

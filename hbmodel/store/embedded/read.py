@@ -58,13 +58,13 @@ class Projection:
 
     @property
     def only_family(self) -> bytes | None:
-        """The family of all that is asked for, None where there are several."""
+        """The only family from which anything is asked for; None if there are several, or if everything is."""
         families = {column.partition(b":")[0] for column in (*self.columns, *self.prefixes)}
         return families.pop() if len(families) == 1 else None
 
     @property
     def bounds(self) -> KeyRange:
-        """A range of columns that has all those asked for."""
+        """A range of columns that has all columns asked for."""
         ranges = [KeyRange.prefix(prefix) for prefix in self.prefixes] + [
             KeyRange.exactly(column) for column in self.columns
         ]
@@ -84,14 +84,14 @@ class Projection:
 
 
 class RowReader:
-    """Turns the segments of a row into what a read shows of it.
+    """Turns the segments of a row into the row as a read shows it.
 
     Args:
         layout: the layout of the table.
         projection: the columns asked for.
-        filter: the read's, or None.
+        filter: the filter of the read, or None.
         now: the server's time in ms.
-        before: the read's, or None.
+        before: as in `Get`.
     """
 
     def __init__(
@@ -113,10 +113,10 @@ class RowReader:
             else None
         )
         self._before = NEVER if before is None else before
-        # Whether the newest version of a cell is shown unless its own life is over.
+        # Whether the newest version of a cell is shown unless its own TTL is over.
         self._shows_newest = self._oldest is None and before is None
         self._bounds = projection.bounds
-        # The only family of which anything is shown.
+        # The only family from which anything is shown.
         self._family: bytes | None = None
         if filter is not None:
             self._family = projection.only_family or (layout.families[0].name if len(layout.families) == 1 else None)
@@ -142,7 +142,7 @@ class RowReader:
         return StoredRow(row, kept) if kept else None
 
     def wide_row(self, row: bytes, segments: RowSegments) -> StoredRow | None:
-        """The same for a row that may have many segments, of which no more are read than the read needs."""
+        """A row of one or many segments as the read shows it, or None; no more segments are read than are needed."""
         filter = self._filter
         if filter is None:
             cells = (
@@ -167,8 +167,9 @@ class RowReader:
         return StoredRow(row, kept) if kept else None
 
     def pieces(self, row: bytes, segments: RowSegments, cells: int) -> Iterator[StoredRow]:
-        """The same in pieces. All is read now, but decoded when it is asked for, unless the filter wants to see the
-        whole row.
+        """A row of one or many segments as the read shows it, in pieces.
+
+        All segments are read now, but each is decoded when it is needed, unless the filter wants to see the whole row.
         """
         run, bounds = self._run, self._bounds
         if (
@@ -262,7 +263,7 @@ class _Parts(Iterator[Segment]):
         return segment
 
     def next(self, column: bytes = b"") -> Segment | None:
-        """The next segment, or a later one that holds `column`; None where no more of them are within the bounds."""
+        """The next segment, or a later one that holds `column`; None if no more segments are within the bounds."""
         bounds, last = self._bounds, self._last
         if self._ended or bounds.empty:
             return None
@@ -285,7 +286,7 @@ def read_rows(
     while rest:
         size = next((size for size in _GET_SIZES if len(rest) <= size), _GET_SIZES[-1])
         asked, rest = rest[:size], rest[size:]
-        # A repeated row fills the statement up; it does not come twice.
+        # A repeated row fills up the statement; it is not returned twice.
         values = asked + asked[-1:] * (size - len(asked))
         statement = (
             f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row IN ({','.join('?' * size)}) "
@@ -293,7 +294,7 @@ def read_rows(
         )
         cursor = connection.execute(statement, (table_id, *values))
         for row, ends, data, wide in _by_row(cursor):
-            if wide:  # not one segment after the other: the rows behind it are asked for once more
+            if wide:  # its segments are not all read here, and the rows behind it are asked for once more
                 cursor.close()
                 stored = reader.wide_row(row, RowSegments(connection, table_id, row))
                 rest += [other for other in asked if other > row]
@@ -320,7 +321,7 @@ def _by_row(
 
 
 def pieces_of(row: StoredRow, cells: int) -> Iterator[StoredRow]:
-    """A row in pieces of so many cells, but for the last."""
+    """A row in pieces of `cells` cells; the last piece may have fewer."""
     return iter([row]) if len(row.columns) <= cells else _cut(row.row, [row.columns], cells)
 
 
@@ -341,8 +342,8 @@ class ScanPosition:
     """How far a scan has come.
 
     Attributes:
-        range: what is still to be read; None when nothing is.
-        remaining: rows still to be given out, or None for all.
+        range: what is still to be read; None if nothing is.
+        remaining: rows still to be returned, or None for all.
         pieces: the pieces of the row under way, as they were when it was read.
         ended: whether nothing more is wanted.
     """
@@ -353,7 +354,7 @@ class ScanPosition:
     ended: bool = field(default=False)
 
     def given(self, batch: list[StoredRow], full: bool) -> list[StoredRow]:
-        """Takes note of a batch that is given out; behind a full one there may be pieces."""
+        """Records that a batch is returned; behind a full batch, pieces may be left."""
         self.ended = self.range is None and not full
         if self.remaining is not None:
             self.remaining -= len(batch)
@@ -364,7 +365,7 @@ class ScanPosition:
 def scan_batch(
     connection: sqlite3.Connection, table_id: int, scan: Scan, reader: RowReader, position: ScanPosition
 ) -> list[StoredRow]:
-    """Reads on from a position, which it moves, until a batch is full or enough was looked at for one short
+    """Reads on from a position, which it moves, until a batch is full or enough rows were looked at for one short
     transaction.
     """
     most = scan.batch_size if position.remaining is None else min(scan.batch_size, position.remaining)
@@ -396,8 +397,8 @@ def scan_batch(
 def _rows(
     connection: sqlite3.Connection, table_id: int, rest: KeyRange | None, scan: Scan, reader: RowReader
 ) -> Generator[tuple[bytes, StoredRow | Iterator[StoredRow] | None, int], None, None]:
-    """The rows of a range: their keys, what the read shows of them, or pieces of that, and how many bytes were read
-    for it.
+    """The rows of a range: for each its key, the row as the read shows it (whole or in pieces), and how many bytes were
+    read.
     """
     reversed, cells = scan.reversed, scan.cells
     order = " DESC" if reversed else ""
@@ -430,6 +431,6 @@ def _rows(
 
 
 def _beyond(range: KeyRange | None, row: bytes, reversed: bool) -> KeyRange | None:
-    """What is left of a range behind a row, None where that is nothing."""
+    """The part of a range behind a row; None if it is empty."""
     rest = (range or KeyRange()).before(row) if reversed else (range or KeyRange()).after(row)
     return None if rest.empty else rest

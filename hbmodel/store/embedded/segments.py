@@ -27,10 +27,10 @@ class Segment:
 
     Attributes:
         first: its lower bound; it holds the columns from there to the next segment's.
-        ends: when the first life of a put in it ends, or None.
+        ends: when the first TTL of a put in it ends, or None.
         cells: all versions that are stored.
-        columns: their columns, sorted.
-        last: the last of them.
+        columns: the columns of the cells, sorted.
+        last: the last column.
         size: bytes of the encoded cells.
     """
 

@@ -64,8 +64,8 @@ class EmbeddedStore(ClosingStore):
         path: the path of the file, created if it is missing (its directory is not); None keeps everything in memory,
             private to this object.
         clock: the server's clock, in ms since 1970; the machine's by default.
-        connect: opens a connection to a SQLite file, or to one in memory, and says how long it waits for other
-            processes.
+        connect: opens a connection to a SQLite file, or to a database in memory, and decides how long it waits for
+            other processes.
         segment_size: bytes of a stored row above which it is cut into segments of half the size.
 
     Raises:
@@ -112,7 +112,7 @@ class EmbeddedStore(ClosingStore):
         for get in gets:
             check_get(table, get)
         answers: list[Row | None] = [None] * len(gets)
-        # Those that read the same segments of a row one after the other.
+        # Gets that read the same segments of a row come one after the other.
         order = sorted(
             range(len(gets)),
             key=lambda place: (gets[place].row, next(iter(gets[place].columns), b""), gets[place].prefix),
@@ -182,7 +182,7 @@ class EmbeddedStore(ClosingStore):
         """See `hbmodel.store.Store.delete`. Here the whole call is atomic.
 
         A tombstone hides puts of its own millisecond. So after a delete at the server's time this waits for the next
-        one (unless the clock was given): a put that follows is seen.
+        millisecond (unless the clock was given): a put that follows is seen.
         """
         for delete in deletes:
             check_delete(table, delete)
@@ -254,7 +254,7 @@ class EmbeddedStore(ClosingStore):
     def _change_where(
         self, connection: Connection, table_id: int, layout: TableDescriptor, table: str, change: ConditionalChange
     ) -> int | None:
-        """Applies a change if its condition holds; its time, or None."""
+        """Applies a change if its condition holds; returns its time, or None if the condition does not hold."""
         now = self._clock()
         writer = RowWriter(connection, table_id, layout, change.row, tombstones=has_tombstones(connection, table_id))
         cell = _newest(layout, table, writer, change.column, now)
@@ -262,7 +262,7 @@ class EmbeddedStore(ClosingStore):
         if found != (change.expected or b""):
             return None
         now = self._clock.time_apart(layout, [(writer, change.mutations)], now)
-        # A put is not to be eclipsed by the cell it was conditional on (`HRegion.checkAndMutateInternal`).
+        # The cell that a put was conditional on must not hide the put (`HRegion.checkAndMutateInternal`).
         put_time = now if cell is None else max(now, cell.timestamp)
         self._watched.forget(table, change.row)
         for mutation in without_replaced(change.mutations, put_time):
@@ -310,7 +310,7 @@ class EmbeddedStore(ClosingStore):
             return list(self._table(connection, table)[1].families)
 
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
-        """See `hbmodel.store.Store.create_table`. There is one file all the same; `regions` tells the split keys."""
+        """See `hbmodel.store.Store.create_table`. Split keys do not divide the file; only `regions` shows them."""
         layout = new_layout(table, families, split_keys)
         with self._database.write() as connection:
             if connection.execute("SELECT 1 FROM tables WHERE name = ?", (table,)).fetchone() is not None:
@@ -365,10 +365,10 @@ class EmbeddedStore(ClosingStore):
         return layout.regions(table, table_id)
 
     def compact(self, table: str | None = None) -> None:
-        """Runs a major compaction: tombstones go, so that what they hid can be put again, and so do expired and excess
-        cells.
+        """Runs a major compaction, which removes tombstones, so that what they hid can be put again, and expired and
+        excess cells.
 
-        Nothing that a read did not see comes back. Families keep tombstones for their
+        No cell that reads did not see before is seen afterwards. Families keep tombstones for their
         `hbase.hstore.time.to.purge.deletes` (ms).
 
         Args:
@@ -380,7 +380,7 @@ class EmbeddedStore(ClosingStore):
                 compact_table(connection, table_id, layout, self._clock(), self._segment_size)
 
     def _table(self, connection: Connection, table: str) -> tuple[int, TableDescriptor]:
-        # Asked every time: another process may have altered the table, or dropped it and made it anew.
+        # Looked up every time: another process may have altered the table, or dropped it and created it again.
         found = (
             connection.execute("SELECT id, layout FROM tables WHERE name = ?", (table,)).fetchone()
             if is_table_name(table)

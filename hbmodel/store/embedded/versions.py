@@ -12,8 +12,8 @@ from hbmodel.store.embedded.segments import RowSegments
 def versions_of(
     layout: TableDescriptor, table: str, segments: RowSegments, columns: Sequence[bytes], most: int, now: int
 ) -> list[Sequence[StoredCell]]:
-    """The versions of some columns of a row that are alive, newest first; as many of each as its family keeps, and
-    `most`.
+    """The living versions of some columns of a row, newest first; of each column at most `most`, and no more than its
+    family keeps.
 
     Raises:
         FamilyNotFound: the table has no such family.

@@ -1,4 +1,4 @@
-"""Rows that are read again and again in writing transactions, remembered as long as nobody has written them."""
+"""Rows that are read again and again in writing transactions, remembered as long as nobody writes them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Read = Callable[[Connection, str, bytes], Row | None]
 class WatchedRows:
     """The rows that gates have asked for, as the latest writing transaction saw them.
 
-    Whatever another connection writes changes SQLite's `data_version` for this one; what this store writes, it says
-    itself. To be used inside writing transactions alone, of which a store has one at a time.
+    A write of another connection changes SQLite's `data_version` for this one. The store itself reports its own writes,
+    see `forget`. This is for use inside writing transactions only, of which a store has one at a time.
 
     Args:
         alone: whether there is no other connection, as in memory.

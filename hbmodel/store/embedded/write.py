@@ -31,7 +31,7 @@ _BURY = (
 )
 _FORGET = "DELETE FROM tombstones WHERE table_id = ? AND row = ? AND target >= ? AND target < ? AND timestamp <= ?"
 
-# A row with more tombstones than this has them looked up one by one.
+# If a row has more tombstones than this, they are looked up one by one.
 _TOMBSTONES_READ = 64
 
 
@@ -44,8 +44,8 @@ class _Segment:
         self.first = first
         self.stop = stop
         self.cells = cells
-        # Whether anything changed; whether columns were added, which must be sorted in; whether a put's own TTL may be
-        # among them.
+        # Whether anything changed; whether columns were added, so that the cells must be sorted; whether a cell may
+        # have a TTL of its own.
         self.changed = self.grown = False
         self.mortal = ends is not None
 
@@ -82,7 +82,7 @@ class _Tombstones:
         return -1 if timestamp is None else timestamp
 
     def add(self, target: bytes, timestamp: int) -> None:
-        """Adds one; of several on one target the latest counts."""
+        """Adds a tombstone; of several for one target the latest counts."""
         self._connection.execute(_BURY, (*self._key, target, timestamp))
         self._known[target] = max(timestamp, self.of(target))
         if b":" not in target:
@@ -112,7 +112,7 @@ class RowWriter:
         self._layout = layout
         self.row = row
         self._tombstones = _Tombstones(connection, table_id, row, tombstones)
-        # The segments in use by their lower bounds, and those sorted; of a wide row no others are read.
+        # The segments in use by their lower bounds, and these bounds, sorted. No other segments of a wide row are read.
         self._loaded: dict[bytes, _Segment] = {}
         self._firsts: list[bytes] = []
         found = connection.execute(
@@ -232,7 +232,7 @@ class RowWriter:
         self._loaded[segment.first] = segment
 
     def flush(self, segment_size: int) -> list[tuple[int, bytes, bytes, int | None, bytes]]:
-        """Removes emptied segments and answers the changed ones, for `store_segments`.
+        """Removes emptied segments and returns the changed ones, for `store_segments`.
 
         Args:
             segment_size: bytes of an encoded segment above which it is cut.
@@ -266,10 +266,10 @@ def _mask(segment: _Segment, column: bytes, tombstone: int) -> None:
 
 
 def without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Iterator[Put | Delete]:
-    """The mutations of an atomic change without cells that a later put of it writes at the same time.
+    """The mutations of an atomic change, without cells that a later put of the same change writes at the same time.
 
-    They have one sequence number in HBase, so the later takes the place of the earlier, which does not come to light
-    again when the later one's life ends.
+    In HBase the two cells have the same sequence number, so the later one replaces the earlier one, which does not
+    become visible again when the TTL of the later one ends.
     """
 
     def cell(put: Put, column: bytes) -> tuple[bytes, int]:
@@ -291,7 +291,7 @@ def without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Iterat
 def store_segments(
     connection: sqlite3.Connection, records: Sequence[tuple[int, bytes, bytes, int | None, bytes]]
 ) -> None:
-    """Writes what `RowWriter.flush` answered."""
+    """Writes the segments that `RowWriter.flush` returned."""
     connection.executemany(_UPSERT, records)
 
 
