@@ -67,8 +67,8 @@ def answering(schema: TableSchema, index: Index, written: Sequence[Index]) -> Se
 def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[UniqueViolation]]:
     """Claims the values that rows hold, for a build or a repair of a unique index.
 
-    Returns the obstacles: each row whose value another row holds. A row that has changed since it was read may leave an
-    unused claim, which the next row with that value takes over.
+    Returns the obstacles: an error for each row whose value another row holds. A row that has changed since it was read
+    may leave an unused claim, which the next row with that value takes over.
 
     Args:
         planner: a planner with this index only.
@@ -125,7 +125,7 @@ class ClaimFindings:
     Attributes:
         released: claims of values that were given up.
         unheld: claims for rows that do not hold the value, old enough that no writer is about to put it.
-        pending: such claims that are not that old.
+        pending: such claims that are younger.
     """
 
     released: Sequence[FoundClaim]

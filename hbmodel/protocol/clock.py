@@ -93,7 +93,7 @@ class SharedOffset:
         self._heard = before, server, after, self.running()
 
     def heard(self, bound: int) -> Offset | None:
-        """The offset by the time last recorded, which is used only once; None if there is none within `bound` ms."""
+        """The offset by the time last recorded, which is used only once; None if there is none within the bound."""
         heard, self._heard = self._heard, None
         if heard is None:
             return None
@@ -188,7 +188,7 @@ class ServerClock:
         return now
 
     def ahead(self, timestamp: int) -> int | None:
-        """The server's time in ms, or None, without asking the server, if this machine's clock has reached `timestamp`.
+        """None if this machine's clock has reached `timestamp`; otherwise the server is asked for its time, in ms.
 
         The two clocks may differ by any amount.
 
@@ -208,7 +208,7 @@ class ServerClock:
             offset = server - (before + after) // 2
             if abs(offset) <= self.bound:
                 return Offset(offset, self._running(), after + offset)
-            # an answer that took longer says little about the clocks
+            # an answer that took longer than the bound says little about the clocks
             if after - before <= self.bound or probe == PROBES:
                 raise ClockError(
                     "This machine's clock and the server's differ by more than the clock bound: synchronize the "
@@ -240,7 +240,7 @@ class ServerClock:
         current.
         """
         offset = self._shared.latest
-        if offset is None:  # it was found to be wrong in the meantime
+        if offset is None:  # the offset was found to be wrong in the meantime
             return False
         by_wall = self._wall() + offset.value - since
         by_running = offset.now + self._running() - offset.running - since

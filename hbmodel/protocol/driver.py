@@ -53,7 +53,7 @@ R = TypeVar("R")
 log = logging.getLogger("hbmodel")
 
 WELL_PAST = 1_000
-"""A time more than so many ms before the corrected clock's has passed; about a later time the server is asked."""
+"""A time has passed if the corrected clock is more than so many ms later; otherwise the server is asked."""
 
 CHECKED = Change | CheckBinding
 """Operations before which the driver checks that the protocol's binding still holds."""
@@ -229,7 +229,7 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
             is several requests, some of them may have been carried out.
 
     Raises:
-        UnknownOutcome: the store could no longer be reached after a checked change of a row was carried out.
+        UnknownOutcome: the store could no longer be reached after a conditional change of a row was carried out.
     """
     changed = False
     acknowledged: Any = None

@@ -60,8 +60,8 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
     """A TTL that a caller gave, in ms.
 
     Raises:
-        SessionError: it is no timedelta, or longer than that of a family of the model.
-        EncodingError: it is not a positive number of whole milliseconds.
+        SessionError: the TTL is not a timedelta, or is longer than the TTL of one of the model's families.
+        EncodingError: the TTL is not a positive number of whole milliseconds.
         CapabilityError: the model has counters, map columns, a version, a random salt or an empty alias.
     """
     if ttl is None:
@@ -86,7 +86,7 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
 
 
 def refuses_ttl(schema: TableSchema) -> str | None:
-    """Why puts of a model take no TTL, or None if they do."""
+    """Why puts of a model take no TTL, or None if they take one."""
     if schema.versioned:
         return _VERSIONED
     if any(f.kind == "counter" for f in schema.columns):

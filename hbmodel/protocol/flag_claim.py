@@ -21,7 +21,7 @@ def abandoned_claim(table: str, row: bytes, held: Cell | None, grace: int) -> Pr
     Args:
         table: the table of the row.
         row: its key.
-        held: its flag, which was present; None if it has gone since.
+        held: the flag of the row, which was present before; None if it is gone now.
         grace: G in ms.
     """
     if held is None or held.value == FLAG:

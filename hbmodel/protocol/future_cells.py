@@ -92,8 +92,8 @@ def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[li
 def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Protocol[int | None]:
     """The server's time in ms for the deletes of these cells; None if a delete at the server's time hides all of them.
 
-    Counters are often ahead of the server's clock, so for them its time is always needed. About other cells the server
-    is asked only if this machine's clock has not reached their times.
+    Counters are often ahead of the server's clock, so for counters its time is always needed. About other cells the
+    server is asked only if this machine's clock has not reached their times.
     """
     cells = [(column, cell.timestamp) for row in rows for column, cell in row.items()]
     if not cells:
@@ -221,7 +221,7 @@ def error_if_hidden(
         schema: the schema of the model.
         row: the row as it was read.
         columns: the columns that the insert puts or deletes.
-        claimed: the timestamp at which it does so, in ms.
+        claimed: the timestamp of these puts and deletes, in ms.
     """
     later = [column for column, cell in row.columns.items() if column in columns and cell.timestamp > claimed]
     newest, now = yield from _newest_ahead(schema, row, later)
@@ -241,7 +241,7 @@ def error_if_hidden(
 def _newest_ahead(schema: TableSchema, row: Row, columns: Collection[bytes]) -> Protocol[tuple[int, int | None]]:
     """The newest timestamp in some columns of a row, counters excluded, and the server's time, if it is below that.
 
-    Otherwise the second value is None. Without such a cell the first one is -1.
+    Otherwise the second value is None. If there is no such cell, the first value is -1.
     """
     newest = max(
         (row.columns[column].timestamp for column in columns if column not in schema.counter_columns), default=-1

@@ -1,8 +1,9 @@
 """Updates under the condition that their row still exists, as a sans-IO generator.
 
-A cell that makes a row must not be put into a row that was deleted since it was read. So the update is conditional on a
-cell of the row that every delete takes away: the row must still hold the value that was read. If it does not, the row
-is read again. Nothing that was put is taken back afterwards, because what is left of a row does not say who put it.
+A cell that alone makes a row exist must not be put into a row that was deleted since it was read. So the update is
+conditional on a cell of the row that every delete takes away: the row must still hold the value that was read. If it
+does not, the row is read again. Nothing that was put is taken back afterwards, because what is left of a row does not
+say who put it.
 
 The condition is on a cell that the update leaves as it is, if there is one. On HBase's Thrift1 gateway, each cell is
 put by a conditional call of its own.
@@ -83,7 +84,7 @@ def update_guarded(
             expires = plan.put is not None and plan.put.ttl is not None
             known = isinstance(write, UpdateFields) or planner.schema.expiry_column in row.columns
             if expires and not (known and can.check_and_mutate and write.row not in together):
-                free.append(plan)  # its time is below that of any delete of the row from now on
+                free.append(plan)  # the time of its put is below that of any later delete of the row
                 continue
             found = _guard_of_whole(planner, row) if expires else _guard(planner, row, plan, can)
             if isinstance(found, UnindexedRowPlan):
@@ -193,7 +194,7 @@ def _guard_of_whole(planner: UnindexedRowPlanner, row: Row) -> tuple[bytes, byte
 
     Here it does not matter which cells of the row become empty.
     """
-    # each write of programs that set this cell changes it
+    # programs that set this cell change it with each write
     version = [planner.schema.version_column] if planner.marking else []
     columns = [planner.schema.expiry_column, *version, *_guards(planner, row)]
     held = [
@@ -203,7 +204,7 @@ def _guard_of_whole(planner: UnindexedRowPlanner, row: Row) -> tuple[bytes, byte
 
 
 def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
-    """The columns of a row whose cells show that it exists, the ones that change least first."""
+    """The columns of a row whose cells show that it exists; those that change least come first."""
     schema = planner.schema
     counters = {f.column for f in schema.columns if f.kind == "counter"}
     found = [schema.exists_column, schema.spare_flag_column]

@@ -52,7 +52,7 @@ class RowIndexer:
     Attributes:
         schema: the schema of the model.
         indexes: the indexes whose entries are made, each with its live table.
-        adopting: whether rows without system cells are live too, and get them.
+        adopting: whether rows without system cells are live too, and get system cells.
         plain: whether rows never have system cells.
         reader: decodes the columns that the indexes read or cover.
     """
@@ -102,7 +102,7 @@ class RowIndexer:
             return RowEntries(row.row, version, (), adoption, error)
 
     def _oldest(self, row: Row, after: int = -1) -> int:
-        """The timestamp of the row's oldest column cell after a time; system cells do not count."""
+        """The timestamp of the row's oldest column cell that is later than `after`; system cells do not count."""
         is_system = self.schema.is_system
         own = [
             cell.timestamp for column, cell in row.columns.items() if not is_system(column) and cell.timestamp > after
@@ -159,7 +159,7 @@ def index_rows(
     Args:
         indexer: makes the entries.
         rows: rows read with the `columns` of the indexer.
-        since: the reading of the clock from before they were read.
+        since: a reading of the clock from before the rows were read.
         again: whether lost entries are put again: at the time `since`, above the deletes that removed them. An entry
             that is one too many does no harm: repair removes it, after every writer has passed that time. The entries
             are put unverified, because they are above the marks of writers that change their rows now.

@@ -31,8 +31,9 @@ from hbmodel.store.values import Cell, ConditionalChange, Delete, Put, Row
 def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
     """Deletes entries without a matching row, and bare marks, each up to its own timestamp; returns them.
 
-    An entry is deleted only if it and its row are older than the grace time, and the row, read once more after that,
-    still does not have it: the row's writers have ended by then. Entries of rows that expire are left alone.
+    An entry is deleted only if it and its row are older than the grace time, so that the row's writers have ended, and
+    if the row, read once more after this check, still does not have the entry. Entries of rows that expire are left
+    alone.
 
     Args:
         indexer: determines which entries a row has.
@@ -64,9 +65,9 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
     """Puts entries of a covering index again, verified, if a writer that stopped or crashed has left a mark; returns
     them.
 
-    An entry is put only if it and its row are older than the grace time, and the row, read again after that, is still
-    the same: the writer that left the mark has ended by then, and later writers put a mark above it. The whole entry is
-    put, at the mark's timestamp.
+    An entry is put only if it and its row are older than the grace time, so that the writer that left the mark has
+    ended, and if the row, read again after this check, is still the same. Later writers put a mark above the entry. The
+    whole entry is put, at the mark's timestamp.
 
     Args:
         indexer: determines which entries a row has.
@@ -111,7 +112,7 @@ def purge_markers(
             row from a row without system cells.
         rows: the rows, just read, with their liveness cell at least.
         grace: G in ms.
-        delete: False only returns what would be deleted.
+        delete: if False, nothing is deleted; the row keys that would be deleted are returned.
         checks: whether the store can delete a row under the condition that it still has its marker. A put with the time
             of the marker, by a program that stood still for longer than the grace time, may arrive at any moment, and
             an unconditional delete would delete it too.

@@ -64,7 +64,7 @@ class EntryFindings:
 
     Attributes:
         stale: entries that match no current row, and are old enough for repair.
-        pending: such entries that are not that old: a writer may be about to put their row.
+        pending: such entries that are younger: a writer may be about to put their row.
         expiring: entries that differ from a row that will expire. They expire with it, and older cells of the row may
             become visible.
         unverified: correct entries, old enough for repair, that are not verified because a writer was interrupted.

@@ -70,7 +70,7 @@ PHASES: Mapping[str, Phase] = {
     phase.name: phase
     for phase in (
         Phase(BEFORE, ("old",), "old", changes=True, ends=True),
-        # all must read both tables before the first one writes to the new one
+        # all programs must read both tables before the first of them writes to the new one
         Phase(PREPARED, ("new", "old"), "old", ends=True),
         Phase(MOVING, ("new", "old"), "new"),  # once no program writes to the old table, its rows are copied
         Phase(CUT, ("new",), "new"),
@@ -90,14 +90,14 @@ VERSIONED_PHASES: Mapping[str, Phase] = {
     phase.name: phase
     for phase in (
         Phase(BEFORE, ("old",), "old", True, True, lasts=frozenset((BEFORE,))),
-        # all must respect seals before the first one is put
+        # all programs must respect seals before the first seal is put
         Phase(PREPARED, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),
         Phase(MOVING, ("old", "new"), "new", True, True, seals=True, lasts=_FORTH),
         Phase(CUT, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),  # everything is in the new table
         Phase(DONE, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),
         # the moves that have begun are finished
         Phase(HALTING, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),
-        # all must read in this order before rows move back
+        # all programs must read in this order before rows move back
         Phase(TURNED, ("new", "old"), "new", True, True, seals=False, lasts=_BACK),
         Phase(RETURNING, ("new", "old"), "old", True, True, seals=True, lasts=_BACK),
         Phase(RETURNED, ("old",), "old", True, True, lasts=frozenset((RETURNED, BEFORE))),
@@ -120,7 +120,7 @@ class TranslatedRow:
         put: the put of the row, at the time of the row that it comes from.
         entries: puts of its index entries, by index table.
         error: why it cannot be made, or None.
-        target: its row key in the other table, if only this is given and no put.
+        target: its row key in the other table, if this key is given instead of a put.
     """
 
     source: bytes

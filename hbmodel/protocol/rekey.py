@@ -186,8 +186,8 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
 
 
 def copy_of(reader: RowDecoder, row: Row, move: Move, end: int | None = None) -> PutObject:
-    """The put of a row's object under its new key: a new object, but with every cell as it is stored, and with the
-    time of its expiry.
+    """The put of a row's object, as a new object, under its new key; with every cell as it is stored, and with the time
+    of its expiry.
     """
     schema = reader.schema
     obj = reader.make({**reader.values(row), **move.changes})

@@ -45,7 +45,7 @@ class IndexedMover(RowMover, Generic[P]):
 
     Attributes:
         planner: plans the mutations.
-        stale: deletes of old-key entries, sent after the acknowledgement.
+        stale: deletes of stale entries, sent after the acknowledgement.
         verifications: puts that verify new entries, sent after the acknowledgement.
     """
 

@@ -86,7 +86,7 @@ class RowMover:
         raise NotImplementedError
 
     def moves_within_row(self, row: Row) -> bool:
-        """Whether one mutation moves an object that was read to another place in its row."""
+        """Whether one mutation can move an object to another place in its row, which is given as it was read."""
         return True
 
     @property
@@ -267,8 +267,8 @@ class UnindexedMover(RowMover):
         return applied
 
     def _masks(self, row: Row) -> Protocol[list[Delete]]:
-        """The deletes of cells of an old row that may be ahead of the server's clock; raises `ClockError` for one
-        too far ahead.
+        """The deletes of cells of an old row that may be ahead of the server's clock; raises `ClockError` for a cell
+        that is too far ahead.
         """
         cells = {
             column: cell for column, cell in row.columns.items() if not column.startswith(self.schema.stamp_prefix)

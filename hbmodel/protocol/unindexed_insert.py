@@ -130,7 +130,10 @@ def _landed(row: Row, there: bool, mark: bytes) -> bool:
 
 
 def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Protocol[tuple[bytes, bytes | None]]:
-    """The column to check, and its expected value, if the key is free: those of a dead marker if there is one."""
+    """The column to check and its expected value: those of the dead marker, if there is one.
+
+    Raises `RowExists` if the key is not free.
+    """
     (row,) = yield GetRows(planner.schema.table, [write.row], planner.columns)
     if row is None:
         return column, None

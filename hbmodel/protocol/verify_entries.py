@@ -44,7 +44,7 @@ class EntryScope:
         return bool(at) and entry in ranges[at - 1] and (self.passes is None or self.passes(entry))
 
     def first(self, entries: Iterable[bytes]) -> bytes | None:
-        """The first of a row's entries that the query asks for, in key order, or None where it asks for none of them.
+        """The first of a row's entries that the query asks for, in key order, or None if it asks for none of them.
 
         A reversed scan, too, uses the first one in key order, so that the reversed query gives the same items in
         reverse.

@@ -74,7 +74,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         moving: whether it plans the steps of a move to another key or table: only these may write rows that a move has
             marked or sealed.
         over_closed: whether closed rows are overwritten, since their objects come back from the other table.
-        answering: if `indexes` has only some of the indexes: the others whose entries answer for rows; see `whole`.
+        answering: the other indexes whose entries answer for rows, if `indexes` has only some indexes; see `whole`.
     """
 
     patience: int = 20
@@ -260,7 +260,7 @@ class Sent:
     """A conditional change that was sent, for as long as it is not known to have lost.
 
     Attributes:
-        planner: the planner that planned it; another one has other indexes.
+        planner: the planner that planned it; a later planner may have other indexes.
         plan: the plan.
         cell: the version cell that the change puts.
         first: whether the row had no version.

@@ -13,8 +13,8 @@ The following rules are easily got wrong, and each of them loses writes if it is
   line is read.
 - An id is used once. A program whose line is gone continues under another id.
 - A line names the oldest state by which a call is under way. The line is put again when that call is answered.
-- Once the line names a later state than a call whose outcome is unknown, it lists this call for as long as the call may
-  still land.
+- A call whose outcome is unknown is listed in the line, once the line names a later state than that of the call, for as
+  long as the call may still land.
 - A line is put at rest, or deleted, only when no call is under way and no more calls can begin.
 
 Source of the idea: F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in

@@ -77,7 +77,7 @@ class UpdateFields:
 def under_condition(schema: TableSchema, write: UpdateFields) -> bool:
     """Whether an update of a model without indexes may put its cells only if its row was not deleted since the read.
 
-    Cells that make no row by themselves need no condition: nobody sees them without a row, and a put of a whole object
+    Cells that do not make a row exist need no condition: nobody sees them without a row, and a put of a whole object
     overwrites them. But it does not overwrite entries of map columns, nor, in a table that other programs fill, the
     cells that a put of theirs leaves out.
     """

@@ -434,7 +434,7 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
 
 
 def _shown(scan: Scan) -> Callable[[ObjectRow], ObjectRow | None] | None:
-    """The function that leaves of an object the columns that a scan asks for; None if it asks for all."""
+    """The function that reduces an object to the columns that a scan asks for; None if it asks for all."""
     if not scan.columns or any(b":" not in column for column in scan.columns):
         return None
     wanted = frozenset(scan.columns)

@@ -74,7 +74,7 @@ def change_together(
 
     For each row, only the first condition is tried, with no more changes than fit into a call: other changes of the row
     are not applied. If all changes of a row must be in one call and their conditions differ, none of them is applied,
-    and the row is not in the call. Changes without a mutation have all read the row as their condition says. If a row
+    and the row is not in the call. Changes without a mutation only say in which state they have read the row. If a row
     has no other changes, these count as applied without a call, even if they have read the versions of several column
     families.
 

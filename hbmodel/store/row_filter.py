@@ -52,7 +52,7 @@ def _jump(filter: Filter) -> bytes:
 
 
 def first_piece(filter: Filter, cells: int) -> Filter:
-    """A filter of the cells of one family that also passes no more than `cells` of them, a piece."""
+    """The filter of a read of one family, limited to the first `cells` cells that pass: one piece."""
     parts = filter.filters if isinstance(filter, And) else [filter]
     return And([*parts, Pagination(cells, 0)])
 

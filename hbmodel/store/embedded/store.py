@@ -368,7 +368,7 @@ class EmbeddedStore(ClosingStore):
         """Runs a major compaction, which removes tombstones, so that what they hid can be put again, and expired and
         excess cells.
 
-        No cell that reads did not see before is seen afterwards. Families keep tombstones for their
+        It makes no cell visible that reads did not see before. Families keep tombstones for their
         `hbase.hstore.time.to.purge.deletes` (ms).
 
         Args:

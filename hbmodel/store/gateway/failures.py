@@ -73,13 +73,13 @@ _PASSING = (
     "ScannerResetException",
     "OutOfOrderScannerNextException",
     "LeaseException",
-    # ZooKeeper did not tell where the region is, or the rows of a scan did not come; both have no name of their own.
+    # ZooKeeper did not tell where the region is, or the rows of a scan did not come; neither has a name of its own.
     "could not be completed in ",
     "Failed to get result within timeout",
 )
 
-# The gateway fails with an exception of Java's own where a region has no server, such as a daughter of a split that is
-# not open yet.
+# The gateway fails with an exception of Java's own if a region has no server, such as a daughter of a split that is not
+# open yet.
 _NO_SERVER = ("Internal error processing getAllRegionLocations", "Internal error processing getTableRegions")
 
 # How the HBase client in the Thrift2 gateway reports a call that failed row by row

@@ -105,7 +105,7 @@ class FirstRows:
         self._templates = [self._template(rows) for rows in ((1, 2) if one.reversed else (1,))]
 
     def _template(self, rows: int) -> tuple[MessageTemplate, MessageTemplate | None]:
-        """The first request of a scan that asks for so many rows, and the second if the first only opens a scanner."""
+        """The first request of a scan that asks for `rows` rows, and the second if the first only opens a scanner."""
         one = self._scans[0]
         reading = Reading(
             self._table, START, STOP, self._columns, self._filter, one.reversed, rows, rows, None, one.before

@@ -108,7 +108,7 @@ class RetryingCaller:
         self.repeated = repeated
 
     def on_retry(self, repeated: Callable[[], None]) -> RetryingCaller:
-        """The same, with another function to call when a request is retried."""
+        """The same caller, with another function to call when a request is retried."""
         return RetryingCaller(self._pool, self._backoff, self._failures, self._prefix, repeated)
 
     def begin(self, exchange: Exchange) -> Lease[ThriftConnection] | None:

@@ -25,7 +25,8 @@ class Thrift1ScanCalls:
         """Opens a scanner.
 
         The call has no place for a limit, and the gateway reads ahead of what it is asked for, so a page filter ends
-        the scan in each region. It is left out if there is another filter, since it would count rows that this drops.
+        the scan in each region. If there is another filter, the page filter is left out, since it would count rows that
+        the other one drops.
         """
         chosen = reading.filter
         if chosen is None and reading.most is not None:
