@@ -85,7 +85,7 @@ class RowIndexer:
         return (schema.version_column, schema.status_column) if has_status else (schema.version_column,)
 
     def of(self, row: Row | None) -> RowEntries | None:
-        """The entries of a row that was read with `columns`, or None if it is no object."""
+        """The entries of a row that was read with `columns`, or None if it is not an object."""
         if row is None or not self.reader.exists(row):
             return None
         schema = self.schema
@@ -195,7 +195,7 @@ def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict
 
     Args:
         indexer: makes the entries.
-        rows: the keys of the rows; one that is no object needs no entries.
+        rows: the keys of the rows; a row that is not an object needs no entries.
 
     Returns:
         The errors of rows whose entries cannot be made, by row.

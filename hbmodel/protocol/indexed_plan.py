@@ -383,8 +383,8 @@ class IndexedRowPlanner:
     def _condition_of_delete(self, row: Row) -> tuple[bytes, bytes | None] | None:
         """The cell that a delete checks, and its value, or None.
 
-        The check keeps the delete from getting a time below that of a later put of the whole row, as other writers make
-        it to let a row expire.
+        The check keeps the delete from coming below a later put of the whole row: other writers put a row again as a
+        whole to let it expire.
         """
         if not self.checks:
             return None

@@ -163,7 +163,7 @@ class RowTranslator:
         object.__setattr__(self, "_indexer", RowIndexer(self.target, self.indexes))
 
     def of(self, row: Row) -> TranslatedRow | None:
-        """The row for the other table, or None if it is no object. Every program makes the same row."""
+        """The row for the other table, or None if it is not an object. Every program makes the same row."""
         if not self.reader.exists(row):
             return None
         try:

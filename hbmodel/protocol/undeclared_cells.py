@@ -8,8 +8,8 @@ from hbmodel.store.values import Row
 
 
 def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict[bytes, bytes]:
-    """The cells of a row that its layout does not declare, such as those of a newer program's column, by their columns
-    in the other table.
+    """The cells of a row that its layout does not declare, such as cells in a column of a newer program, by their
+    columns in the other table.
 
     Cells of the model's own family go to the own family of the other model. There, they may collide with cells of
     another family.

@@ -246,8 +246,8 @@ class VersionedRowPlanner(IndexedRowPlanner):
             return plan
         version = self.version(self.nonce(), old, timestamp)
         put = evolve(plan.put, cells={**plan.put.cells, self.schema.version_column: version})
-        # An entry answers for the version only if it has every column. A changed column that no entry has rules this
-        # out; map entries are no columns of an entry.
+        # An entry answers for the version only if it has every column, and no entry has a changed column that is not in
+        # the group. Map entries do not count as columns here.
         alone = write.changes.keys() <= self.schema.maps_by_name.keys()
         return evolve(plan, put=put, entries=self.entries_again(old, version, timestamp) if alone else plan.entries)
 

@@ -61,7 +61,7 @@ class FoldedWrites:
         return LatePut(lambda: self.put(puts))
 
     def _merged(self, puts: Iterable[Put], most: int | None = MAX_PUT_BYTES) -> list[Put]:
-        """Puts of rows; those of one row with the same timestamp and TTL become one put of at most `most` bytes."""
+        """Puts of rows; those of one row with the same timestamp and TTL are merged into puts of about `most` bytes."""
         growing: dict[bytes, list[_GrowingPut]] = {}
         for put in puts:
             self._grow(growing, put, most)

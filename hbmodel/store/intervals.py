@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hbmodel.store.ranges import key_successor, prefix_successor
 
 Interval = tuple[bytes, bytes | None]
-"""The qualifiers from the first one on, and below the second one; None as the second: there is no end."""
+"""The qualifiers from the first one on and below the second one; if the second one is None, there is no end."""
 
 EVERY_COLUMN: Sequence[Interval] = ((b"", None),)
 

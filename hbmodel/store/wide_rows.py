@@ -139,9 +139,9 @@ class ObjectRow(Struct, gc=False):
 class Unfolding:
     """Turns cells of a row into logical rows.
 
-    It remembers the columns of the previous object, since most objects have the same ones. So many names are compared
-    at once, joined. If a key or an alias contains the family with its colon, other names may join to the same bytes:
-    then each name is compared.
+    It remembers the columns of the previous object, since most objects have the same ones. The names of as many cells
+    are joined and compared at once. If a key or an alias contains the family with its colon, other names may join to
+    the same bytes: then each name is compared.
     """
 
     def __init__(self, wide: WideRows) -> None:

@@ -50,7 +50,7 @@ def check_cells(table: str, row: bytes, cells: Mapping[bytes, bytes]) -> None:
             )
 
 
-LATEST = 2**63 - 1  # HConstants.LATEST_TIMESTAMP: HBase reads it as "now", so it is no timestamp
+LATEST = 2**63 - 1  # HConstants.LATEST_TIMESTAMP: HBase reads it as "now", so it is not a timestamp
 
 
 def check_put(table: str, put: Put) -> None:

@@ -240,7 +240,9 @@ class Database:
     # --- forks --------------------------------------------------------------------------------------------------------
 
     def before_fork(self) -> Callable[[], None]:
-        """Waits for transactions under way, closes all connections and lets nobody open one; returns what ends this."""
+        """Waits for transactions under way, closes all connections, and lets nobody open one before the function that
+        is returned is called.
+        """
         process = self._process
         process.registering.acquire()  # this comes first, so that no thread can add a link
         held = [process.registering]

@@ -91,7 +91,7 @@ class HttpSocket:
         Raises:
             StoreUnavailable: the server did not process the request.
             UnknownOutcome: the server failed, perhaps after the request was carried out.
-            StoreError: it refused the request, or is no gateway.
+            StoreError: the server refused the request, or is not a gateway.
         """
         if self._position == len(self._body):
             self._body, self._position = self._next_body(), 0

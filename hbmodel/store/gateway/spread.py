@@ -16,7 +16,7 @@ SPREAD_FROM = 16
 """The fewest writes for which another connection is used."""
 
 AHEAD = 500
-"""Most writes that are sent on one connection before the first reply is read; their replies fit into any socket's
+"""The most writes that are sent on one connection before the first reply is read; their replies fit into any socket's
 buffers.
 """
 

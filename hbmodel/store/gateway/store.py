@@ -289,12 +289,12 @@ class GatewayStore(GatewayClient):
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def tables(self) -> list[str]:
-        """Names of all tables, sorted; if the store has a prefix, only tables with it, by names without the prefix."""
+        """Names of all tables, sorted; if the store has a prefix, only of tables with that prefix, named without it."""
         return sorted(own for name in self._table_names() if (own := name_in_port(self._prefix, name)) is not None)
 
     @abstractmethod
     def _table_names(self) -> Iterable[str]:
-        """The names of all tables, with their namespaces, except the default one."""
+        """The names of all tables, with their namespaces; the default namespace is left out."""
 
     def families(self, table: str) -> list[Family]:
         """The column families of a table, sorted by name, with the options that the gateway reports."""

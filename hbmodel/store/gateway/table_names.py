@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def name_in_store(prefix: str, table: str) -> str:
-    """HBase's name of a table in a store whose tables have a prefix; this follows the namespace, or contains one."""
+    """HBase's name of a table in a store with a table prefix: the prefix follows the namespace, or contains one."""
     namespace, colon, name = table.rpartition(":")
     return f"{namespace}:{prefix}{name}" if colon and ":" not in prefix else prefix + table
 

@@ -37,7 +37,7 @@ class ThriftClient:
         protocol.trans.flush()
 
     def receive(self, api: str) -> Any:
-        """Reads one reply; raises the exception that it holds, if it does."""
+        """Reads one reply; raises the exception in it, if it has one."""
         protocol = self._protocol
         if protocol.read_message_begin()[1] == TMessageType.EXCEPTION:
             failure = TApplicationException()

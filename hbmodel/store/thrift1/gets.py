@@ -71,7 +71,7 @@ class Questions:
     def _place(self, growing: dict[tuple[bytes, int | None], Question], get: Get, wanted: Sequence[bytes]) -> Question:
         added = sum(map(len, wanted)) + _OVERHEAD * len(wanted)
         question = growing.get(key := (get.row, get.before))
-        # Without columns everything is read: the request is no longer, but the answer is.
+        # Without columns everything is read: this makes the answer larger, though not the request.
         if question is None or not wanted or not question.columns or question.size + added > self._sizes.read_bytes:
             question = growing[key] = Question([get.row], {}, len(get.row) + _OVERHEAD, get.before)
             self._asked.append(question)
