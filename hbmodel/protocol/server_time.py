@@ -56,7 +56,7 @@ class StampedRow:
 
     Attributes:
         row: row key.
-        columns: the cells of the row without stamps; empty where it is absent.
+        columns: the cells of the row without stamps; empty if the row is absent.
         timestamp: the time in ms; above every cell of the row and every delete acknowledged before.
         stamps: the columns of its stamps.
         owners: the columns that show which insert put the row; a write that puts the whole row again includes them.

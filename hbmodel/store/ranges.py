@@ -8,7 +8,7 @@ from attrs import frozen
 
 
 def prefix_successor(prefix: bytes) -> bytes | None:
-    """The smallest byte string above every string that starts with `prefix`, or None where there is none.
+    """The smallest byte string above every string that starts with `prefix`, or None if there is none.
 
     Trailing FF bytes are dropped and the last remaining byte is raised by one. A prefix of FF bytes only (or an empty
     one) has no successor: the range is unbounded above and must never wrap to a small key.

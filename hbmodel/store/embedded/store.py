@@ -155,7 +155,7 @@ class EmbeddedStore(ClosingStore):
         position = ScanPosition(scan.range, scan.limit, ended=scan.range.empty or scan.limit == 0)
         wanted = scan.filter
         if wanted is not None and scan.cells is not None and scan.limit == 1 and projection.only_family is not None:
-            wanted = first_piece(wanted, scan.cells)  # no more of a wide row is read than is given out
+            wanted = first_piece(wanted, scan.cells)  # no more of a wide row is read than is returned
         filter = None if wanted is None else RowFilter(wanted, scan.reversed)
         while not position.ended:
             with self._database.read() as connection:

@@ -52,7 +52,7 @@ class JoinedSocket:
         """Does nothing: `write` leaves no bytes that must be sent at once."""
 
     def read(self, size: int) -> bytes:
-        """Some bytes of the replies; raises EOFError where the other side has closed the connection."""
+        """Some bytes of the replies; raises EOFError if the other side has closed the connection."""
         if self.sock is None:
             raise BrokenPipeError
         data = self.sock.recv(size)

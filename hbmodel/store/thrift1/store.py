@@ -43,7 +43,7 @@ class Thrift1Store(GatewayStore):
     What the gateway cannot do raises CapabilityError: conditional or mixed atomic changes of a row, split keys, family
     settings beyond its column descriptor. A gateway of the second kind (`hbase+thrift2://`) can.
 
-    Rows are handed out as decoded (`ResultRow`, `ResultCell`).
+    Rows are returned as decoded (`ResultRow`, `ResultCell`).
     """
 
     SCHEME = "hbase"

@@ -43,7 +43,7 @@ def put_calls(puts: Sequence[Put], size: int | None = None, sizes: CallSizes = C
 
     Args:
         puts: what to put.
-        size: their `put_size` in all, or None where it is not known.
+        size: their `put_size` in all, or None if it is not known.
         sizes: the sizes of the calls.
     """
     if len(puts) == 1:

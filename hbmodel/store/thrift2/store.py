@@ -64,7 +64,7 @@ class Thrift2Store(GatewayStore):
     """Tables behind a Thrift gateway of the second kind (`hbase thrift2 start`); its arguments are those of
     `GatewayStore`.
 
-    It can do everything that the port knows. Rows are handed out as decoded (`ResultRow`, `ResultCell`).
+    It can do everything that the port knows. Rows are returned as decoded (`ResultRow`, `ResultCell`).
     """
 
     SCHEME = "hbase+thrift2"

@@ -14,7 +14,7 @@ from hbmodel.store.values import Delete, Put
 
 
 def column_of(column: bytes, timestamp: int | None = None) -> Any:
-    """A column, or a family where there is no colon."""
+    """A column, or a family if there is no colon."""
     family, colon, qualifier = column.partition(b":")
     return TColumn(family=family, qualifier=qualifier if colon else None, timestamp=timestamp)
 
@@ -27,7 +27,7 @@ def put_requests(
     Args:
         table: its name in HBase.
         puts: what to put.
-        size: their `put_size` in all, or None where it is not known.
+        size: their `put_size` in all, or None if it is not known.
         sizes: the sizes of the calls.
     """
     for run in without_rivals(puts):
