@@ -118,9 +118,9 @@ def write_indexed_batch(
 def _with_versions(
     planner: IndexedRowPlanner, writes: Sequence[RowWrite], rows: Sequence[Row | None]
 ) -> Protocol[Sequence[Row | None]]:
-    """The rows of writes; those that lack a version cell get one here, as in a build, and are read again.
+    """The rows of writes; a row that needs a version cell and lacks it gets one here, as in a build.
 
-    Changes of these rows are conditional on the version cell.
+    The changes of such rows are conditional on the version cell. If any row got one, all rows are read again.
     """
     schema = planner.schema
     if not (planner.adopting and planner.checks) or family_life(schema) is None:

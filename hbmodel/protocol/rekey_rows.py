@@ -189,8 +189,8 @@ class UnindexedMover(RowMover):
         """True for an object that is one cell with nothing but its key in the qualifier: a mark would be another
         object.
 
-        Such an object is put, if its new key is free, by the same mutation that deletes it under the old key. The last
-        write wins, as always: what is written to the old key at this moment is not moved.
+        Such an object is put only if its new key is free, by the same mutation that deletes it under the old key. The
+        last write wins, as always: what is written to the old key at this moment is not moved.
         """
         return self._bare
 

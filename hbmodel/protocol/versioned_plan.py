@@ -36,7 +36,7 @@ still find the outcome.
 """
 
 KEPT_WHEN_BUSY = 31
-"""How many nonces of earlier writes are kept, at most, in a row that is written again and again within `BUSY`."""
+"""The most nonces of earlier writes that are kept in a row that is written again within `BUSY` each time."""
 
 BUSY = 1_000
 """A row that is written again within so many milliseconds keeps all its nonces, up to `KEPT_WHEN_BUSY`. It loses one,
