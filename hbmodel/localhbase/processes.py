@@ -1,4 +1,4 @@
-"""Start processes that outlive this one, know them again later, and end them.
+"""Start processes that outlive this one, recognize them later, and end them.
 
 A process is identified by its id and the time at which it began, because the system may give the same id to a later
 process. A process that was started but never recorded is found by a mark on its command line.

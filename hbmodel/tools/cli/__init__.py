@@ -20,9 +20,7 @@ from hbmodel.tools.cli.writers import writers as writers_command
 
 
 class OneLineErrors(click.Group):
-    """A group whose commands report errors of hbmodel and of the system as one line on standard error, with exit status
-    1.
-    """
+    """A group whose commands report an error, of hbmodel or of the system, as one line, and end with exit status 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROLES = ("server", "thrift1", "thrift2")
 
-_FOLLOW_INTERVAL = 0.3  # seconds between two looks at a log
+_FOLLOW_INTERVAL = 0.3  # seconds between two checks of a log
 _BLOCK = 1 << 16  # bytes of a log that are read at a time
 
 

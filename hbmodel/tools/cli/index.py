@@ -320,7 +320,7 @@ def repair(
     bytes_per_second: float | None,
     **options: Any,
 ) -> None:
-    """Put missing entries, and delete entries without a row that are older than the grace time."""
+    """Put missing entries, and delete entries that have no row and are older than the grace time."""
     model = load_model(named, table)
     _checked(
         ctx,
@@ -364,7 +364,7 @@ def purge(
     rows_per_second: float | None,
     **options: Any,
 ) -> None:
-    """Delete the markers of deleted rows that are older than the grace time."""
+    """Delete those markers of deleted rows that are older than the grace time."""
     model = load_model(named, table)
 
     def once() -> int:

@@ -74,7 +74,7 @@ def decode(
     kind: str | None,
     as_json: bool,
 ) -> None:
-    r"""Show the fields of a row key, in hex or as HBase's shell prints it (\x00\x01abc).
+    r"""Show the fields of a row key that is given in hex or as HBase's shell prints it (\x00\x01abc).
 
     In a wide table, a key contains only the fields of the row. Give a QUALIFIER to show all key fields of an object.
     """

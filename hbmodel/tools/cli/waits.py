@@ -19,7 +19,7 @@ def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
 
 
 def told_once() -> Callable[[IndexProgress | MigrationProgress], None]:
-    """A function that names each program for which a command waits once, on standard error."""
+    """A function that names on standard error the programs for which a command waits, each only once."""
     told: set[str] = set()
 
     def report(progress: IndexProgress | MigrationProgress) -> None:
