@@ -160,7 +160,7 @@ def make(directory: Path) -> None:
 
 
 def read_state(directory: Path) -> State | None:
-    """What was started in the directory; None if nothing ever was.
+    """The record of what was started in the directory; None if nothing was ever started there.
 
     Raises:
         LocalHBaseError: the record cannot be read.

@@ -141,7 +141,7 @@ def stop(directory: Directory = None, *, grace: float = STOP_GRACE) -> bool:
 
 
 def status(directory: Directory = None) -> Status | None:
-    """The status of what was started in a directory and not stopped since; None if nothing was.
+    """The status of the HBase that was started in a directory and not stopped since; None if there is none.
 
     Args:
         directory: the user's default directory if None.

@@ -18,8 +18,8 @@ def annotations_of(cls: type[Any], frame: FrameType, hidden: frozenset[str]) -> 
     Args:
         cls: the class.
         frame: the frame in which the class is declared; names that are local to a function are found there.
-        hidden: names of attributes to which annotations cannot refer: those of the fields, since a field of type `date`
-            may be called `date`.
+        hidden: the names of the fields, which do not count as names in annotations: a field of type `date` may be
+            called `date`.
 
     Raises:
         DeclarationError: a name in an annotation is unknown; the error names the field.

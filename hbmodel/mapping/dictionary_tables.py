@@ -125,7 +125,7 @@ def dictionary(name: str, ids: Codec[int]) -> Dictionary:
 
     A name gets its id when an object with it is first added, by any program: if several programs add the same new name
     at the same time, one assigns the id and the others use it. Ids start at 1. `create_tables` creates the dictionary's
-    tables, `<name>.ids` and `<name>.names`, with those of every model that uses it.
+    tables, `<name>.ids` and `<name>.names`, together with the tables of every model that uses the dictionary.
 
     Args:
         name: name of the dictionary, `namespace:name` or `name`.

@@ -22,7 +22,7 @@ MARK: Final = b"\x01"
 
 
 class NotLoadedType:
-    """The type of `NotLoaded`: the value of a map column of an object that was read without it."""
+    """The type of `NotLoaded`: the value of a map column if the object was read without the column's entries."""
 
     __slots__ = ()
 

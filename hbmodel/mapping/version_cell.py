@@ -1,9 +1,9 @@
 """The version cell of versioned models: 02 or 03, the version in 8 bytes, and the nonces of the write that put the cell
 and of earlier writes.
 
-The first version of a row is the time of its write in ms, and every further version is one more. So if a row is
-deleted, all traces of it are purged, and it is put again, no earlier version returns: each write of a row has a later
-time than the write before it.
+The first version of a row is the time of its write in ms, and every further version is one more. Each write of a row
+has a later time than the write before it. So no earlier version returns, even if a row is deleted, all its traces are
+purged, and it is put again.
 
 If a row moves between two tables, its cell begins with 04 or 05, and has nine more bytes after the version: 01 in the
 table where the row is sealed, or 00 in the table to which it was copied, and the nonce of this step. The version and

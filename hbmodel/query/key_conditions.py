@@ -91,8 +91,8 @@ class KeyConditions:
         Args:
             layout: the layout of the key.
             at: the position.
-            consumed: whether predicates in `consumed` count too. Keys are not tested for these, so if a row has several
-                entries, such a predicate does not tell which of them is meant.
+            consumed: whether predicates in `consumed` count too. Keys are not tested for these predicates, so they do
+                not tell which of several entries of a row is meant.
         """
         if at < len(self.parts):
             return self.parts[at]

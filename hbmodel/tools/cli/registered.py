@@ -106,7 +106,7 @@ def key_fields(schema: TableSchema, pairs: Sequence[str]) -> dict[str, Any]:
     """The key fields given as `field=value` and `field is null`.
 
     Raises:
-        QueryError: one of them has another form, does not name a key field, or repeats one.
+        QueryError: an argument has another form, does not name a key field, or repeats a field.
     """
     found: dict[str, Any] = {}
     for text in pairs:

@@ -74,7 +74,7 @@ def get(
     kind: str | None,
     as_json: bool,
 ) -> None:
-    """Show the objects under a row key: one, or those of a wide row, with their counters and map columns.
+    """Show the object under a row key, or the objects of a wide row, with counters and map columns.
 
     The key is pasted in hex or as HBase's shell prints it, or given by its fields. Exit status 1 if there is no object.
     """
