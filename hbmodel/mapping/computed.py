@@ -141,8 +141,8 @@ def _returned(function: Callable[..., Any]) -> Any:
 
 
 class Computed(Generic[T]):
-    """A computed field: on the class a typed expression, on an instance what the function returns for the instance's
-    current values.
+    """A computed field: on the class a typed expression, on an instance the result of the function for the current
+    values of the instance.
     """
 
     def __init__(self, expression: FieldExpression[T]) -> None:

@@ -310,7 +310,7 @@ def index(
 
 
 def each(name: str, *, desc: bool = False) -> DeclaredPart:
-    """A part of an index that contains the elements of a collection field: a row has one entry for each different one.
+    """A part of an index that contains the elements of a collection field: each different element has its own entry.
 
     Queries use it by `Model.tags.contains("x")`. Rows whose collection is empty or None have no entries.
     """

@@ -84,7 +84,7 @@ class Index:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether every row has exactly one entry, with its fields' values."""
+        """Whether every row has exactly one entry, with the values of stored fields of the row."""
         return not self.conditions and all(part.is_field for part in self.parts)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The order of a model's key fields: that of their declaration, with fields of bases first, or one that is given."""
+"""The order of a model's key fields: the order of declaration, bases first, or the one that the model gives."""
 
 from __future__ import annotations
 

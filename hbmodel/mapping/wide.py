@@ -191,7 +191,7 @@ def _check_empty_alias(
     families: Sequence[Family],
     marked: bool,
 ) -> None:
-    """Raises `DeclarationError` if a column has an empty alias where it cannot: a qualifier that ends with the last key
+    """Raises `DeclarationError` if the column must not have an empty alias. A qualifier that ends with the last key
     field has no room for another cell of its object.
     """
     if columns is None:

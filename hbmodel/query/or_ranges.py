@@ -39,7 +39,7 @@ def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions
         found: how the single predicates match the key.
         most: the maximum number of ranges. If the conditions need more, fewer and wider ranges are used.
     """
-    # Conditions on the fields after one that is not fixed cannot bound the key.
+    # If a field is not fixed, conditions on later fields cannot bound the key.
     reach = {*layout.names[: len(found.parts) + 1]}
     if not any(isinstance(c.on_entry, And | Or | Not) and c.on_entry.names() & reach for c in found.conditions):
         return found

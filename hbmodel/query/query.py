@@ -86,7 +86,7 @@ class Query(Generic[R_co]):
         return f"Query({self.terms})"
 
     def __dir__(self) -> list[str]:
-        """What completion shows of a query: everything but `terms`."""
+        """The names that completion shows for a query: all except `terms`."""
         return [name for name in super().__dir__() if name != "terms"]
 
     def _of(self, terms: QueryTerms) -> Query[R_co]:
