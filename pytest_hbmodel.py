@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hbmodel.tools.pytest_plugin import ExternalHBase
 
 _DIRECTORY = pytest.StashKey[Path]()
+_HBASE: pytest.StashKey[LocalHBase | ExternalHBase] = pytest.StashKey()
 _SHARED = "hbmodel_hbase"  # name under which the workers of pytest-xdist receive what they share
 
 
@@ -43,7 +44,9 @@ def hbmodel_hbase(request: pytest.FixtureRequest) -> Iterator[LocalHBase | Exter
     from hbmodel.tools.pytest_plugin import running_hbase
 
     with running_hbase(getattr(request.config, "workerinput", {}).get(_SHARED, {})) as hbase:
+        request.config.stash[_HBASE] = hbase
         yield hbase
+        del request.config.stash[_HBASE]
 
 
 @pytest.fixture
@@ -83,6 +86,15 @@ def hbmodel_store(request: pytest.FixtureRequest, hbmodel_url: str) -> Iterator[
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker of tests that need the fixture."""
     config.addinivalue_line("markers", "hbmodel_hbase: needs a real HBase (started by the `hbmodel_hbase` fixture)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test at once if the HBase that it needs has ended."""
+    if _HBASE in item.config.stash and "hbmodel_hbase" in getattr(item, "fixturenames", ()):
+        from hbmodel.tools.pytest_plugin import check_running
+
+        check_running(item.config.stash[_HBASE])
 
 
 @pytest.hookimpl(optionalhook=True)

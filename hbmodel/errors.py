@@ -487,6 +487,6 @@ class NamespaceExists(StoreError):
 
 
 class LocalHBaseError(HbmodelError):
-    """A local HBase could not be started, stopped or found; the message says what to do."""
+    """A local HBase could not be started, stopped or found, or has ended; the message says what to do."""
 
     code = "local-hbase-error"

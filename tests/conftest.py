@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from hbmodel.tools.pytest_plugin import check_running
 from tests.checker import checked_code
 from tests.support.beds import ATOMIC, HBASE, KINDS, Bed, open_bed
 from tests.support.examples import examples
@@ -113,7 +114,10 @@ def _opened(stack: ExitStack, urls: dict[str, str]) -> Beds:
 
 
 def _bed(request: pytest.FixtureRequest) -> Bed:
-    made: Beds = request.getfixturevalue("real_beds" if request.param.startswith("thrift") else "fast_beds")
+    real = request.param.startswith("thrift")
+    if real:
+        check_running(request.getfixturevalue("hbmodel_hbase"))
+    made: Beds = request.getfixturevalue("real_beds" if real else "fast_beds")
     return made(request.param)
 
 

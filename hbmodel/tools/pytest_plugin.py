@@ -106,13 +106,34 @@ def _hbase(shared: Mapping[str, Any]) -> Iterator[Any]:
         yield hbase
 
 
+def check_running(hbase: LocalHBase | ExternalHBase) -> None:
+    """Raises `LocalHBaseError` if a process of the local HBase has ended since its start. Otherwise every call of the
+    test would be retried for half a minute, and its error would not tell why.
+    """
+    if isinstance(hbase, ExternalHBase):
+        return
+    status = hbase.status()
+    if status.missing:
+        from hbmodel.localhbase.readiness import last_trouble
+
+        role = status.missing[0]
+        raise LocalHBaseError(
+            "A process of the local HBase has ended since it was started; its log says why.",
+            process=role,
+            log=str(status.logs[role]),
+            last_error=last_trouble(status.directory, role),
+        )
+
+
 @contextmanager
 def store_without_tables(url: str, request: pytest.FixtureRequest) -> Iterator[Store]:
     """A store for one test, at a URL of the fixture `hbmodel_url`; the tables that the test has created are dropped at
     the end.
     """
     if url == "local:":
-        url = request.getfixturevalue("hbmodel_hbase").thrift2_url
+        hbase = request.getfixturevalue("hbmodel_hbase")
+        check_running(hbase)
+        url = hbase.thrift2_url
     if url.startswith("embedded:"):
         if url != "embedded:":
             raise StoreURLError("Each test has a file of its own: write 'embedded:', without a path.", found=url)

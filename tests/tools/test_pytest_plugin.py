@@ -102,6 +102,31 @@ def options(*more: str) -> list[str]:
     return ["-p", "no:cacheprovider", *PLUGIN, *more]
 
 
+def test_tests_fail_at_once_after_the_hbase_has_ended(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HBMODEL_TEST_URL", "local:")
+    project.makepyfile(
+        """
+        def test_end(hbmodel_hbase):
+            hbmodel_hbase.kill_server()
+
+        def test_other(hbmodel_hbase):
+            raise AssertionError("this is not reached")
+
+        def test_store(hbmodel_store):
+            raise AssertionError("this is not reached")
+
+        def test_memory(hbmodel_memory_store):
+            pass
+        """
+    )
+    result = project.runpytest_subprocess(*options())
+    result.assert_outcomes(passed=2, errors=2)
+    result.stdout.fnmatch_lines(["E *LocalHBaseError: A process of the local HBase has ended since it was started*"])
+    assert "process='server'" in result.stdout.str()
+
+
 @pytest.mark.lengthy
 def test_a_run_without_its_fixtures_imports_the_plugin_alone(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
