@@ -117,7 +117,6 @@ def site_properties(role: str, directory: Path, settings: Settings, ports: Mappi
 
     Args:
         role: one of `ROLES`.
-        directory: the directory of this local HBase.
         settings: the settings, whose properties override those set here.
         ports: port by name.
     """
@@ -253,8 +252,6 @@ def command(role: str, directory: Path, settings: Settings, ports: Mapping[str, 
 
     Args:
         role: one of `ROLES`.
-        directory: the directory of this local HBase.
-        settings: the settings, for the heap sizes.
         ports: port by name.
         java: the runtime.
     """

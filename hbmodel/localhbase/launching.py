@@ -46,7 +46,6 @@ class Launcher:
     """Starts processes in a directory; the caller holds the directory's lock.
 
     Attributes:
-        directory: the directory of the local HBase.
         java: the Java runtime.
         class_path: HBase's class path, without the configuration directory.
         timeout: seconds within which all processes of one start must answer.

@@ -244,7 +244,6 @@ def remove(directory: Path, *, keep_logs: bool = False) -> None:
     """Deletes the directory of a stopped HBase.
 
     Args:
-        directory: the directory.
         keep_logs: keep its logs.
     """
     if not keep_logs:

@@ -40,7 +40,6 @@ def choose_ports(
     again.
 
     Args:
-        names: the names of the ports that are needed.
         given: ports that the user named; they are used or refused.
         before: ports of an earlier run; they are used while they are free.
         choice: the ports to choose all others from.

@@ -56,7 +56,6 @@ class CodecCost:
     """The size of a field's values in one form.
 
     Attributes:
-        field: the name of the field.
         form: `stored`, or another form: a binary number, decimal text, a digest, ...
         bytes: the average size of a value.
         saved: bytes per million objects that this form saves; negative if it costs more. For a key field they are
@@ -134,7 +133,6 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
     """How the bytes of sampled objects are used.
 
     Args:
-        schema: the schema of the model.
         rows: the rows of the objects; those of a wide model have object keys as row keys.
     """
     row_key = family = qualifier = value = cells = 0

@@ -81,7 +81,6 @@ class EntryDecoder:
     """Decodes verified entries of one index, for one set of fields.
 
     Attributes:
-        schema: the schema of the model.
         index: a covering index.
         names: the wanted fields, all of which entries contain; None means all fields of the model.
     """

@@ -147,8 +147,6 @@ def with_versions(model: str, family: Family, fields: Sequence[Field], *, immuta
 
     Args:
         model: the name of the model.
-        family: the family as declared.
-        fields: the fields of the model.
         immutable: whether rows never change.
 
     Raises:
@@ -191,7 +189,6 @@ def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int |
 
     Args:
         model: the name of the model.
-        fields: the fields of the model.
         lives: TTL of each family in seconds, by name; None for a family without one.
         alone: whether a row has no cells except its columns: no flag, and no system cells of an index.
 

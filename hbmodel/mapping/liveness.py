@@ -16,11 +16,6 @@ def existence(schema: TableSchema, indexed: bool, adopting: bool) -> Callable[[R
     If rows need not have a liveness cell, and a row has none, its other cells decide. A deleted row to which an update
     has written is then not an object, because it lacks every required column. In an indexed table a delete leaves empty
     cells, and an update may leave other cells. So if a row has a liveness cell, only that cell decides.
-
-    Args:
-        schema: the schema of the model.
-        indexed: as for `RowDecoder`.
-        adopting: as for `RowDecoder`.
     """
     if indexed and not adopting:
         return _live(schema.liveness_column)

@@ -50,7 +50,6 @@ class MapField:
     """A map column of a model.
 
     Attributes:
-        name: the name of the attribute.
         key: codec of the keys.
         value: how values are written: like those of a nullable column. None, the empty cell, means a removed entry.
         marked: whether every put of entries also writes the cell with only the alias, because rows have system cells.

@@ -145,7 +145,6 @@ def resolve_map(
     """Makes a map column from its declaration.
 
     Args:
-        name: the name of the attribute.
         spec: the declaration.
         hint: the annotation.
         family: checks the given family, or returns the model's.
@@ -236,8 +235,6 @@ def check_maps(
     Args:
         model: the name of the model.
         maps: the map columns as declared.
-        fields: the fields of the model.
-        families: the families of its columns.
         immutable: whether rows never change.
         external: whether other programs write the table.
         marked: whether rows have system cells.

@@ -36,7 +36,6 @@ class RowDecoder:
     """Decodes rows of one model, for one set of fields.
 
     Attributes:
-        schema: the schema of the model.
         indexed: whether rows are known to have system cells.
         names: the wanted fields; None means all of them.
         adopting: whether rows without system cells exist too. If `indexed` is true as well, the table has rows of both

@@ -66,8 +66,6 @@ def prefix_counts(schema: TableSchema, store: Store, count: int = SAMPLE) -> tup
     sampled region.
 
     Args:
-        schema: the schema of the model.
-        store: the store with its table.
         count: the maximum number of rows in each table.
     """
     view, found = folded(store, schema.wide_rows), list[PrefixCounts]()

@@ -24,7 +24,6 @@ def compile_decode(
     """A function from a row, or an index entry, to the values of the stored fields in its key and of `fields`.
 
     Args:
-        schema: the schema of the model.
         fields: columns to decode.
         slow: does the same for every row, or raises the exact error; called whenever the generated code raises.
         index: the index whose entries are decoded, or None.
@@ -95,7 +94,6 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
     """A function from an object to its writes.
 
     Args:
-        schema: the schema of the model.
         slow: does the same for every object, or raises the exact error; called whenever the generated code raises, or
             gets values of other types than expected.
     """
@@ -126,7 +124,6 @@ def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Cal
     be stored.
 
     Args:
-        schema: the schema of the model.
         slow: does the same for every key, or raises the exact error; called whenever the generated code raises, or gets
             values or collections of other types than expected.
     """

@@ -24,7 +24,6 @@ class StoredNames:
     Attributes:
         names: the places, by the names in the model.
         fields: the fields, by place.
-        layout: the layout of the primary row key.
     """
 
     names: Mapping[str, str]

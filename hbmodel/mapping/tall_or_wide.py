@@ -109,7 +109,6 @@ def of_sample(schema: TableSchema, rows: Sequence[Row]) -> Sample:
     """The size of sampled objects in each possible layout of their key.
 
     Args:
-        schema: the schema of the model.
         rows: the rows of the objects, as returned by `read_sample`.
     """
     lead = len(schema.family) + 1
@@ -130,8 +129,6 @@ def read_sample(schema: TableSchema, store: Store, count: int = SAMPLE) -> list[
     """The first objects of some regions; the rows of a wide model have object keys as row keys.
 
     Args:
-        schema: the schema of the model.
-        store: the store with its table.
         count: the maximum number of objects.
     """
     return list(_read(schema, folded(store, schema.wide_rows), count))

@@ -52,9 +52,7 @@ def value_of_text(codec: Codec[Any], text: str, field: str) -> Any:
     """Parses the text of a value; the codec checks later, when the value is used, whether it can be stored.
 
     Args:
-        codec: the codec of the field.
         text: the text that a user entered.
-        field: the name of the field, for errors.
 
     Raises:
         EncodingError: the text is not a value of the codec's type.

@@ -69,7 +69,6 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyL
 
     Args:
         model: the name of the model.
-        fields: the fields of the model.
         row: the constant row, as declared, or None.
         kind: the kind, as declared, or None.
 
@@ -149,10 +148,7 @@ def wide_rows(
 
     Args:
         model: the name of the model.
-        layout: the layout of its key.
         salt: the salt of its rows.
-        fields: the fields of the model.
-        families: the families of its columns.
         row: the constant row, or None.
         kind: the prefix of its qualifiers, or None.
         marked: whether objects have cells that are not columns: system cells or a flag.

@@ -55,8 +55,6 @@ def answering(schema: TableSchema, index: Index, written: Sequence[Index]) -> Se
     entries again.
 
     Args:
-        schema: the schema of the model.
-        index: the unique index.
         written: all indexes that writes keep, each with its live table.
     """
     return [
@@ -72,7 +70,6 @@ def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
 
     Args:
         planner: a planner with this index only.
-        rows: as for `unclaimed_rows`.
     """
     found: list[UniqueViolation] = []
     for look in range(LOOKS):
@@ -140,8 +137,6 @@ def check_claims(
 
     Args:
         planner: a planner with this index only.
-        index: the index of the claims, with its live table.
-        claims: the claims, just read.
         grace: G in ms.
     """
     rows = yield from _owners(planner, claims)
@@ -161,8 +156,6 @@ def release_unheld(
 
     Args:
         planner: a planner with this index only.
-        index: the index of the claims, with its live table.
-        claims: claims that were found to be unheld.
     """
     rows = yield from _owners(planner, claims)
     now = yield ReadClock()

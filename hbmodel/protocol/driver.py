@@ -79,9 +79,6 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
     """Carries out one operation and returns the answer that its protocol waits for.
 
     Args:
-        store: the store to carry it out on.
-        operation: the operation of a protocol.
-        clock: for protocols that ask for the time.
         again: whether the operation was tried before, and may have been carried out.
     """
     match operation:
@@ -141,11 +138,7 @@ def perform_checked(
     If a table is not found, its index may have been dropped, so the gate is called then too.
 
     Args:
-        store: as for `perform`.
-        operation: as for `perform`.
-        clock: as for `perform`.
         check: the gate, or None.
-        again: as for `perform`.
         first: whether the first request needs no check, because the binding has just been taken.
     """
     if check is None:
@@ -221,9 +214,6 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
     hold nevertheless.
 
     Args:
-        store: the store to run it against.
-        protocol: the protocol to run.
-        clock: for protocols that ask for the time.
         check: called before each request that changes something, until the acknowledgement. If it raises
             `SchemaMismatch`, this is thrown into the protocol at its operation. That operation was not begun, but if it
             is several requests, some of them may have been carried out.
@@ -321,8 +311,6 @@ class Resumable:
     table have changed.
 
     Args:
-        begin: makes the protocol.
-        clock: answers its questions about time.
         check: called before each request that changes something, until the acknowledgement, except directly after the
             start; raises `SchemaMismatch` if the protocol must be started again.
         once: returns whether carrying out an operation a second time could undo what another program has written in

@@ -34,9 +34,7 @@ def with_entries_first(
     acknowledgement.
 
     Args:
-        schema: the schema of the model.
         indexes: the indexes to maintain, each with its live table.
-        writes: the writes of the protocol.
         protocol: the protocol of a model without indexes; its acknowledgement is held back.
         placed: where the result of the protocol is noted: the steps after that concern only the entries.
     """

@@ -19,10 +19,7 @@ def abandoned_claim(table: str, row: bytes, held: Cell | None, grace: int) -> Pr
     """The claim that holds a key, if it is older than the grace time; raises `RowExists` otherwise.
 
     Args:
-        table: the table of the row.
-        row: its key.
         held: the flag of the row, which was present before; None if it is gone now.
-        grace: G in ms.
     """
     if held is None or held.value == FLAG:
         raise RowExists(

@@ -40,10 +40,7 @@ def read_masks(
     hidden.
 
     Args:
-        schema: the schema of the model.
-        rows: row keys.
         columns: the columns that may have cells ahead of the server's clock.
-        bound: the largest distance of a timestamp into the future of the server's clock, in ms.
     """
     found: Sequence[Row | None] = yield GetRows(schema.table, rows, columns)
     cells = {row.row: row.columns for row in found if row is not None}
@@ -59,7 +56,6 @@ def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[li
     old value on.
 
     Args:
-        schema: the schema of the model.
         masks: the masks that were carried out with the deletes of the rows.
 
     Returns:
@@ -108,13 +104,6 @@ def mask_of(
 ) -> Delete | ClockError | None:
     """The delete of the cells of a row that a delete at the server's time may not hide.
 
-    Args:
-        schema: the schema of the model.
-        row: row key.
-        cells: the cells to delete.
-        now: the server's time as far as it is known, in ms.
-        bound: the largest distance of a timestamp into the future of the server's clock, in ms.
-
     Returns:
         The delete, or the error of a row with a cell that is further ahead than the bound; None if every cell is old.
     """
@@ -137,14 +126,6 @@ def counters_above(
     """Puts of counters, above the counter cells that are left in a row without an object.
 
     Later increments get timestamps above these puts, so no call has to wait for the clock.
-
-    Args:
-        schema: the schema of the model.
-        row: row key.
-        left: the cells of the row.
-        cells: the cells of the object to put.
-        now: the server's time as far as it is known, in ms.
-        bound: the largest distance of a timestamp into the future of the server's clock, in ms.
 
     Raises:
         ClockError: a counter is further ahead than the bound.
@@ -170,9 +151,7 @@ def await_replaced(schema: TableSchema, replaced: Mapping[bytes, int], bound: in
     server's time.
 
     Args:
-        schema: the schema of the model.
         replaced: the timestamp of the newest such cell of each row, by row key.
-        bound: the largest distance of a timestamp into the future of the server's clock, in ms.
 
     Returns:
         The errors of rows with a cell further ahead than the bound, by row key.
@@ -193,9 +172,6 @@ def check_shown(schema: TableSchema, row: Row, put: Put, blanks: Collection[byte
     """Raises `ClockError` if cells ahead of the server's clock hide what an insert has put.
 
     Args:
-        schema: the schema of the model.
-        row: the row as it was read after the insert.
-        put: the put of the object.
         blanks: the columns that the insert has deleted.
     """
     hidden = [c for c, cell in row.columns.items() if c in blanks or put.cells.get(c, cell.value) != cell.value]
@@ -218,8 +194,6 @@ def error_if_hidden(
     """The error of an insert whose columns would be hidden by cells ahead of the server's clock, or None.
 
     Args:
-        schema: the schema of the model.
-        row: the row as it was read.
         columns: the columns that the insert puts or deletes.
         claimed: the timestamp of these puts and deletes, in ms.
     """

@@ -64,11 +64,7 @@ def update_guarded(
     object that is put with a TTL over such a row.
 
     Args:
-        planner: plans the mutations.
         writes: updates, and puts with a TTL; at most one per row.
-        planned: the plans, by row key.
-        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
-        can: what the store can do in one atomic call.
         together: rows to whose conditional changes other changes may be joined.
     """
     table = planner.schema.table
@@ -247,12 +243,6 @@ def keep_together(
 ) -> Protocol[None]:
     """Rewrites expiring rows over which updates have put cells that would outlive them, so that all cells of a row
     expire together.
-
-    Args:
-        planner: plans the mutations.
-        found: rows, just read with every column.
-        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
-        can: what the store can do in one atomic call.
     """
     while loose := [row.row for row in found if row is not None and planner.loose(row)]:
         stamped = yield from planner.stamped(loose, bound)

@@ -16,12 +16,7 @@ from hbmodel.store.values import Put, Row
 
 
 def claim_name(of: DictionaryTables, name: str) -> Protocol[int]:
-    """Returns the id of a name, which gets one if it has none; raises `IdsExhausted`.
-
-    Args:
-        of: the dictionary.
-        name: the name to claim an id for.
-    """
+    """Returns the id of a name, which gets one if it has none; raises `IdsExhausted`."""
     row = name.encode()
     while True:
         found = yield from _cell(of.name_table, row, of.id_column)

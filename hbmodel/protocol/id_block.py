@@ -10,10 +10,6 @@ from hbmodel.protocol.operations import Increment, Protocol
 def take_block(counter: Counter, count: int) -> Protocol[range]:
     """Returns ids that no other call returns. If a call is repeated because its answer was lost, its first ids may
     remain unused: a gap.
-
-    Args:
-        counter: the counter to take the ids from.
-        count: the number of ids.
     """
     last: int = yield Increment(counter.table, counter.row, counter.column, count)
     if last < count:  # the counter has overflowed

@@ -31,7 +31,6 @@ class RowEntries:
     """The index entries of a row.
 
     Attributes:
-        row: row key.
         version: the time of the row's version, and of its entries, in ms.
         entries: puts by index table.
         adoption: the put that makes a row from before the first index an indexed one, or None.
@@ -50,7 +49,6 @@ class RowIndexer:
     """Makes the entries of rows as they are read.
 
     Attributes:
-        schema: the schema of the model.
         indexes: the indexes whose entries are made, each with its live table.
         adopting: whether rows without system cells are live too, and get system cells.
         plain: whether rows never have system cells.
@@ -157,9 +155,7 @@ def index_rows(
     number of times.
 
     Args:
-        indexer: makes the entries.
         rows: rows read with the `columns` of the indexer.
-        since: a reading of the clock from before the rows were read.
         again: whether lost entries are put again: at the time `since`, above the deletes that removed them. An entry
             that is one too many does no harm: repair removes it, after every writer has passed that time. The entries
             are put unverified, because they are above the marks of writers that change their rows now.
@@ -194,7 +190,6 @@ def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict
     was put.
 
     Args:
-        indexer: makes the entries.
         rows: the keys of the rows; a row that is not an object needs no entries.
 
     Returns:

@@ -34,12 +34,6 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
     An entry is deleted only if it and its row are older than the grace time, so that the row's writers have ended, and
     if the row, read once more after this check, still does not have the entry. Entries of rows that expire are left
     alone.
-
-    Args:
-        indexer: determines which entries a row has.
-        index: the index of the entries.
-        entries: the entries, just read.
-        grace: G in ms.
     """
     odd = yield from differing(indexer, index, entries)
     if not odd:
@@ -70,10 +64,7 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
     whole entry is put, at the mark's timestamp.
 
     Args:
-        indexer: determines which entries a row has.
-        index: the index of the entries.
         entries: the entries, just read, all of them current ones of their rows.
-        grace: G in ms.
     """
     schema = indexer.schema
     rows_of = KeyMapper(schema).rows_of_entry_code(index)
@@ -111,7 +102,6 @@ def purge_markers(
         schema: the schema of the model. Its table must not be in adoption, where only a marker distinguishes a deleted
             row from a row without system cells.
         rows: the rows, just read, with their liveness cell at least.
-        grace: G in ms.
         delete: if False, nothing is deleted; the row keys that would be deleted are returned.
         checks: whether the store can delete a row under the condition that it still has its marker. A put with the time
             of the marker, by a program that stood still for longer than the grace time, may arrive at any moment, and

@@ -24,7 +24,6 @@ class Entry:
     """An entry as it was found.
 
     Attributes:
-        key: its row key.
         timestamp: the time of its newest cell, marks included, in ms.
         bare: whether nothing but a mark is left of it.
         unverified: whether it belongs to a covering index and is not verified, so that its row must be read.
@@ -48,8 +47,6 @@ class RowFindings:
     """The findings about rows.
 
     Attributes:
-        live: the number of rows that are objects.
-        missing: rows that lack an entry.
         refused: rows whose entries cannot be made.
     """
 
@@ -85,7 +82,6 @@ def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindin
     entry seems to be missing, its row is read again: the entry is missing only if the row is still the same.
 
     Args:
-        indexer: determines which entries a row must have.
         rows: rows read with the `columns` of the indexer.
     """
     schema = indexer.schema
@@ -129,14 +125,7 @@ def _same(one: RowEntries, other: RowEntries) -> bool:
 
 
 def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[EntryFindings]:
-    """Compares entries with the rows that they point to.
-
-    Args:
-        indexer: determines which entries a row has.
-        index: the index of the entries.
-        entries: the entries, just read.
-        grace: G in ms.
-    """
+    """Compares entries with the rows that they point to."""
     odd = yield from differing(indexer, index, entries)
     now = yield ReadClock()
     wrong = {entry.key for entry, _ in odd}

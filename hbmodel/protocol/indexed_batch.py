@@ -22,7 +22,6 @@ class BatchPlan:
 
     Attributes:
         entries: puts by index table.
-        puts: the puts of the rows.
         row_deletes: the deletes in the rows.
         stale: deletes, each with its index table.
         outcomes: the outcomes, by position of the write.

@@ -91,7 +91,6 @@ class IndexedRowPlanner:
     """Plans writes of a model with live indexes (last-write-wins mode).
 
     Attributes:
-        schema: the schema of the model.
         indexes: the indexes that writes must maintain, each with its live table.
         bound: the largest distance of a timestamp into the future of the corrected clock, in ms.
         nonce: source of nonces.

@@ -61,7 +61,6 @@ def write_indexed_batch(
     entries are put again.
 
     Args:
-        planner: plans the mutations.
         writes: at most one per row.
         atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
         deleted: where the rows that an attempt has deleted are recorded, since the next attempt finds them absent; a
@@ -156,7 +155,6 @@ def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
     match them.
 
     Args:
-        plan: the plan of the round.
         since: the reading of the clock from which the times of the round come.
 
     Returns:
@@ -298,8 +296,6 @@ def insert_indexed(
     acknowledged. Raises `RowExists`.
 
     Args:
-        planner: plans the mutations.
-        write: the object.
         placed: where the outcome is noted once the row is put: the steps after that concern only its entries.
     """
     schema = planner.schema
@@ -359,10 +355,7 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
     """Whether a refused put had been carried out by an earlier call, whose answer was lost, and its object has moved.
 
     Args:
-        planner: the planner of the put.
-        put: the put of the row.
         seen: the liveness cell that was read before.
-        row: the row as it is now.
 
     Raises:
         UnknownOutcome: an object was moved away from the row in between, and it cannot be known which one.

@@ -36,10 +36,7 @@ def insert_claimed(
     the flag a time that is not below that of the claim.
 
     Args:
-        planner: plans the mutations.
         write: the object, without a TTL.
-        flag: the existence flag.
-        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         grace: G in ms: how old a claim must be to be taken over.
         draw: source of nonces, 8 bytes each.
     """

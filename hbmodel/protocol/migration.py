@@ -41,7 +41,6 @@ class Phase:
     time.
 
     Attributes:
-        name: the name of the phase.
         reads: the tables that are read, in this order.
         writes: the table that new objects go to; None: programs are refused.
         changes: whether objects may be deleted; this needs one table that determines which objects exist.
@@ -147,8 +146,6 @@ class RowTranslator:
     """Makes rows of one layout out of rows of another.
 
     Attributes:
-        reader: decodes whole rows of the table that they come from.
-        target: the schema of the table that they go to.
         indexes: the indexes of that table, as the registry has them.
         system_cells: whether its rows have system cells.
     """
@@ -231,7 +228,6 @@ def copy_rows(moved: Sequence[TranslatedRow], table: str, since: int) -> Protoco
 
     Args:
         moved: the rows.
-        table: the table that they go to.
         since: a reading of the clock from before the rows were read.
 
     Returns:

@@ -83,8 +83,6 @@ class CheckAndMutateRows:
     it.
 
     Attributes:
-        table: the table of the rows.
-        changes: the changes of the rows.
         waiting: rows of the same batch that are changed in a later round. In a wide model these are objects. A commit
             that changes each wide row as a whole applies no change of a wide row that holds a waiting object.
         fences: whether the changes are fences, which make writes of other programs fail. Fences are not writes of the
@@ -230,7 +228,6 @@ def carried_out(protocol: Protocol[R], step: Callable[[Operation], Protocol[Any]
     """Runs a protocol as a part of another one.
 
     Args:
-        protocol: the protocol; its result is returned.
         step: carries out one of its operations, perhaps in a changed form, and returns the answer.
     """
     answer: Any = None

@@ -32,7 +32,6 @@ class KeyPrefix:
     """The rows that share all key fields but the last one, which holds whole numbers.
 
     Attributes:
-        schema: the schema of the model.
         order: the order of the numbers.
         ranges: the ranges of their row keys: one, or one for each bucket of the salt that can hold them.
     """
@@ -46,7 +45,6 @@ class KeyPrefix:
         """The prefix that the fields of an object give.
 
         Args:
-            schema: the schema of the model.
             key: every key field but the last, by name; other fields are ignored.
 
         Raises:
@@ -91,8 +89,6 @@ def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], P
     """Puts an object before the first live row of a prefix, or under the last number if there is none.
 
     Args:
-        prefix: the prefix of the row's key.
-        reader: determines which rows are live.
         insert: the protocol that puts the object under a number, or raises `RowExists`; its result is returned.
 
     Raises:

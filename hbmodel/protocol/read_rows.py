@@ -16,10 +16,6 @@ def read_rows(planner: IndexedRowPlanner, rows: Sequence[bytes]) -> Protocol[Seq
     The cell whose qualifier is only the alias of a map column has the time of the column's newest entry. If a row that
     is not live has such a cell with a value, its delete has not finished, or entries were put in the meantime. Such a
     row is read completely, so that a new object blanks its entries (rule 4).
-
-    Args:
-        planner: the planner of the writes.
-        rows: row keys.
     """
     schema = planner.schema
     found: Sequence[Row | None] = yield GetRows(schema.table, rows, schema.row_columns)

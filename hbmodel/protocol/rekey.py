@@ -29,8 +29,6 @@ class Move:
     """An object and its new key.
 
     Attributes:
-        old: its row key.
-        new: its new row key.
         changes: the key fields that change.
         version: the version that the object must have, or 0 for any.
         one_row: whether both keys are in the same row of the table.
@@ -45,12 +43,7 @@ class Move:
 
 @frozen(eq=False)
 class Moved:
-    """An object under its new key.
-
-    Attributes:
-        outcome: the outcome, as for a put of the object.
-        obj: the object.
-    """
+    """An object under its new key."""
 
     outcome: Outcome
     obj: Any
@@ -78,8 +71,6 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
     """Moves an object. It can be started again after any error, and continues from what it finds.
 
     Args:
-        mover: carries out the steps, in the way that rows of the model are written.
-        move: the object and its new key.
         progress: what the call has done already; a protocol that is started again because the indexes have changed gets
             the same one.
 

@@ -44,7 +44,6 @@ class IndexedMover(RowMover, Generic[P]):
     """Moves objects of a model with live indexes, where the last write wins.
 
     Attributes:
-        planner: plans the mutations.
         stale: deletes of stale entries, sent after the acknowledgement.
         verifications: puts that verify new entries, sent after the acknowledgement.
     """

@@ -61,7 +61,6 @@ class RowMover:
 
     Attributes:
         reader: decodes whole objects.
-        nonce: source of the nonces of moves.
         placed: the outcome of the mutation that moved an object within its row, once it was carried out.
         left: whether that mutation was carried out, though a delete may have hidden what it put.
     """
@@ -111,8 +110,6 @@ class RowMover:
         """Marks the old row; returns whether that was done.
 
         Args:
-            row: the old row.
-            mark: the mark of the move.
             version: the version that the row must have, or 0 for any.
             over: the mark that this one replaces, or None. A program that has read the replaced mark can no longer
                 delete the row.
@@ -167,7 +164,6 @@ class UnindexedMover(RowMover):
     """Moves objects whose rows have no system cells, at the server's time.
 
     Attributes:
-        planner: plans the mutations.
         column: the column that is never empty in a row.
         bound: how far a cell may be ahead of its server's clock, in ms.
         indexes: the indexes to maintain for rows without system cells.

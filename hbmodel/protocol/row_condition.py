@@ -44,7 +44,6 @@ def unrepeated(schema: TableSchema, row: Row, *, ends: bool) -> frozenset[bytes]
     insert put the row is put again too: an insert that has not been acknowledged yet recognizes its row by this cell.
 
     Args:
-        schema: the schema of the model.
         row: the row as it was read; it may be from before the first index.
         ends: whether the row expires.
     """

@@ -32,12 +32,7 @@ State = Literal["live", "sealed", "free", "closed"]
 
 @frozen(eq=False)
 class Pair:
-    """An object's two row keys.
-
-    Attributes:
-        source: the row key in the table that the object comes from.
-        target: the row key in the table that it goes to.
-    """
+    """An object's two row keys."""
 
     source: bytes
     target: bytes

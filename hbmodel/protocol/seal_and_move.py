@@ -38,8 +38,6 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
     """Moves live rows. Any number of programs may do this, any number of times, and each may crash at any point.
 
     Args:
-        way: the two tables and the direction.
-        pairs: the two row keys of each object.
         seals: whether rows that are not sealed yet move too.
 
     Returns:
@@ -118,12 +116,7 @@ def _changes(planner: VersionedRowPlanner, changes: Sequence[ConditionalChange])
 
 @frozen(eq=False)
 class PairedWrite:
-    """One write in both layouts.
-
-    Attributes:
-        source: the write in the layout of the table that the object comes from.
-        target: the write in the layout of the other table.
-    """
+    """One write in both layouts."""
 
     source: RowWrite
     target: RowWrite
@@ -145,7 +138,6 @@ def write_between(
     """Writes objects while they move between two tables; corresponds to `write_versioned_batch` in one table.
 
     Args:
-        way: the two tables and the direction.
         writes: the writes, at most one per object.
         sent: where sent changes are recorded, by table; a protocol that is started again gets the same mappings.
         insert: whether a live object is an error.

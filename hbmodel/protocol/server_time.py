@@ -55,7 +55,6 @@ class StampedRow:
     """A row with every column asked for, and the time at which it may be written.
 
     Attributes:
-        row: row key.
         columns: the cells of the row without stamps; empty if the row is absent.
         timestamp: the time in ms; above every cell of the row and every delete acknowledged before.
         stamps: the columns of its stamps.
@@ -89,9 +88,6 @@ def read_stamped(
     remain until the delete that `unstamped` makes is carried out.
 
     Args:
-        schema: the schema of the model.
-        rows: row keys.
-        columns: columns or families to read.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         draw: source of the names of stamps.
     """

@@ -21,7 +21,6 @@ class UnindexedRowPlan:
 
     Attributes:
         outcome: the outcome of the write once its mutations are carried out.
-        put: the put of the row.
         deletes: deletes that belong to the put: in the same call, or in a call that follows the puts of the batch.
         blanks: columns that a separate put shows as empty until `deletes` has removed them.
         owners: a put that goes with `put` and shows which inserts put the row.

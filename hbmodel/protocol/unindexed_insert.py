@@ -40,10 +40,6 @@ def insert_unindexed(
     is not put again: another program may have seen and deleted it, and it would come back.
 
     Args:
-        planner: plans the mutations.
-        write: the object.
-        column: the column to check.
-        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         grace: G in ms: how old the claim of another insert must be to be taken over.
         one_cell: whether the row is a single cell, put by check-and-put, for stores that can do no more.
 
@@ -153,10 +149,7 @@ def counters_over(planner: UnindexedRowPlanner, put: Put, column: bytes, bound: 
     The cells that are left may be ahead of the server's clock.
 
     Args:
-        planner: plans the mutations.
-        put: the put of the object.
         column: the column that, if there is no object, is absent or says that the key is claimed.
-        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
 
     Raises:
         ClockError: a counter is further ahead than the bound.

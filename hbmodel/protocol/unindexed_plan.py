@@ -45,7 +45,6 @@ class UnindexedRowPlanner:
     """Plans writes of a model without live indexes.
 
     Attributes:
-        schema: the schema of the model.
         draw: source of the names of stamps, see `read_stamped`.
         marking: whether rows of other programs may have a liveness cell, so that a put of a whole object sets it.
         reader: decides whether a row to update exists.
@@ -199,7 +198,6 @@ class UnindexedRowPlanner:
         """The plan of `write` over `row`, which was read as far as needed.
 
         Args:
-            write: the write.
             row: the row, or None.
             mask: for a delete of a row, the delete of the cells that a delete at the server's time may not hide; or the
                 error that says why the row cannot be written.

@@ -25,10 +25,7 @@ def write_unindexed_batch(
     """Writes rows of a model without live indexes, each row at most once.
 
     Args:
-        planner: plans the mutations.
         writes: at most one per row.
-        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
-        can: what the store can do in one atomic call.
         deleted: where deleted rows are recorded, see `write_indexed_batch`.
         together: rows that are written together with others: their changes may be joined into one conditional change.
     """

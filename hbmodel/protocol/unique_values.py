@@ -36,14 +36,7 @@ YOUNG = 1_000
 
 @frozen
 class Claim:
-    """The row of an index table that records the owner of a value.
-
-    Attributes:
-        table: the table of the index.
-        key: the key of the row.
-        index: the unique index.
-        values: the values of its fields.
-    """
+    """The row of an index table that records the owner of a value."""
 
     table: str
     key: bytes
@@ -133,9 +126,7 @@ def claim_values(
     """Claims the values that rows will hold.
 
     Args:
-        planner: the planner of the model.
         rows: how the write of each row changes claims, in the order of the writes.
-        now: the reading of the clock.
         wait: whether a row is read and planned once more if a claim is so young that its owner may be about to write
             its row.
     """

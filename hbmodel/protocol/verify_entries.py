@@ -57,10 +57,7 @@ class EntryVerifier:
     """Decides which index entries match their row (rule 5), without state or a clock; readers never delete.
 
     Attributes:
-        schema: the schema of the model.
-        index: the index that is read.
         reader: decodes the primary rows; its fields include the index's and the predicate's.
-        accepts: the query's predicate, over the values of the primary row.
         scope: the entries that the query asks for.
         prefix: the common prefix of all entries, if the rest of each is the key of its row; otherwise None.
     """
@@ -145,9 +142,7 @@ class CoveringReader:
     A verified entry equals its row at the time of the scan: a writer marks the entry before it changes the row.
 
     Attributes:
-        decoder: decodes verified entries.
         accepts: the query's conditions on a verified entry, over the values that it holds, or None.
-        verifier: verifies the other entries.
     """
 
     decoder: EntryDecoder
@@ -157,9 +152,6 @@ class CoveringReader:
     def read(self, entries: Sequence[Row]) -> Protocol[list[Values | None]]:
         """The values of each entry's object, or None for an entry that must not be returned; one multi-get for the
         unverified ones.
-
-        Args:
-            entries: the entries that the query asks for, read with the columns of the decoder.
         """
         decode, accepts, is_verified = self.decoder.values, self.accepts, verified_test(self.decoder.schema)
         found: list[Values | None] = []

@@ -261,8 +261,6 @@ class Sent:
 
     Attributes:
         planner: the planner that planned it; a later planner may have other indexes.
-        plan: the plan.
-        cell: the version cell that the change puts.
         first: whether the row had no version.
         since: the reading of the clock that its time was chosen from.
         releases: the releases of the unique values that the row gives up, each with its index table.

@@ -46,7 +46,6 @@ def write_versioned_batch(
     entries: they may be the winner's.
 
     Args:
-        planner: plans the mutations.
         writes: at most one per row.
         sent: where sent changes are recorded; a protocol that is started again because the indexes have changed gets
             the same mapping.

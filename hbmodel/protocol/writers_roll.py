@@ -89,13 +89,7 @@ class LateCalls:
 
 @frozen
 class Writer:
-    """The program that a line belongs to, described for people.
-
-    Attributes:
-        host: name of its machine.
-        pid: number of its process.
-        program: name of its program.
-    """
+    """The program that a line belongs to, described for people."""
 
     host: str = ""
     pid: int = 0
@@ -115,7 +109,6 @@ class RollLine:
         longest_call: how long a call may live, in ms.
         late: the calls of unknown outcome by states before `revisions`; in a line at rest, all calls of unknown
             outcome.
-        writer: the program.
     """
 
     sequence: int
@@ -162,12 +155,7 @@ class RollLine:
             return None
 
     def ends(self, stamp: int, skew: int) -> int:
-        """The last time, by the server's clock in ms, at which a call that the line stands for may land.
-
-        Args:
-            stamp: the time of the line.
-            skew: how far the clocks of two servers may differ, in ms.
-        """
+        """The last time, by the server's clock in ms, at which a call that the line stands for may land."""
         return stamp + self.lease + self.longest_call + skew
 
     def waits_until(self, stamp: int, skew: int, cell: str | None = None, revision: int = UNKNOWN) -> int | None:
@@ -175,8 +163,6 @@ class RollLine:
         none.
 
         Args:
-            stamp: the time of the line.
-            skew: how far the clocks of two servers may differ, in ms.
             cell: the cell that has changed; None asks for calls of any state.
             revision: the revision of the cell since the change.
         """
@@ -204,7 +190,6 @@ class SentLine:
     """A put of the line that is not settled yet.
 
     Attributes:
-        line: the line that was sent.
         since: when, in ms on the clock that never jumps.
     """
 
@@ -223,7 +208,6 @@ class Member:
         id: the id of its line, used once.
         lease: for how long a lease lasts.
         longest_call: how long a call may live.
-        writer: the program, for people.
         sequence: the sequence of the last line that was sent.
         held: the line that it knows to be on the roll, or None.
         newest: revisions of the newest state that it has read; None before the first read under this id.

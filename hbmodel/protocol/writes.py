@@ -20,9 +20,7 @@ class PutObject:
     """Put a whole object (insert or overwrite).
 
     Attributes:
-        subject: the object.
         row: its row key; under a random salt, with the drawn bucket.
-        cells: the cells of the ordinary columns.
         entries: row keys of the entries in each declared index, by the index's name.
         ttl: the TTL of the row and its entries in ms, or None.
         version: the version that the row must have, or 0 for any.

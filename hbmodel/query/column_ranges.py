@@ -47,7 +47,6 @@ def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | N
     it, or if the conditions leave several ranges of one row.
 
     Args:
-        schema: the schema of the model.
         found: how the conditions match the key of the primary table.
     """
     layout, wide = schema.layout, schema.wide

@@ -59,7 +59,6 @@ class PlanExecutor:
     """Reads the items of a plan from a store.
 
     Attributes:
-        store: the store to read from.
         plan: the plan to execute.
         wanted: the maximum number of items that the caller will take, or None. It determines the size of requests, and
             does not truncate the result.

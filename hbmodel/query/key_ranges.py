@@ -31,8 +31,6 @@ def buckets_and_rows(
     """Returns the buckets with the ranges that can contain a match, and the rows to get, or None if rows are scanned.
 
     Args:
-        schema: the schema of the model.
-        path: the path to read.
         found: how the conditions match the key of the path.
         columns: the columns to read of each row; None if the key ranges alone exclude as much.
         backwards: whether the path is read from its last key to its first.

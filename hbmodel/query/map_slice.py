@@ -45,7 +45,6 @@ def entries_of(schema: TableSchema, of: MapField, row: bytes) -> WideRows:
     """Presents the entries of an object's map column as rows: each has one cell, and the entry's key as its row key.
 
     Args:
-        schema: the schema of the model.
         of: the map column.
         row: the row key of the object, or its object key.
     """
@@ -63,8 +62,6 @@ class EntryReader:
     """Reads the entries of one object's map column.
 
     Attributes:
-        store: the store to read from.
-        schema: the schema of the model.
         of: the map column.
         row: the row key of the object, or its object key.
         exists: returns whether the object exists; it is called before every read, and raises if the session is closed.

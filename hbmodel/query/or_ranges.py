@@ -35,7 +35,6 @@ def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions
     """Adds the key ranges of trees of conditions to a match; returns it unchanged if they exclude nothing more.
 
     Args:
-        layout: the layout of the key.
         found: how the single predicates match the key.
         most: the maximum number of ranges. If the conditions need more, fewer and wider ranges are used.
     """
@@ -226,9 +225,7 @@ class _Field:
     """A field of a key, with the values that equalities name.
 
     Attributes:
-        layout: the layout of the key.
         at: the position of the field.
-        name: the name of the field.
         points: as in `_Level`.
         values: the named values, by their ranges.
         starts: the starts of these ranges, sorted.

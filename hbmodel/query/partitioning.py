@@ -27,7 +27,6 @@ def partition(plan: Plan, region_starts: Sequence[bytes], count: int) -> list[Se
     Args:
         plan: the plan of the query.
         region_starts: first keys of the regions of the path's table.
-        count: the number of partitions.
 
     Returns:
         The partitions in the direction of the plan, none of them empty.

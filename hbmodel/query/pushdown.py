@@ -38,8 +38,6 @@ def server_filter(
     """A filter for the scan of a path, or None.
 
     Args:
-        schema: the schema of the model.
-        layout: the layout of the path's key.
         residual: the conditions that the key ranges leave open.
         on_index: whether an index is scanned. Then only its key is filtered, because a writer that crashed may have
             left values in covered cells that the row does not contain.

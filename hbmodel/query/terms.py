@@ -20,7 +20,6 @@ class QueryTerms:
     """What a query asks for. `Query` builds the terms; plans and caches of plans refer to them by identity.
 
     Attributes:
-        schema: the schema of the model.
         predicate: the condition that items satisfy, or None.
         ordering: the order of the items that `order_by` asserts.
         backwards: whether the order is reversed.

@@ -19,7 +19,6 @@ class AsOfStore(WrappingStore):
     """Reads rows as of a time, and writes none.
 
     Args:
-        store: the store to read from.
         before: the time, exclusive, in ms.
     """
 

@@ -18,9 +18,6 @@ def scan_columns(
     """Like `Store.scan`, but reads only the objects whose qualifiers lie in some ranges, whatever their row.
 
     Args:
-        store: the store of a wide model's objects.
-        table: the table of logical rows.
-        scans: the scans to start.
         columns: ranges of qualifiers as in a `SliceScan`.
 
     Raises:

@@ -34,7 +34,6 @@ def folded(store: Store, wide: WideRows | None, pages: PageSizes = PAGE_SIZES) -
     """A store as the objects of a model see it, each in a row of its own.
 
     Args:
-        store: the store that does the work.
         wide: how the objects share rows; None if they do not.
         pages: how much of a row is read at once.
     """
@@ -59,7 +58,6 @@ class FoldedStore(WrappingStore):
     No read of many objects is a snapshot, not even a page.
 
     Args:
-        store: the store that does the work.
         wides: the wide models; each table of logical rows once.
         pages: how much of a row is read at once.
         widths: what earlier reads have shown about rows.

@@ -94,7 +94,6 @@ class ObservedStore(WrappingStore):
     An exception of the function is logged and not raised: the call was made, and the caller must get its result.
 
     Args:
-        store: the store that does the work.
         on_call: the function. It must not use the store itself.
         repeated: also called for each retry.
     """

@@ -79,9 +79,6 @@ def change_together(
     families.
 
     Args:
-        store: the store of the table.
-        table: the name of the table.
-        changes: the changes of rows.
         atomic: whether all changes of a row must be in one call.
 
     Raises:
@@ -135,8 +132,6 @@ class RowChanges:
     """Mutations of rows of one table that were gathered and not carried out yet.
 
     Attributes:
-        store: the store of the table.
-        table: the name of the table.
         shared: the rows that are changed by one mutation each, or not at all. In any other row, the puts come before
             the deletes if the store does not take both at once.
         wrote: whether any row may have been changed.

@@ -30,7 +30,6 @@ class RowVersionCell:
     """The version of a row as it was read.
 
     Attributes:
-        column: the column that has it.
         value: its bytes; empty if there is none.
         timestamp: the timestamp of its cell; if there is none, of the last link.
     """
@@ -83,8 +82,6 @@ def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[by
     link.
 
     Args:
-        store: the store of the table.
-        table: the name of the table.
         column: the column of the family's versions.
         rows: the row keys.
     """
@@ -110,8 +107,6 @@ def read_versions_of(
     """The versions that several families have in each of some rows, one for each column that has one, or would have it.
 
     Args:
-        store: the store of the table.
-        table: the name of the table.
         columns: the columns of the families' versions, by row.
     """
     found: dict[bytes, dict[bytes, RowVersionCell]] = {row: {} for row in columns}
@@ -135,8 +130,6 @@ def link_row_versions(
     """Joins the versions that a row has in several columns into one, in the first of the columns.
 
     Args:
-        store: the store of the table.
-        table: the name of the table.
         rows: the versions of each row, as they were read, each in a different column; the value of an absent version is
             empty.
 

@@ -84,7 +84,6 @@ class SliceReader:
     and rows do not come in pieces.
 
     Args:
-        store: the store of the table.
         wide: the form of the model's wide rows.
         pages: how much of a row is read at once.
         widths: what earlier reads have shown about rows.

@@ -79,7 +79,6 @@ class WideRows:
     """The objects of one model in the rows of a table.
 
     Attributes:
-        table: the table.
         family: the only family of the model.
         places: where each object lies.
         prefix_end: returns, for a qualifier, where the prefix of its object ends, kind included; None if the qualifier
@@ -155,9 +154,7 @@ class Unfolding:
         """The objects whose cells are among those of a row, in their order.
 
         Args:
-            row: the row key.
             names: the columns of the cells, in their order.
-            cells: the cells.
         """
         prefix_end, family, lead = self._prefix_end, self._lead, len(self._lead)
         kind = self._places.kind

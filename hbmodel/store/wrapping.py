@@ -13,9 +13,6 @@ from hbmodel.store.values import Family, Region
 class WrappingStore(ClosingStore):
     """Passes on the administration of tables, and everything else that the store inside has, except the reading and
     writing of rows.
-
-    Args:
-        store: the store inside.
     """
 
     def __init__(self, store: Store) -> None:

@@ -94,7 +94,6 @@ class DeclaredPart(ABC):
     """A part of an index as declared.
 
     Attributes:
-        name: the name of the field.
         desc: the direction; None keeps the field's own.
     """
 

@@ -21,7 +21,6 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
 
     Args:
         where: the function, as declared, or None.
-        fields: the fields of the model.
         model: the name of the model.
 
     Raises:

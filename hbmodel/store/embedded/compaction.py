@@ -23,7 +23,6 @@ def compact_table(
     Args:
         connection: in a writing transaction.
         table_id: the table.
-        layout: the layout of the table.
         now: the server's time in ms.
         segment_size: bytes of an encoded segment above which it is cut.
     """

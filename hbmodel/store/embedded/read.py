@@ -87,7 +87,6 @@ class RowReader:
     """Turns the segments of a row into the row as a read shows it.
 
     Args:
-        layout: the layout of the table.
         projection: the columns asked for.
         filter: the filter of the read, or None.
         now: the server's time in ms.

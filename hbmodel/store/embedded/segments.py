@@ -51,7 +51,6 @@ class RowSegments:
     Args:
         connection: in a transaction.
         table_id: the table.
-        row: the row key.
 
     Attributes:
         read: bytes of encoded cells that were read.

@@ -48,7 +48,6 @@ class EmbeddedClock:
         The change would replace that version. Only families that keep several versions are looked at.
 
         Args:
-            layout: the layout of the table.
             changes: the rows with their mutations.
             now: the time, in ms.
         """

@@ -96,12 +96,7 @@ class RowWriter:
     Args:
         connection: in a writing transaction.
         table_id: the table.
-        layout: the layout of the table.
-        row: the row key.
         tombstones: whether the table has any tombstone.
-
-    Attributes:
-        row: the row key.
     """
 
     def __init__(

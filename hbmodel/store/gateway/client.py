@@ -149,7 +149,6 @@ class GatewayClient(ClosingStore):
         from `HBMODEL_TIMEOUT` for example. Nothing is connected yet.
 
         Args:
-            url: the URL.
             sizes: as for the constructor.
             sleep: as for the constructor.
 
