@@ -116,9 +116,7 @@ def site_properties(role: str, directory: Path, settings: Settings, ports: Mappi
     """The properties of one process's `hbase-site.xml`.
 
     Args:
-        role: one of `ROLES`.
         settings: the settings, whose properties override those set here.
-        ports: port by name.
     """
     common = {
         "hbase.cluster.distributed": "false",
@@ -248,13 +246,7 @@ def mark(directory: Path) -> str:
 
 
 def command(role: str, directory: Path, settings: Settings, ports: Mapping[str, int], java: Java) -> list[str]:
-    """The Java command of one process; its class path is set in the environment variable `CLASSPATH`.
-
-    Args:
-        role: one of `ROLES`.
-        ports: port by name.
-        java: the runtime.
-    """
+    """The Java command of one process; its class path is set in the environment variable `CLASSPATH`."""
     heap = settings.server_heap if role == SERVER else settings.gateway_heap
     jvm = [
         str(java.path),

@@ -14,9 +14,6 @@ WITH_EXTRA = "install hbmodel with its extra `hbase` (in a checkout: pip install
 def required(module: str) -> Any:
     """Import a module of the extra.
 
-    Args:
-        module: its dotted name.
-
     Raises:
         LocalHBaseError: the module is not installed; the message contains the command that installs the extra.
     """

@@ -50,7 +50,6 @@ def fetch(pin: Pin, scratch: Path, count: Callable[[int], None]) -> Path:
     """Fetches one jar from the repositories of jgo.
 
     Args:
-        pin: the jar.
         scratch: a directory for this download alone, which is created.
         count: called with the number of bytes that were received, whenever some arrive.
     """
@@ -87,10 +86,7 @@ class Downloader:
         """Fetches jars into their directory; the caller holds the lock.
 
         Args:
-            pins: the jars.
-            jars: their directory.
             scratch: a directory for incomplete downloads; it is deleted at the beginning and at the end.
-            progress: show the download on standard error.
 
         Raises:
             LocalHBaseError: a download failed.
@@ -162,9 +158,6 @@ def class_path(*, progress: bool = True) -> str:
     """Java class path of the server and both gateways, without the configuration directory.
 
     `HBASE_HOME` names an installed distribution. Without it the pinned jars are used; missing jars are downloaded.
-
-    Args:
-        progress: show the download on standard error.
 
     Raises:
         LocalHBaseError: `HBASE_HOME` does not name an HBase distribution, or the download failed.

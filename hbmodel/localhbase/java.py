@@ -28,7 +28,6 @@ class Java:
     """A Java runtime.
 
     Attributes:
-        path: the `java` program.
         major: its release, as in 21.
     """
 

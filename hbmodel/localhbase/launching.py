@@ -46,7 +46,6 @@ class Launcher:
     """Starts processes in a directory; the caller holds the directory's lock.
 
     Attributes:
-        java: the Java runtime.
         class_path: HBase's class path, without the configuration directory.
         timeout: seconds within which all processes of one start must answer.
     """
@@ -87,10 +86,6 @@ class Launcher:
 
     def start_roles(self, state: State, roles: Sequence[str]) -> None:
         """Start processes side by side, record each, and wait until all answer.
-
-        Args:
-            state: what is recorded so far.
-            roles: the processes to start.
 
         Raises:
             LocalHBaseError: a process did not start; the others that were started here are ended, too.

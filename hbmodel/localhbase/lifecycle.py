@@ -241,11 +241,7 @@ def _refuse_other_settings(path: Path, state: State, settings: Settings | None, 
 
 
 def remove(directory: Path, *, keep_logs: bool = False) -> None:
-    """Deletes the directory of a stopped HBase.
-
-    Args:
-        keep_logs: keep its logs.
-    """
+    """Deletes the directory of a stopped HBase."""
     if not keep_logs:
         shutil.rmtree(directory, ignore_errors=True)
         return

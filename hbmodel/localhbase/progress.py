@@ -23,10 +23,7 @@ def download_progress(
     """Show a download while the block runs.
 
     Args:
-        title: what is downloaded.
-        total: the number of bytes to download.
         console: where to show it; standard error by default.
-        shown: False shows nothing.
 
     Raises:
         LocalHBaseError: `rich` is not installed.

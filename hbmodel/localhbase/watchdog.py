@@ -21,7 +21,6 @@ def watch(directory: Path, owner: Process, *, temporary: bool) -> None:
     """Wait until the owner is gone, then stop HBase.
 
     Args:
-        owner: the process to wait for.
         temporary: delete the directory, too. Then no data has to be saved, so the processes are killed at once.
     """
     while is_alive(owner):

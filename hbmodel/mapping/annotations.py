@@ -16,7 +16,6 @@ def annotations_of(cls: type[Any], frame: FrameType, hidden: frozenset[str]) -> 
     """The evaluated annotations of a class and its bases, by attribute; those of the bases come first.
 
     Args:
-        cls: the class.
         frame: the frame in which the class is declared; names that are local to a function are found there.
         hidden: the names of the fields, which do not count as names in annotations: a field of type `date` may be
             called `date`.

@@ -47,14 +47,7 @@ def counter_of(table: str, name: str) -> Counter:
 
 @frozen
 class DictionaryTables:
-    """The tables of a dictionary: one for each direction, and the counter of its ids.
-
-    Attributes:
-        by_name: model of the table from name to id.
-        by_id: model of the table from id to name.
-        ids: codec of the ids.
-        counter: the counter of the ids.
-    """
+    """The tables of a dictionary: one for each direction, and the counter of its ids."""
 
     by_name: type[Any]
     by_id: type[Any]

@@ -145,10 +145,6 @@ def _whole(number: Any, allowed: range) -> bool:
 def with_versions(model: str, family: Family, fields: Sequence[Field], *, immutable: bool) -> Family:
     """The family with the maximum number of versions that its columns need.
 
-    Args:
-        model: the name of the model.
-        immutable: whether rows never change.
-
     Raises:
         DeclarationError: a column cannot keep the versions that it declares; the error names the field.
     """
@@ -188,7 +184,6 @@ def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int |
     """Checks that what remains of a row after some of its cells have expired is a whole object, or no object at all.
 
     Args:
-        model: the name of the model.
         lives: TTL of each family in seconds, by name; None for a family without one.
         alone: whether a row has no cells except its columns: no flag, and no system cells of an index.
 

@@ -17,7 +17,6 @@ def in_key_order(cls: type[Any], specs: Mapping[str, S], order: Sequence[str] | 
     """The declarations of a class with its key fields in the order of the row key.
 
     Args:
-        cls: the class, undecorated.
         specs: the declarations of the class and its bases, those of the last base in `__mro__` first.
         order: names of all key fields, as declared by the model, or None.
 

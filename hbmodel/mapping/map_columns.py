@@ -124,10 +124,6 @@ class MapField:
     def cells(self, entries: object, row: bytes = b"") -> dict[bytes, bytes]:
         """The cells of entries to put, or to remove if the value is None.
 
-        Args:
-            entries: a mapping.
-            row: row key, for the check of the size of cells.
-
         Raises:
             EncodingError: `entries` is not a mapping, or a key or value cannot be stored; the error names the field.
         """

@@ -144,13 +144,6 @@ def resolve_map(
 ) -> MapField:
     """Makes a map column from its declaration.
 
-    Args:
-        spec: the declaration.
-        hint: the annotation.
-        family: checks the given family, or returns the model's.
-        qualifier: checks an alias.
-        mistake: makes errors.
-
     Raises:
         DeclarationError: the annotation or a codec is not valid here, or the name is too long.
     """
@@ -233,11 +226,6 @@ def check_maps(
     """Checks the map columns of a model together, and returns them with `marked` set.
 
     Args:
-        model: the name of the model.
-        maps: the map columns as declared.
-        immutable: whether rows never change.
-        external: whether other programs write the table.
-        marked: whether rows have system cells.
         flag: `family:qualifier` of the flag, or None.
 
     Raises:

@@ -22,7 +22,6 @@ class StoredNames:
     name.
 
     Attributes:
-        names: the places, by the names in the model.
         fields: the fields, by place.
     """
 
@@ -75,9 +74,7 @@ def check_former(model: str, former: Mapping[str, str | None], kind: str) -> Non
     """Raises `DeclarationError` for invalid former names of fields or indexes.
 
     Args:
-        model: the name of the model.
         former: the value of `renamed_from`, or None, by the present name of the field or index.
-        kind: `field` or `index`.
     """
     given = [was for was in former.values() if was is not None]
     for name, was in former.items():

@@ -23,9 +23,6 @@ class WideLayout:
     """The places of a wide model's objects: converts object keys to rows and qualifiers, and back.
 
     Attributes:
-        form: converts between object keys and pairs of row key and qualifier prefix.
-        family: the one column family.
-        qualifiers: the layout of qualifiers.
         prefix_end: returns the end of the object's prefix in a qualifier, including the kind; None if the qualifier
             belongs to no object.
     """
@@ -68,7 +65,6 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyL
     other kinds.
 
     Args:
-        model: the name of the model.
         row: the constant row, as declared, or None.
         kind: the kind, as declared, or None.
 
@@ -147,8 +143,6 @@ def wide_rows(
     """How a store maps the objects of a wide model to rows; None for a model with a row for each object.
 
     Args:
-        model: the name of the model.
-        salt: the salt of its rows.
         row: the constant row, or None.
         kind: the prefix of its qualifiers, or None.
         marked: whether objects have cells that are not columns: system cells or a flag.

@@ -47,11 +47,7 @@ def before(time: datetime) -> int:
 
 
 def check_kept(reader: RowDecoder) -> None:
-    """Raises `QueryError` if a column that is read keeps no versions.
-
-    Args:
-        reader: decodes all fields that the query needs.
-    """
+    """Raises `QueryError` if a column that is read keeps no versions."""
     schema = reader.schema
     for of in reader.fields:
         if of.kind == "counter":

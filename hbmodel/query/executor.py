@@ -59,7 +59,6 @@ class PlanExecutor:
     """Reads the items of a plan from a store.
 
     Attributes:
-        plan: the plan to execute.
         wanted: the maximum number of items that the caller will take, or None. It determines the size of requests, and
             does not truncate the result.
         check: called whenever rows have arrived, and at the end of every scan, before the rows are used; raises if the
@@ -388,8 +387,6 @@ def read_token(
     """Decodes a token and returns it with the plan that it continues, which reads the same path.
 
     Args:
-        text: the token.
-        terms: what the query of the page asks for.
         plan_for: returns the query's plan on the path with a name.
         seal: encrypts tokens, or None.
         backwards: whether the token was passed as the token of a previous page.

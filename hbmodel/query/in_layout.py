@@ -153,12 +153,7 @@ def _stored(field: FieldExpression[Any], values: Sequence[Any]) -> tuple[Any, ..
 
 @frozen(eq=False, repr=False)
 class OnValues(Predicate):
-    """A condition of the model that the layout's codecs cannot express. It is tested on the values that were read.
-
-    Attributes:
-        tested: the condition.
-        field: the field whose value the condition tests.
-    """
+    """A condition of the model that the layout's codecs cannot express. It is tested on the values that were read."""
 
     tested: Predicate
     field: Field

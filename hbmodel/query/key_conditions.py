@@ -89,7 +89,6 @@ class KeyConditions:
         them.
 
         Args:
-            at: the position.
             consumed: whether predicates in `consumed` count too. Keys are not tested for these predicates, so they do
                 not tell which of several entries of a row is meant.
         """
@@ -118,8 +117,6 @@ def match(
     """Matches conditions that must all hold with the fields of `layout`, starting with the first.
 
     Args:
-        conditions: the conditions of the query.
-        operands: the operands of the layout, by their names in it.
         max_ranges: the maximum number of ranges, which is the number of combinations of values of the fixed fields.
         leading: the values of the first fields, if they are known already.
     """

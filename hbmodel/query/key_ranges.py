@@ -31,7 +31,6 @@ def buckets_and_rows(
     """Returns the buckets with the ranges that can contain a match, and the rows to get, or None if rows are scanned.
 
     Args:
-        found: how the conditions match the key of the path.
         columns: the columns to read of each row; None if the key ranges alone exclude as much.
         backwards: whether the path is read from its last key to its first.
         order: the order in which the ranges of several values of leading fields are merged, or None.

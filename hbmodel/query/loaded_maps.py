@@ -20,7 +20,6 @@ def with_maps(store: Store, terms: QueryTerms, items: Iterator[Any]) -> Iterator
     """The objects of a query with the map columns that it loads; some objects are read ahead.
 
     Args:
-        terms: the terms of the query, which loads map columns and so returns whole objects.
         items: the objects of the query, without these map columns.
     """
     number = 0

@@ -45,7 +45,6 @@ def entries_of(schema: TableSchema, of: MapField, row: bytes) -> WideRows:
     """Presents the entries of an object's map column as rows: each has one cell, and the entry's key as its row key.
 
     Args:
-        of: the map column.
         row: the row key of the object, or its object key.
     """
     physical, prefix = (row, b"") if schema.wide is None else schema.wide.form.cut(row)
@@ -62,7 +61,6 @@ class EntryReader:
     """Reads the entries of one object's map column.
 
     Attributes:
-        of: the map column.
         row: the row key of the object, or its object key.
         exists: returns whether the object exists; it is called before every read, and raises if the session is closed.
         seal: encrypts continuation tokens, or None.
@@ -89,9 +87,7 @@ class EntryReader:
         """The entries in a range of keys, in the order of their bytes.
 
         Args:
-            keys: the range.
             wanted: the maximum number of entries that will be taken, or None.
-            backwards: whether to read in the opposite order.
         """
         if keys.empty or not self.exists():
             return

@@ -137,7 +137,6 @@ class MergedOrder:
         """The part of a range whose keys are above a place, or below it.
 
         Args:
-            of: a range of keys of one run.
             prefix: the salt prefix of the keys.
             lead: the bytes after the salt with which all keys of the run begin.
             place: a sort key, as `key` returns it.

@@ -35,7 +35,6 @@ def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions
     """Adds the key ranges of trees of conditions to a match; returns it unchanged if they exclude nothing more.
 
     Args:
-        found: how the single predicates match the key.
         most: the maximum number of ranges. If the conditions need more, fewer and wider ranges are used.
     """
     # If a field is not fixed, conditions on later fields cannot bound the key.
@@ -225,7 +224,6 @@ class _Field:
     """A field of a key, with the values that equalities name.
 
     Attributes:
-        at: the position of the field.
         points: as in `_Level`.
         values: the named values, by their ranges.
         starts: the starts of these ranges, sorted.

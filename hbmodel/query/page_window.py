@@ -60,8 +60,6 @@ class PageWindow:
 
         Args:
             found: positions and data of the items in the order in which they were read, without the skipped ones.
-            item: makes an item of the page from an element of `found`.
-            token: makes tokens.
         """
         taken, more = list(found[: self.take]), len(found) > self.take
         start = stop = self.passed

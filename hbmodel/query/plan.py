@@ -46,7 +46,6 @@ class Bucket:
     """The ranges to read in one salt bucket.
 
     Attributes:
-        prefix: the salt prefix of the bucket.
         ranges: the ranges of keys, with the prefix, disjoint and in key order.
         lead: the bytes after the prefix with which all these keys begin, if the runs of several values are merged.
     """

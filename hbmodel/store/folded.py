@@ -35,7 +35,6 @@ def folded(store: Store, wide: WideRows | None, pages: PageSizes = PAGE_SIZES) -
 
     Args:
         wide: how the objects share rows; None if they do not.
-        pages: how much of a row is read at once.
     """
     return store if wide is None else FoldedStore(store, [wide], pages)
 
@@ -59,8 +58,6 @@ class FoldedStore(WrappingStore):
 
     Args:
         wides: the wide models; each table of logical rows once.
-        pages: how much of a row is read at once.
-        widths: what earlier reads have shown about rows.
     """
 
     def __init__(

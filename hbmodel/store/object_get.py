@@ -9,10 +9,6 @@ from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
 class PartOfRow:
     """What to read of a row for one object, and how the logical row is made of it.
 
-    Args:
-        wide: the form of the model's wide rows.
-        asked: the read of the object.
-
     Attributes:
         get: the corresponding read of the row.
         versioned: whether the version of the row is wanted too, because all columns are read, or because it is one of

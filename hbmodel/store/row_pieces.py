@@ -19,10 +19,7 @@ class JoinedPieces:
     dropped, and objects that were returned before are not returned again.
 
     Args:
-        wide: the form of the model's wide rows.
-        unfolding: turns their cells into objects.
         size: cells of a full piece.
-        widths: what reads have shown about rows.
     """
 
     def __init__(self, wide: WideRows, unfolding: Unfolding, size: int, widths: RowWidths) -> None:

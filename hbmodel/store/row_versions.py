@@ -83,7 +83,6 @@ def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[by
 
     Args:
         column: the column of the family's versions.
-        rows: the row keys.
     """
     versions: dict[bytes, RowVersionCell] = {}
     linked: dict[bytes, list[bytes]] = {column: sorted(rows)}

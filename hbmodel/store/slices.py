@@ -39,7 +39,6 @@ class SliceScan:
     """Objects to read: some ranges of qualifiers in each of a range of rows.
 
     Attributes:
-        rows: the row keys.
         ranges: the ranges of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
         reversed: from the last object of the last row to the first.
         keys_only: cells without their values.
@@ -82,11 +81,6 @@ class SliceReader:
     cells that follow. If many rows are read forwards and whole, each comes in pieces of one read (`Scan.cells`), which
     are joined, and nothing is read again. But if an object may have any number of columns, these are not read with it,
     and rows do not come in pieces.
-
-    Args:
-        wide: the form of the model's wide rows.
-        pages: how much of a row is read at once.
-        widths: what earlier reads have shown about rows.
     """
 
     def __init__(

@@ -21,9 +21,7 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
     of options, and values of options that are known not to be secret.
 
     Args:
-        url: the whole URL.
         scheme: what the URL must begin with, without `://`.
-        options: the options that the URL may have.
         secrets: the options whose values must not be quoted.
 
     Raises:
@@ -78,11 +76,6 @@ def environment_options(
 ) -> dict[str, Any]:
     """The options that an environment gives: `HBMODEL_TIMEOUT` for `timeout`, and so on. An empty variable gives
     nothing.
-
-    Args:
-        environment: variables by name.
-        options: the options to look for.
-        secrets: the options whose values must not be quoted.
 
     Raises:
         StoreURLError: a variable has a bad value; `variable` names it.

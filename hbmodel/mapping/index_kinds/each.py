@@ -21,7 +21,6 @@ class EachPart(IndexPart):
     """Each element of a field's value; rows whose value is None or empty have no entries.
 
     Attributes:
-        of: the field.
         leaves_none_out: whether elements that are None have no entries.
     """
 

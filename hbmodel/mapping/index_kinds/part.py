@@ -69,9 +69,6 @@ class IndexPart(ABC):
     def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
         """The conditions of a query with their meaning for this part; None if rows without entries may satisfy the
         query.
-
-        Args:
-            conditions: the conditions of the query.
         """
         return conditions
 

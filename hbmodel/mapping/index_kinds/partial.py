@@ -19,10 +19,6 @@ Where = Callable[[Any], Predicate]
 def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) -> tuple[Predicate, ...]:
     """The conditions that must all hold.
 
-    Args:
-        where: the function, as declared, or None.
-        model: the name of the model.
-
     Raises:
         DeclarationError: the function does not return a condition on fields of the model, or returns one on a counter
             or version.

@@ -21,9 +21,6 @@ def compact_table(
     `DropDeletesCompactionScanQueryMatcher`. Masked cells were removed earlier.
 
     Args:
-        connection: in a writing transaction.
-        table_id: the table.
-        now: the server's time in ms.
         segment_size: bytes of an encoded segment above which it is cut.
     """
     for family in layout.families:

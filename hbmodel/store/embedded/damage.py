@@ -29,7 +29,6 @@ def check_undamaged(connection: sqlite3.Connection | None, path: str | None, err
 
     Args:
         connection: the connection to the file; None if none could be opened.
-        error: the error that resulted from using its contents.
 
     Raises:
         StoreError: the file is damaged.

@@ -110,7 +110,6 @@ class Database:
 
     Args:
         path: the path of the file, created if it is missing; None keeps everything in memory.
-        connect: opens a connection.
 
     Raises:
         StoreError: the file cannot be opened, or is not that of an embedded store.

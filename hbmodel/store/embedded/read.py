@@ -84,14 +84,7 @@ class Projection:
 
 
 class RowReader:
-    """Turns the segments of a row into the row as a read shows it.
-
-    Args:
-        projection: the columns asked for.
-        filter: the filter of the read, or None.
-        now: the server's time in ms.
-        before: as in `Get`.
-    """
+    """Turns the segments of a row into the row as a read shows it."""
 
     def __init__(
         self,

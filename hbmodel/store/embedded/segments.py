@@ -30,7 +30,6 @@ class Segment:
         ends: when the first TTL of a put in it ends, or None.
         cells: all versions that are stored.
         columns: the columns of the cells, sorted.
-        last: the last column.
         size: bytes of the encoded cells.
     """
 
@@ -47,10 +46,6 @@ class Segment:
 
 class RowSegments:
     """The segments of one row, in one transaction; the last one read is kept.
-
-    Args:
-        connection: in a transaction.
-        table_id: the table.
 
     Attributes:
         read: bytes of encoded cells that were read.

@@ -46,10 +46,6 @@ class EmbeddedClock:
         """The time of a change: `now`, or the next millisecond if a cell that it puts has a version of `now`.
 
         The change would replace that version. Only families that keep several versions are looked at.
-
-        Args:
-            changes: the rows with their mutations.
-            now: the time, in ms.
         """
         if self._given is not None or not layout.keeps_versions:
             return now

@@ -94,8 +94,6 @@ class RowWriter:
     """One row while it is changed; `flush` writes it back.
 
     Args:
-        connection: in a writing transaction.
-        table_id: the table.
         tombstones: whether the table has any tombstone.
     """
 

@@ -34,8 +34,6 @@ class Gateway:
     held lock.
 
     Args:
-        host: name or address.
-        port: TCP port.
         now: a clock in seconds that never jumps, the one of its connections.
     """
 
@@ -147,7 +145,6 @@ def gateways(hosts: str | Iterable[str], port: int) -> Gateways:
     commas.
 
     Args:
-        hosts: one string, or several.
         port: the port of addresses that name none.
 
     Raises:

@@ -47,14 +47,7 @@ def put_batches(puts: Sequence[Put], size: int | None = None, sizes: CallSizes =
 
 
 def in_batches(items: Iterable[T], size: Callable[[T], int], most_bytes: int, most: int) -> Iterator[list[T]]:
-    """The items in lists of at most so many bytes and items, unless a single item has more bytes.
-
-    Args:
-        items: the items.
-        size: the bytes that an item takes.
-        most_bytes: bytes of one list.
-        most: items of one list.
-    """
+    """The items in lists of at most so many bytes and items, unless a single item has more bytes."""
     batch: list[T] = []
     total = 0
     for item in items:

@@ -63,7 +63,6 @@ class _Share:
     """The scans that one connection reads.
 
     Args:
-        lease: the lease of the connection.
         rest: what is still to be sent: the position of each scan, the rows to ask for, and the request.
     """
 
@@ -82,11 +81,8 @@ class FirstRows:
     Nothing is retried here: a range that got no answer, for whatever reason, is left to an ordinary scan.
 
     Args:
-        calls: the calls of the gateway.
-        service: the Thrift service.
         table: the table's name as the server knows it.
         scans: scans for which `want_first_rows` is true.
-        sizes: how much is sent at once.
     """
 
     def __init__(

@@ -29,8 +29,6 @@ class Http:
 
     Attributes:
         path: the path of the gateway on its host.
-        user: the user of basic authentication, or None.
-        password: the password of that user.
     """
 
     path: str = "/"
@@ -57,13 +55,7 @@ class Http:
 
 
 class HttpSocket:
-    """A socket for a Thrift transport, over HTTP. Several requests may be in progress at once (HTTP/1.1 pipelining).
-
-    Args:
-        opened: the connection.
-        gateway: the gateway that it leads to.
-        http: what is sent in addition to the messages.
-    """
+    """A socket for a Thrift transport, over HTTP. Several requests may be in progress at once (HTTP/1.1 pipelining)."""
 
     def __init__(self, opened: socket.socket, gateway: Gateway, http: Http) -> None:
         self.sock: socket.socket | None = opened

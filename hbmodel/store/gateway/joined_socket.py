@@ -15,9 +15,6 @@ class JoinedSocket:
 
     Each packet costs the client a system call, and the gateway a wake-up of its thread: too much for many small
     requests.
-
-    Args:
-        opened: the connection.
     """
 
     def __init__(self, opened: socket.socket) -> None:

@@ -33,7 +33,6 @@ class MessageTemplate:
     """A request to be completed.
 
     Attributes:
-        api: the name of the call.
         complete: makes the encoded request from the values to be filled in.
     """
 

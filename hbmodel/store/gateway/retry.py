@@ -86,11 +86,8 @@ class RetryingCaller:
     """Carries out calls on pooled connections.
 
     Args:
-        pool: where the connections come from.
-        backoff: how often a call is tried.
         failures: the exceptions that a connection passes on from the gateway.
         prefix: the prefix that the store's tables have in HBase.
-        repeated: called each time a request is retried.
     """
 
     def __init__(

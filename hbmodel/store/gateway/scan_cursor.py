@@ -19,7 +19,6 @@ class Cursor:
 
     Args:
         table: the table's name as the server knows it.
-        scan: what to read.
         called: the table's name as the store's user knows it; by default the same.
     """
 

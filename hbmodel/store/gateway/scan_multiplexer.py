@@ -58,13 +58,10 @@ class ScanMultiplexer:
     row that it received.
 
     Args:
-        calls: the calls of the gateway.
         lease: the lease of the connection; released when the last scan ends.
-        cursors: the scans.
         backoff: how long a broken scan is resumed again and again while it receives no row.
         timeout: seconds to wait for a reply; doubled when a scan is resumed after a timeout, since a filter that lets
             few rows pass keeps a region server silent for a long time.
-        repeated: called each time scans are resumed.
         first_bytes: roughly the most bytes of first requests that are sent before a reply is read.
     """
 

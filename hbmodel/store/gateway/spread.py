@@ -27,12 +27,6 @@ def spread(caller: RetryingCaller, connections: int, requests: Sequence[Request]
     A gateway carries out the requests of one connection one after the other. The replies are short, so many requests
     are sent ahead.
 
-    Args:
-        caller: carries out the calls.
-        connections: the most connections to use.
-        requests: the calls.
-        table: their table, for errors.
-
     Raises:
         UnknownOutcome: any of them may have been carried out.
         StoreUnavailable: none was.

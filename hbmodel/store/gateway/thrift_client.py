@@ -20,7 +20,6 @@ class ThriftClient:
     Python. Its protocols only ask an object for `thrift_spec` and for its fields, so a namespace is enough.
 
     Args:
-        service: the Thrift service, as thriftpy2 generated it.
         protocol: a protocol of thriftpy2, on an open transport.
     """
 

@@ -54,7 +54,6 @@ class Questions:
 
     Args:
         gets: the gets, without prefixes.
-        sizes: the sizes of the calls.
     """
 
     def __init__(self, gets: Sequence[Get], sizes: CallSizes = CALL_SIZES) -> None:

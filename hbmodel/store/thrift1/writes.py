@@ -42,9 +42,7 @@ def put_calls(puts: Sequence[Put], size: int | None = None, sizes: CallSizes = C
     """Puts, grouped by what a call has room for; of puts of the same cell at the same time the last one given wins.
 
     Args:
-        puts: what to put.
         size: their `put_size` in all, or None if it is not known.
-        sizes: the sizes of the calls.
     """
     if len(puts) == 1:
         yield WriteCall(puts[0].timestamp, puts[0].ttl, [_put_row(puts[0])])
@@ -63,9 +61,7 @@ def delete_calls(
     """Deletes, grouped by timestamp.
 
     Args:
-        deletes: what to delete.
         families: all families of the table, for the deletes of whole rows; the gateway has no batch call for those.
-        sizes: the sizes of the calls.
     """
     return _grouped((_delete_row(delete, families) for delete in deletes), sizes)
 

@@ -25,10 +25,7 @@ def put_requests(
     """The calls for puts, in order; of puts of the same cell at the same time the last one given wins.
 
     Args:
-        table: its name in HBase.
-        puts: what to put.
         size: their `put_size` in all, or None if it is not known.
-        sizes: the sizes of the calls.
     """
     for run in without_rivals(puts):
         for batch in put_batches(run, size, sizes):
@@ -43,11 +40,6 @@ def delete_requests(table: bytes, deletes: Sequence[Delete], sizes: CallSizes = 
 
     A delete of the gateway takes either families or columns, so a delete of both is sent as an atomic change of its
     row.
-
-    Args:
-        table: its name in HBase.
-        deletes: what to delete.
-        sizes: the sizes of the calls.
     """
     simple: list[Delete] = []
     for delete in deletes:
