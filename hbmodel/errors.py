@@ -376,7 +376,7 @@ class SchemaMismatch(HbmodelError):
 
 
 class RowMoved(SchemaMismatch):
-    """A row is sealed: the object of a versioned model moves to another table, or has moved."""
+    """A row is sealed: the object of a versioned model is moving to another table, or has moved there."""
 
     code = "row-moved"
 

@@ -1,5 +1,5 @@
-"""Row-key layout: key fields packed one behind the other so that byte order is the declared order, and exact ranges
-of them.
+"""The layout of row keys: packs key fields so that the byte order of keys is the declared order, and computes exact key
+ranges.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def stop(directory: Directory = None, *, grace: float = STOP_GRACE) -> bool:
             if process.pid not in {each.pid for each in running}
         ]
         processes.end([*running, *strays], grace=grace)
-        # The watchdog ends last: until here it stops the HBase if the owner dies in this very function.
+        # The watchdog is ended last, so that it can still stop HBase if the owner dies during this function.
         if state and (watchdog := state.processes.get(WATCHDOG)) and watchdog.pid != os.getpid():
             processes.end([watchdog], grace=0)
         if state:

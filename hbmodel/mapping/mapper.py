@@ -407,8 +407,8 @@ def give_version(schema: TableSchema, obj: object, version: int) -> bool:
 def take_back_version(schema: TableSchema, copy: object, version: int) -> None:
     """Sets the version of the copy that an update has returned, even if the model is frozen.
 
-    After a failed update, this is the version before it. The row may get the next version by the write of another
-    program, and a copy that kept the next version would seem to have been read after that write.
+    After a failed update, `version` is the version before the update. Otherwise the copy would keep a version that the
+    write of another program may give to the row, and would count as read after that write.
     """
     if schema.version_field is not None:
         object.__setattr__(copy, schema.version_field.name, version)

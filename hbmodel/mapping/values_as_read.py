@@ -24,11 +24,11 @@ def stored_entries(of: MapField, entries: Any) -> Any:
 
 
 def stored_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
-    """A copy with some fields changed, all in their form after a read.
+    """A copy with some fields changed; its values have the form that a read would give them.
 
     Args:
         obj: the object; its other fields need not be storable.
-        changes: new values by field name, each of which can be stored.
+        changes: new values by field name, each of which can be stored and has its form after a read.
         version: the version of the copy, if the model has one.
     """
     schema = schema_of(type(obj))

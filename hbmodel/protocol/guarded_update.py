@@ -178,8 +178,8 @@ def _guard(
         return _failed(schema, row, _CLEARS)
     kept = [column for column in _guards(planner, row) if row.columns[column].value]
     if not any(map(changed.get, (schema.spare_flag_column or b"", *schema.proving_columns))):
-        # Each of two updates may empty the cell that the other one leaves. So each of them checks a cell that it leaves
-        # itself.
+        # Two concurrent updates could each empty the only cell that the other one does not change, and the row would
+        # show no object. So each update checks a cell that it does not change.
         kept = [column for column in kept if column not in plan.blanks and column not in changed]
     column = min(kept, key=lambda column: column in changed, default=None)
     return _failed(schema, row, _ALL_EMPTY) if column is None else (column, row.columns[column].value)

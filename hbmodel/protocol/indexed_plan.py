@@ -365,7 +365,9 @@ class IndexedRowPlanner:
         )
 
     def rewritten_by_updates(self, row: Row) -> bool:
-        """Whether updates put a live row again as a whole, so that a delete of it must not be older than they are."""
+        """Whether every update of a live row puts the whole row again. Then a delete must not have an earlier time
+        than such an update.
+        """
         schema = self.schema
         if schema.versioned or schema.immutable:
             return False

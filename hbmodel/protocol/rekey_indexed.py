@@ -113,8 +113,8 @@ class IndexedMover(RowMover, Generic[P]):
         return self._deleted(row)
 
     def _deleted(self, row: Row) -> Protocol[bool]:
-        """Deletes a row if no column that an index reads has been written since it was read; returns whether that
-        was done.
+        """Deletes a row, unless a column that an index reads has been written since the row was read; returns whether
+        the row was deleted.
         """
         old = self.planner.old(row)
         plan = self._gone(old, (yield ReadClock(self.planner.mixed)))

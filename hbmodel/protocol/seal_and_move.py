@@ -1,4 +1,4 @@
-"""Moves and writes objects of versioned models while their rows move from one table to another, as sans-IO generators.
+"""Sans-IO generators that move objects of versioned models from one table to another, and write objects meanwhile.
 
 Each row moves by itself: it is sealed, copied and closed, see `row_seals`. Readers look in the table that objects come
 from, and then in the other one. Writers follow the state of the row in the first table; while rows move, they first

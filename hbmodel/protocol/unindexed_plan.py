@@ -229,7 +229,7 @@ class UnindexedRowPlanner:
         if end is not None and isinstance(row, StampedRow):
             plan = self._expiring(row, cells, end)
             return plan if isinstance(write, PutObject) else self._owned(plan, row)
-        # if the row was wrongly taken for an expiring one, its stamp soon expires by itself
+        # the stamp of a row that was wrongly taken for an expiring one soon expires by itself
         return self._put(write, cells)
 
     def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
@@ -273,8 +273,8 @@ class UnindexedRowPlanner:
         return kept, tuple(column for column in cells if column not in kept)
 
     def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> UnindexedRowPlan:
-        """A put of a whole row that expires, and the delete of all older cells, which would become visible again
-        when it expires.
+        """A put of a whole row that expires, and the delete of all older cells, which would otherwise become visible
+        again when the row expires.
         """
         row, timestamp = stamped.row, stamped.timestamp
         at = end.at if end.at is not None else timestamp + end.after

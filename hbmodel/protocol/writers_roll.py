@@ -79,7 +79,7 @@ class LateCalls:
     """Calls whose outcome is unknown, and that may still land.
 
     Attributes:
-        revisions: the revisions of the state by which they were sent.
+        revisions: the revisions of the state under which the calls were sent.
         left: for how long they may still land, in ms from the time of the line.
     """
 
@@ -102,13 +102,13 @@ class RollLine:
 
     Attributes:
         sequence: a number that each put of the line raises.
-        kind: `on` while the program may write, `rest` while it may not, `gone` if the line was found to be over, and is
-            not used again.
+        kind: `on` while the program may write, `rest` while it may not, `gone` once another program has found that the
+            line has ended; it is not used again.
         revisions: the revisions of the oldest state by which it may write.
         lease: for how long it may begin calls, in ms from the time of the line.
         longest_call: how long a call may live, in ms.
-        late: the calls of unknown outcome by states before `revisions`; in a line at rest, all calls of unknown
-            outcome.
+        late: the calls of unknown outcome that were sent under an earlier state than `revisions`. In a line at rest,
+            all calls of unknown outcome.
     """
 
     sequence: int

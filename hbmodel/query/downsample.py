@@ -67,13 +67,15 @@ def downsample(
     Spans without a value are omitted, and values that are None or NaN are ignored. Only the fields `at` and `value` are
     read. The spans are in the order of time. `order_by` gives the direction: `query.order_by(Reading.at.desc())`
     returns the newest span first. Without `order_by` the oldest span is first. But a query without `order_by` that has
-    a limit, an offset, a bound or `reversed()` is read in its own order, so that its items stay the same.
+    a limit, an offset, a bound or `reversed()` is read in its own order, because another order would change which items
+    it has.
 
     Args:
         query: a query on one series: it fixes the key fields before the time. If it has several series, each span
             aggregates all of them. A limit counts the items of the query, not the spans.
         at: the time field: datetimes, dates or integers.
-        every: length of a span, counted from 1970 (UTC), or from 0: a timedelta, or an integer.
+        every: the length of a span: a timedelta, or an integer if the times are integers. Spans are counted from 1970
+            (UTC), or from 0.
         value: a field of numbers or timedeltas.
 
     Raises:

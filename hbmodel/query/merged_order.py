@@ -99,7 +99,7 @@ class MergedOrder:
 
     @classmethod
     def of(cls, layout: KeyLayout, found: KeyConditions, merged: Sequence[int]) -> MergedOrder | None:
-        """The order of a key's pieces; None if nothing is merged."""
+        """The merged order of the key ranges that the conditions give; None if no field is merged."""
         if not merged:
             return None
         made = cls(merged, {})

@@ -32,7 +32,8 @@ MAX_CONDITIONS = 1_000
 
 
 def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions:
-    """Adds the key ranges of trees of conditions to a match; returns it unchanged if they exclude nothing more.
+    """Adds the key ranges of trees of conditions to a match; returns the match unchanged if the ranges exclude no
+    further keys.
 
     Args:
         most: the maximum number of ranges. If the conditions need more, fewer and wider ranges are used.
@@ -202,8 +203,8 @@ def _joined(segments: Sequence[Segment], points: Mapping[tuple[bytes, bytes | No
 
 
 def _hull(segments: Sequence[Segment], left: tuple[Left, ...]) -> list[Segment]:
-    """One segment that contains all of these. A condition that is a single bound or prefix and holds in all of them
-    needs no further check, because the ends of the segment enforce it.
+    """One segment that contains all given segments. If a condition is a single bound or prefix and holds in all of
+    them, it needs no further check: the ends of the segment enforce it.
     """
     if not segments:
         return []
@@ -303,8 +304,8 @@ class _Field:
         return cut if stop is None or stop <= cut else stop
 
     def decided(self, segment: Segment) -> Segment | None:
-        """Tests the conditions on the value of a point, and returns the segment with the conditions that are left; None
-        if the value does not satisfy them. A segment that is no point is returned unchanged.
+        """Tests the conditions on the value of a point, and returns the segment with the remaining conditions; None if
+        the value fails one. A segment with more than one value is returned unchanged.
         """
         place = segment[:2]
         if place not in self.values:

@@ -232,9 +232,7 @@ def _never_none(parts: Sequence[Predicate]) -> Set[str]:
 
 
 def _scans_to_merge(path: Path, found: KeyConditions, way: Direction, each: Set[str] = frozenset()) -> int:
-    """The number of scans to merge for an order that the keys themselves do not have; 0 for rows that are read by
-    their keys.
-    """
+    """How many scans must be merged to give an order that the keys do not have; 0 if rows are read by their keys."""
     if not way.merged or (path.index is None and found.complete(path.layout)):
         return 0
     leading = path.layout.names[: way.merged[-1] + 1]

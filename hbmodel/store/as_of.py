@@ -1,5 +1,5 @@
-"""A view of a store as of a time: the newest version of each cell below that time is read, and deletes count whatever
-their time.
+"""A view of a store as of a time: it reads the newest version of each cell before that time, and deletes apply even if
+they are later.
 """
 
 from __future__ import annotations

@@ -361,9 +361,9 @@ class FoldedStore(WrappingStore):
 
 
 def _apart(kinds: Sequence[K], asked: Sequence[A], answer: Callable[[K, Sequence[A]], Sequence[R]]) -> Sequence[R]:
-    """The answers to some questions, in their order; the questions of each kind are answered together.
+    """Answers requests in their order; the requests of one kind are answered together.
 
-    The kinds differ in the wide model, if any, and in the time as of which rows are read.
+    A kind is a wide model, or none, and the time as of which rows are read.
     """
     if len(distinct := set(kinds)) == 1:
         return answer(distinct.pop(), asked)

@@ -242,8 +242,8 @@ class VersionsStore(Protocol):
         """The versions of some columns (`family:qualifier`) of one row, newest first, for each column in the order
         given.
 
-        At most `most` versions of each column are returned, and no more than its family keeps. No column is read
-        earlier than the columns before it.
+        At most `most` versions of each column are returned, and no more than its family keeps. No column is read at an
+        earlier time than one that precedes it in `columns`.
         """
         ...
 

@@ -169,7 +169,7 @@ class RowChanges:
         return made
 
     def drop(self, rows: Iterable[bytes]) -> None:
-        """Forgets what was gathered for some rows."""
+        """Forgets the gathered mutations of some rows."""
         for row in rows:
             self._rows.pop(row, None)
 

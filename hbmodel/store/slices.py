@@ -36,14 +36,14 @@ NO_OBJECTS = "Only tables of wide models can be read by ranges of columns."
 
 @frozen
 class SliceScan:
-    """Objects to read: some ranges of qualifiers in each of a range of rows.
+    """Objects to read: those in some ranges of qualifiers, in each row of a range of rows.
 
     Attributes:
         ranges: the ranges of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
         reversed: from the last object of the last row to the first.
         keys_only: cells without their values.
-        limit: reading stops after about this many objects; it may return more. If a filter drops some of them, more are
-            read when they are asked for.
+        limit: about how many objects the first scan returns; there may be more. If the caller takes further objects,
+            because a filter has dropped some, another scan returns them.
         page: cells in the first page of each row; None before `SliceReader.sized` has chosen it.
         batch_size: rows in a batch, at most.
     """

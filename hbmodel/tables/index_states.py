@@ -123,7 +123,7 @@ class IndexStates:
             elif found.rows == "unindexed":
                 self.registry.change_rows(self.place, found, "marking")
             elif found.rows == "marking":
-                # Sessions that still read as before are not waited for: they recognise a dead marker too.
+                # Only writers are waited for: sessions that read by an earlier state recognise a dead marker too.
                 if self._written(found, ROWS, found.rows_since, now):
                     self.registry.change_rows(self.place, found, "adopting" if self._others.gated else "mixed")
             elif state is None or state.state == ABSENT:

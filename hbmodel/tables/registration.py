@@ -192,7 +192,7 @@ class Binding:
         return self.rows not in AT_SERVER_TIME
 
     def writes_like(self, other: Binding) -> bool:
-        """Whether a write that follows one of the bindings also follows the other."""
+        """Whether a write that is planned by one of the bindings is right by the other too."""
         return self is other or (self.written, self.unknown, self.rows) == (other.written, other.unknown, other.rows)
 
     @cached_property

@@ -106,8 +106,8 @@ def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], st
 
 
 def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list[TableSchema] | None:
-    """The models that the registry knows for a table besides those in `schemas`; None if only the program that
-    defines one of them can read it.
+    """The models that the registry knows for a table besides those in `schemas`; None if one of them cannot be rebuilt
+    from the registry, because a program defines one of its codecs or its salt.
     """
     own = {(schema.family, schema.kind) for schema in schemas}
     found: list[TableSchema] = []

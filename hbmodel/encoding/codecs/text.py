@@ -247,7 +247,7 @@ class FixedBytes(FixedWidth[bytes]):
         data = to_bytes(value)
         if len(data) >= self.width:
             return value if len(data) == self.width else data[: self.width]
-        # Every value that begins with `data` is above it, so the floor is the value before the first of them.
+        # All values that begin with `data` are above it, so the floor is the value just before the first of them.
         first = int.from_bytes(data.ljust(self.width, b"\x00"), "big")
         return (first - 1).to_bytes(self.width, "big") if first else None
 

@@ -126,13 +126,13 @@ def declared_round(round: bool) -> bool:
 
 @frozen
 class Datetime(FixedWidth[datetime]):
-    """An aware datetime as whole units since 1970 in UTC, an order-preserving Int64; it comes back in UTC.
+    """An aware datetime, stored as an order-preserving Int64: whole units since 1970 (UTC). It reads back in UTC.
 
     Args:
         unit: `"us"`, `"ms"` or `"s"`. A value with a finer part is refused, unless it is rounded.
-        round: take the last whole unit that is not after the value. The bytes are those of the codec without it. What
-            is written, looked up by key, and compared with `==` and `in_` is rounded; `<`, `<=`, `>` and `>=` compare
-            with the value as it is.
+        round: take the last whole unit that is not after the value. The stored bytes have the same form as without
+            rounding. What is written, looked up by key, and compared with `==` and `in_` is rounded; `<`, `<=`, `>` and
+            `>=` compare with the value as it is.
     """
 
     unit: Unit = field(default="us", converter=declared_unit)

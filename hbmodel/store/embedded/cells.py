@@ -167,10 +167,10 @@ def with_version(
         value: the bytes put.
         timestamp: in ms.
         ttl: the put's own, in ms, or None.
-        max_versions: how many versions the family keeps. An older version is dropped if so many newer timestamps each
-            have a version that lives at least as long: it could only be seen after these, and a compaction during its
-            life would drop it. Fewer timestamps are not enough: a compaction also drops all but the newest version of
-            one timestamp, however soon that one ends.
+        max_versions: how many versions the family keeps. An older version is dropped if `max_versions` newer timestamps
+            each have a version that lives at least as long. Reads could see the older version only after all of those
+            have expired, and a compaction before that drops it. Versions of one timestamp count once, because a
+            compaction keeps only the newest of them, even if that one expires first.
     """
     if ttl is None and max_versions == 1:
         if chain is None or timestamp >= chain.timestamp:

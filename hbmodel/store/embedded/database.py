@@ -239,8 +239,8 @@ class Database:
     # --- forks --------------------------------------------------------------------------------------------------------
 
     def before_fork(self) -> Callable[[], None]:
-        """Waits for transactions under way, closes all connections, and lets nobody open one before the function that
-        is returned is called.
+        """Waits for transactions under way, closes all connections, and blocks new ones until the returned function is
+        called.
         """
         process = self._process
         process.registering.acquire()  # this comes first, so that no thread can add a link

@@ -114,7 +114,7 @@ class TableDescriptor:
         return list(self.prefixes) == sorted(self.prefixes)
 
     def ordered(self, cells: Cells) -> Cells:
-        """Cells that are sorted as bytes, in HBase's order."""
+        """Puts cells that are sorted by their bytes into HBase's order (by family, then qualifier)."""
         if self.plain_order:
             return cells
         return dict(sorted(cells.items(), key=lambda item: item[0].partition(b":")))

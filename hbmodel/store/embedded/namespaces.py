@@ -58,7 +58,8 @@ def delete_namespace(connection: sqlite3.Connection, namespace: str) -> None:
 
 
 def _created(connection: sqlite3.Connection) -> set[str]:
-    # SQLite's table is made with the first namespace, so that files from before can be read.
+    # The SQLite table is created with the first namespace, so it may be absent, as in files of versions without
+    # namespaces.
     if (
         connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'namespaces'").fetchone()
         is None

@@ -85,7 +85,8 @@ class EmbeddedStore(ClosingStore):
         self._clock = EmbeddedClock(clock)
         self._segment_size = segment_size
         self._database = Database(path, connect)
-        # By table id, as stored and as decoded. Ids are never used again: a dropped table's layout does no harm.
+        # The layout of each table by its id, as stored and as decoded. Ids are never used again, so the layout of a
+        # dropped table does no harm.
         self._layouts: dict[int, tuple[bytes, TableDescriptor]] = {}
         self._watched = WatchedRows(alone=path is None)
 
@@ -271,8 +272,8 @@ class EmbeddedStore(ClosingStore):
         return now
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
-        """See `hbmodel.store.Store.increment`. As in HBase the sum wraps at 64 bits, and a TTL of the cell is
-        carried on.
+        """See `hbmodel.store.Store.increment`. As in HBase, the sum wraps at 64 bits, and the new cell keeps the TTL of
+        the old one.
         """
         check_increment(table, row, column, amount)
         with self._database.write() as connection:

@@ -93,7 +93,7 @@ class Gateways:
 
     @property
     def answered(self) -> bool:
-        """Whether any of them ever answered a request."""
+        """Whether any of the gateways has ever answered a request."""
         return any(gateway.answered for gateway in self._gateways)
 
     def connect(self, connect: Callable[[Gateway], C]) -> C:

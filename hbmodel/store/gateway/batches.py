@@ -91,8 +91,8 @@ def _checked(*columns: bytes) -> Sequence[bytes]:
 
 
 def check_puts(table: str, puts: Iterable[Put]) -> int:
-    """A faster `check_put` for many puts: plainly valid ones are not checked cell by cell. Returns their `put_size`
-    in all.
+    """A faster `check_put` for many puts: plainly valid ones are not checked cell by cell. Returns the sum of their
+    `put_size`.
     """
     known: set[bytes] = set()
     total = 0

@@ -345,8 +345,8 @@ class ScanMultiplexer:
             and error.timed_out
             and (error.answered or self._patience == self._timeout)
         ):
-            # A filter that passes few rows takes long, and longer if it starts again. A gateway that never answers is
-            # gone.
+            # A scan whose filter passes few rows may take long to answer, and longer if it starts again. So its timeout
+            # is doubled. A gateway that has never answered is probably down: for it the timeout is doubled only once.
             self._patience *= 2
         self._lease.drop()
         self._under_way.clear()
