@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import hbmodel as hb
 from hbmodel.tools.cli import main
 
-TIMES = hb.indexes.IndexTimes(lease=0.005, longest_call=0.005, clock_bound=0.005, grace=1)
+TIMES = hb.indexes.IndexTimes(lease=0.005, longest_call=0.005, clock_bound=0.1, grace=1)
 
 
 @hb.model(table="damaged", family="d")

@@ -111,8 +111,10 @@ def test_an_index_is_added_to_a_table_with_rows(bed: Bed, two: Two) -> None:
     built = hb.indexes.build_index(bed.store, two.after, "by_topic", times=TIMES, progress=seen.append)
     assert built.readable
     assert (built.rows, built.entries, built.adopted, built.missing, built.refused) == (100, 100, 100, 0, 0)
-    waits = [] if bed.store.capabilities.gated_writes else ["waiting"]
-    assert list(dict.fromkeys(progress.phase for progress in seen)) == [*waits, "building", "verifying"]
+    phases = list(dict.fromkeys(progress.phase for progress in seen))
+    if not bed.store.capabilities.gated_writes and phases[0] == "waiting":  # if programs can still write by then
+        phases = phases[1:]
+    assert phases == ["building", "verifying"]
     for topic in range(7):
         expected = [f"{n:03}" for n in range(100) if n % 7 == topic and n != 1] + (["ends"] if topic == 1 else [])
         assert found_through(bed.store, two, f"t{topic}") == expected
@@ -225,7 +227,7 @@ def test_an_index_is_built_while_programs_write(bed: Bed, two: Two) -> None:
         random = Random(own)
         mine = expected[own]
         mine.update({f"{n:04}": (f"t{n % 5}", None) for n in range(400) if n % 4 == own})
-        session = open_session(bed.store)
+        session = hb.Session(bed.store, **SESSION | {"grace": PATIENT.grace})
         names = sorted(mine) + [f"new{own}{n}" for n in range(5)]
         while not ended.is_set():
             name = random.choice(names)
@@ -257,7 +259,7 @@ def test_an_index_is_built_while_programs_write(bed: Bed, two: Two) -> None:
     for thread in threads:
         thread.start()
     try:
-        built = build(bed.store, two.after, batch_size=20)
+        built = hb.indexes.build_index(bed.store, two.after, "by_topic", times=PATIENT, batch_size=20)
     finally:
         ended.set()
         for thread in threads:
