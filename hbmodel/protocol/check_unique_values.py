@@ -150,7 +150,7 @@ def check_claims(
 def release_unheld(
     planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim]
 ) -> Protocol[list[FoundClaim]]:
-    """Releases claims whose rows do not hold the value; returns the released ones.
+    """Releases claims that were found to be unheld, see `check_claims`; returns the released ones.
 
     The rows are fenced first, so that a writer that has claimed the value and is about to put its row is refused.
 

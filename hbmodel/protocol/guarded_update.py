@@ -242,7 +242,7 @@ def keep_together(
     planner: UnindexedRowPlanner, found: Iterable[Row | None], bound: int, can: Capabilities
 ) -> Protocol[None]:
     """Rewrites expiring rows over which updates have put cells that would outlive them, so that all cells of a row
-    expire together.
+    expire together. The rows must just have been read, with every column.
     """
     while loose := [row.row for row in found if row is not None and planner.loose(row)]:
         stamped = yield from planner.stamped(loose, bound)

@@ -156,6 +156,7 @@ def index_rows(
 
     Args:
         rows: rows read with the `columns` of the indexer.
+        since: a reading of the clock, in ms, from before the rows were read.
         again: whether lost entries are put again: at the time `since`, above the deletes that removed them. An entry
             that is one too many does no harm: repair removes it, after every writer has passed that time. The entries
             are put unverified, because they are above the marks of writers that change their rows now.

@@ -33,7 +33,7 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
 
     An entry is deleted only if it and its row are older than the grace time, so that the row's writers have ended, and
     if the row, read once more after this check, still does not have the entry. Entries of rows that expire are left
-    alone.
+    alone. The entries must just have been read; `grace` is in ms.
     """
     odd = yield from differing(indexer, index, entries)
     if not odd:

@@ -125,7 +125,7 @@ def _same(one: RowEntries, other: RowEntries) -> bool:
 
 
 def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[EntryFindings]:
-    """Compares entries with the rows that they point to."""
+    """Compares entries, which must just have been read, with the rows that they point to; `grace` is in ms."""
     odd = yield from differing(indexer, index, entries)
     now = yield ReadClock()
     wrong = {entry.key for entry, _ in odd}

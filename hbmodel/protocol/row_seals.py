@@ -32,7 +32,7 @@ State = Literal["live", "sealed", "free", "closed"]
 
 @frozen(eq=False)
 class Pair:
-    """An object's two row keys."""
+    """An object's row keys in the table that it comes from (`source`), and in the one that it goes to (`target`)."""
 
     source: bytes
     target: bytes

@@ -151,7 +151,7 @@ class CoveringReader:
 
     def read(self, entries: Sequence[Row]) -> Protocol[list[Values | None]]:
         """The values of each entry's object, or None for an entry that must not be returned; one multi-get for the
-        unverified ones.
+        unverified ones. The entries must have been read with the columns of the decoder.
         """
         decode, accepts, is_verified = self.decoder.values, self.accepts, verified_test(self.decoder.schema)
         found: list[Values | None] = []

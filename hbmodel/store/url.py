@@ -77,6 +77,9 @@ def environment_options(
     """The options that an environment gives: `HBMODEL_TIMEOUT` for `timeout`, and so on. An empty variable gives
     nothing.
 
+    Args:
+        secrets: the options whose values must not be quoted.
+
     Raises:
         StoreURLError: a variable has a bad value; `variable` names it.
     """

@@ -21,6 +21,7 @@ def compact_table(
     `DropDeletesCompactionScanQueryMatcher`. Masked cells were removed earlier.
 
     Args:
+        now: the server's time in ms.
         segment_size: bytes of an encoded segment above which it is cut.
     """
     for family in layout.families:

@@ -91,7 +91,7 @@ class _Tombstones:
 
 
 class RowWriter:
-    """One row while it is changed; `flush` writes it back.
+    """One row while it is changed, in a writing transaction; `flush` writes it back.
 
     Args:
         tombstones: whether the table has any tombstone.

@@ -148,6 +148,11 @@ class GatewayClient(ClosingStore):
         The options are the constructor's. Those that the URL does not give are taken from the environment, `timeout`
         from `HBMODEL_TIMEOUT` for example. Nothing is connected yet.
 
+        Args:
+            url: the URL.
+            sizes: as for the constructor.
+            sleep: as for the constructor.
+
         Raises:
             StoreURLError: the URL cannot be understood; `option` names an option that is unknown or bad.
         """
