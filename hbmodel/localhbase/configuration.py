@@ -113,7 +113,7 @@ def ports_of(role: str) -> tuple[str, ...]:
 
 
 def site_properties(role: str, directory: Path, settings: Settings, ports: Mapping[str, int]) -> dict[str, str]:
-    """The properties of one process's `hbase-site.xml`.
+    """The properties of the `hbase-site.xml` of one of `ROLES`; `ports` is by name.
 
     Args:
         settings: the settings, whose properties override those set here.
@@ -246,7 +246,7 @@ def mark(directory: Path) -> str:
 
 
 def command(role: str, directory: Path, settings: Settings, ports: Mapping[str, int], java: Java) -> list[str]:
-    """The Java command of one process; its class path is set in the environment variable `CLASSPATH`."""
+    """The Java command of one of `ROLES`; its class path is set in the environment variable `CLASSPATH`."""
     heap = settings.server_heap if role == SERVER else settings.gateway_heap
     jvm = [
         str(java.path),

@@ -47,7 +47,7 @@ def counter_of(table: str, name: str) -> Counter:
 
 @frozen
 class DictionaryTables:
-    """The tables of a dictionary: one for each direction, and the counter of its ids."""
+    """The tables of a dictionary, from name to id (`by_name`) and from id to name (`by_id`), and the counter of ids."""
 
     by_name: type[Any]
     by_id: type[Any]

@@ -143,7 +143,7 @@ def _whole(number: Any, allowed: range) -> bool:
 
 
 def with_versions(model: str, family: Family, fields: Sequence[Field], *, immutable: bool) -> Family:
-    """The family with the maximum number of versions that its columns need.
+    """The declared family with the number of versions that its columns need; `immutable`: rows never change.
 
     Raises:
         DeclarationError: a column cannot keep the versions that it declares; the error names the field.

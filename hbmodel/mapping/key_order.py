@@ -14,7 +14,7 @@ S = TypeVar("S")
 
 
 def in_key_order(cls: type[Any], specs: Mapping[str, S], order: Sequence[str] | None) -> Mapping[str, S]:
-    """The declarations of a class with its key fields in the order of the row key.
+    """The declarations of an undecorated class with its key fields in the order of the row key.
 
     Args:
         specs: the declarations of the class and its bases, those of the last base in `__mro__` first.

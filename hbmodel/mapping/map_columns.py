@@ -122,7 +122,7 @@ class MapField:
             raise DecodingError(error.message, **{**error.details, "field": self.name}) from None
 
     def cells(self, entries: object, row: bytes = b"") -> dict[bytes, bytes]:
-        """The cells of entries to put, or to remove if the value is None.
+        """The cells of entries to put, or to remove if the value is None; `row` is for the check of the cells' size.
 
         Raises:
             EncodingError: `entries` is not a mapping, or a key or value cannot be stored; the error names the field.

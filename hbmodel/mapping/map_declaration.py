@@ -144,6 +144,11 @@ def resolve_map(
 ) -> MapField:
     """Makes a map column from its declaration.
 
+    Args:
+        family: checks the given family, or returns the model's.
+        qualifier: checks an alias.
+        mistake: makes errors.
+
     Raises:
         DeclarationError: the annotation or a codec is not valid here, or the name is too long.
     """
@@ -226,6 +231,9 @@ def check_maps(
     """Checks the map columns of a model together, and returns them with `marked` set.
 
     Args:
+        immutable: whether rows never change.
+        external: whether other programs write the table.
+        marked: whether rows have system cells.
         flag: `family:qualifier` of the flag, or None.
 
     Raises:

@@ -33,6 +33,7 @@ class Field:
     """One declared attribute of a model.
 
     Attributes:
+        name: the name of the attribute.
         kind: what the attribute is: a key field, an ordinary column, a counter, the version of a versioned model, a
             computed field, which is not stored, or the elements of a collection.
         codec: converts between values and bytes.

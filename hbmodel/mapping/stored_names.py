@@ -22,6 +22,7 @@ class StoredNames:
     name.
 
     Attributes:
+        names: the places, by the names in the model.
         fields: the fields, by place.
     """
 
@@ -75,6 +76,7 @@ def check_former(model: str, former: Mapping[str, str | None], kind: str) -> Non
 
     Args:
         former: the value of `renamed_from`, or None, by the present name of the field or index.
+        kind: `field` or `index`.
     """
     given = [was for was in former.values() if was is not None]
     for name, was in former.items():

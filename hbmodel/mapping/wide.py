@@ -23,6 +23,7 @@ class WideLayout:
     """The places of a wide model's objects: converts object keys to rows and qualifiers, and back.
 
     Attributes:
+        form: converts between object keys and pairs of row key and qualifier prefix.
         prefix_end: returns the end of the object's prefix in a qualifier, including the kind; None if the qualifier
             belongs to no object.
     """

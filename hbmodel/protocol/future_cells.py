@@ -109,9 +109,9 @@ def mask_of(
     """
     counters = schema.counter_columns & cells.keys()
     ends = {column: cell.timestamp + (MARGIN if column in counters else 0) for column, cell in cells.items()}
-    # The clocks of other servers may be behind, so cells up to the bound below the clock are masked too. But the mask
-    # of a counter is above the clock, and would hide an object that is put meanwhile. So beside a counter, another
-    # column is masked only if its cell is ahead of the clock.
+    # The clocks of other servers may be behind, so cells up to the bound below the clock are masked too. But a mask has
+    # one timestamp for all columns. With a counter among them it is above the clock, and would hide other columns of an
+    # object that is put meanwhile. So a row with counters has another column masked only if its cell is ahead.
     since = {column: now + 1 if counters and column not in counters else now - bound for column in ends}
     recent = {column: end for column, end in ends.items() if end >= since[column]}
     if not recent:

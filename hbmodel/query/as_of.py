@@ -47,7 +47,7 @@ def before(time: datetime) -> int:
 
 
 def check_kept(reader: RowDecoder) -> None:
-    """Raises `QueryError` if a column that is read keeps no versions."""
+    """Raises `QueryError` if a column that is read keeps no versions; the reader decodes all fields that are needed."""
     schema = reader.schema
     for of in reader.fields:
         if of.kind == "counter":

@@ -44,7 +44,7 @@ def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | N
     excluded.
 
     Column ranges are needed if a field of the row key is not fixed, so that key ranges cannot bound the fields after
-    it, or if the conditions leave several ranges of one row.
+    it, or if the conditions leave several ranges of one row. The conditions must be matched with the primary key.
     """
     layout, wide = schema.layout, schema.wide
     if wide is None or not isinstance(layout, ObjectKeyLayout) or layout.columns is None or found.complete(layout):

@@ -29,6 +29,7 @@ class TimeSpan(Generic[V]):
 
     Attributes:
         start: the beginning of the span, which ends before the beginning of the next one.
+        count: the number of values.
         total: the sum of the values.
         least: the smallest value.
         greatest: the largest value.

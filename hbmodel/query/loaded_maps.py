@@ -19,6 +19,8 @@ CHUNKS = (1, 10, 100)
 def with_maps(store: Store, terms: QueryTerms, items: Iterator[Any]) -> Iterator[Any]:
     """The objects of a query with the map columns that it loads; some objects are read ahead.
 
+    The store must be as the model sees it, and the items must be whole objects.
+
     Args:
         items: the objects of the query, without these map columns.
     """

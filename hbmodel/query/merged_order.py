@@ -134,7 +134,7 @@ class MergedOrder:
         raise TokenError("The continuation token is damaged: start from the first page.")
 
     def beyond(self, of: KeyRange, prefix: bytes, lead: bytes, place: tuple[bytes, bytes], above: bool) -> KeyRange:
-        """The part of a range whose keys are above a place, or below it.
+        """The part of a range of one run whose keys are above a place, or below it.
 
         Args:
             prefix: the salt prefix of the keys.

@@ -1,7 +1,8 @@
 """The filters of HBase as state machines over the cells of one row at a time.
 
-Each class follows the class of HBase that it names, return codes included, because results depend on them: if a filter
-sends the scanner to the next row of a family, the filters beside it do not see the cells in between.
+Each class follows the class of HBase that it names, return codes included, because results depend on them. For
+example, a filter may send the scanner to the next row of a family. Then the other filters of its list do not see the
+cells that are skipped.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from tests.project.test_public_names import PUBLIC
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROSE = [*PAGES, *sorted((ROOT / "docs" / "internals").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 OTHERS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -73,6 +74,13 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
         if not target.startswith(MADE):
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("name", [*(str(page.relative_to(ROOT)) for page in PROSE), *OTHERS])
+def test_lines_of_prose_have_at_most_100_columns(name: str) -> None:
+    """Code, tables, and lines that are one piece of code or link may be longer."""
+    text = re.sub(r"^```.*?^```$", "", (ROOT / name).read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert [line for line in text.splitlines() if len(line) > 100 and not re.match(r"\||`[^`]*`|!?\[|<", line)] == []
 
 
 def test_the_error_page_names_every_error() -> None:

@@ -84,7 +84,7 @@ class Projection:
 
 
 class RowReader:
-    """Turns the segments of a row into the row as a read shows it."""
+    """Turns the segments of a row into the row as a read shows it; `now` is the server's time in ms."""
 
     def __init__(
         self,

@@ -208,7 +208,7 @@ def table(hbmodel_hbase: Any) -> Iterator[str]:
 
 @pytest.fixture(params=["thrift1", "thrift2"])
 def beside(request: pytest.FixtureRequest, hbmodel_hbase: Any, table: str) -> Iterator[Beside]:
-    # Only a gateway that never answers is left for the other one at this time.
+    # A short limit only where a gateway never answers: a slow one must not be left for the other.
     wait = 2 if "mute" in request.node.name else PATIENCE
     url = hbmodel_hbase.url if request.param == "thrift1" else hbmodel_hbase.thrift2_url
     scheme = url.partition(":")[0]
