@@ -40,9 +40,9 @@ class Code:
         self._variables += 1
         return f"x{self._variables}"
 
-    def fill(self, template: str, of: Source, value: str) -> str:
+    def fill(self, template: str, source: Source, value: str) -> str:
         """An expression from a codec's `Source`, with `value` in place of the value."""
-        used = {name: self.name(meaning) for name, meaning in of.scope.items() if f"{{{name}}}" in template}
+        used = {name: self.name(meaning) for name, meaning in source.scope.items() if f"{{{name}}}" in template}
         return template.format(v=value, t=self.variable() if "{t}" in template else "", **used)
 
     def decode(self, codec: Codec[Any], data: str) -> str:
@@ -74,8 +74,8 @@ class Code:
         # The source contains nothing from outside: names are made here, and bytes and numbers are written as their
         # repr.
         exec("\n".join(self._lines), self._scope)
-        made: Callable[..., Any] = self._scope[name]
-        return made
+        function: Callable[..., Any] = self._scope[name]
+        return function
 
 
 def unpack_word(word: str) -> Callable[[bytes], tuple[Any, ...]]:

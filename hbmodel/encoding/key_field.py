@@ -117,22 +117,29 @@ class CompiledKeyField:
     decode_unterminated: DecodeUnterminated
 
     @classmethod
-    def build(cls, of: KeyField, last: bool) -> CompiledKeyField:
+    def build(cls, key_field: KeyField, last: bool) -> CompiledKeyField:
         """Resolves a field; `last` says that the key ends with it."""
-        codec, unterminated = of.codec, last and not of.desc
+        codec, unterminated = key_field.codec, last and not key_field.desc
         encode: Encode = codec.encode if unterminated or codec.width is not None else codec.encode_part
         decode_part: DecodePart = codec.decode_part
         decode_unterminated: DecodeUnterminated = codec.decode
-        if of.nullable:
+        if key_field.nullable:
             encode, decode_part, decode_unterminated = (
                 _nullable_encode(encode),
                 _nullable_decode_part(decode_part),
                 _nullable_decode_unterminated(decode_unterminated),
             )
-        if of.desc:
+        if key_field.desc:
             encode = _complemented(encode)
         order = codec.raw_order if unterminated else codec.order
-        return cls(of, unterminated, _reverse(order) if of.desc else order, encode, decode_part, decode_unterminated)
+        return cls(
+            key_field,
+            unterminated,
+            _reverse(order) if key_field.desc else order,
+            encode,
+            decode_part,
+            decode_unterminated,
+        )
 
     @property
     def word(self) -> str | None:
@@ -200,10 +207,10 @@ class CompiledKeyField:
         try:
             if self._one_value(bounds):
                 floor, exact = below(self.of.codec, bounds.low)
-                found = self._exactly(prefix, floor) if exact else EMPTY_RANGE
+                key_range = self._exactly(prefix, floor) if exact else EMPTY_RANGE
             else:
-                found = self._between(prefix, bounds)
-            return found if bounds.prefix is UNSET else found.intersect(self._starting(prefix, bounds.prefix))
+                key_range = self._between(prefix, bounds)
+            return key_range if bounds.prefix is UNSET else key_range.intersect(self._starting(prefix, bounds.prefix))
         except (EncodingError, QueryError) as error:
             raise named(error, self.of.name) from None
 
@@ -243,9 +250,9 @@ class CompiledKeyField:
         return SOME.translate(COMPLEMENT) if self.of.desc else SOME
 
     def _between(self, prefix: bytes, bounds: Bounds) -> KeyRange:
-        found = KeyRange.prefix(prefix + self._marker())
+        key_range = KeyRange.prefix(prefix + self._marker())
         if bounds.low is UNSET and bounds.high is UNSET:
-            return found
+            return key_range
         if self.order is None:
             raise QueryError(
                 "The bytes of this field do not keep the order of its values, so it has no ranges: "
@@ -256,8 +263,8 @@ class CompiledKeyField:
             (bounds.high, bounds.high_inclusive, False),
         ):
             if value is not UNSET:
-                found = found.intersect(self._side(prefix, value, inclusive, is_low))
-        return found
+                key_range = key_range.intersect(self._side(prefix, value, inclusive, is_low))
+        return key_range
 
     def _side(self, prefix: bytes, value: Any, inclusive: bool, is_low: bool) -> KeyRange:
         # A bound between two storable values lies just above the lower one.

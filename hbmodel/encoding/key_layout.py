@@ -106,18 +106,18 @@ def unpack_code(code: Code, slots: Sequence[CompiledKeyField], tail: int, depth:
 
 
 def _fields(fields: Iterable[KeyField]) -> tuple[KeyField, ...]:
-    found = tuple(fields)
-    names = [f.name for f in found]
-    if not found:
+    key_fields = tuple(fields)
+    names = [f.name for f in key_fields]
+    if not key_fields:
         raise DeclarationError("A key needs at least one field.")
     if len(set(names)) < len(names):
         raise DeclarationError("The fields of a key need different names.", fields=names)
-    return found
+    return key_fields
 
 
 def _slots(layout: KeyLayout) -> tuple[CompiledKeyField, ...]:
     last = -1 if layout.tail or layout.closed else len(layout.fields) - 1
-    return tuple(CompiledKeyField.build(of, i == last) for i, of in enumerate(layout.fields))
+    return tuple(CompiledKeyField.build(key_field, i == last) for i, key_field in enumerate(layout.fields))
 
 
 @frozen
@@ -239,8 +239,8 @@ class KeyLayout:
                     value, start = slot.decode_unterminated(data[start:]), len(data)
                 else:
                     value, start = slot.decode_part(flipped if slot.of.desc else data, start)
-            except DecodingError as found:
-                raise named(found, slot.of.name) from None
+            except DecodingError as error:
+                raise named(error, slot.of.name) from None
             values.append(value)
         if not self._slots[-1].unterminated and start != len(data) - self.tail:
             raise _wrong_end(start, len(data) - self.tail)
@@ -265,14 +265,14 @@ class KeyLayout:
         for numbers, group in itertools.groupby(
             zip(self._slots, names, parts, strict=True), lambda each: each[0].word is not None
         ):
-            found = list(group)
-            if numbers and len(found) > 1:
-                words = Struct(">" + "".join(slot.word or "" for slot, _, _ in found))
+            grouped = list(group)
+            if numbers and len(grouped) > 1:
+                words = Struct(">" + "".join(slot.word or "" for slot, _, _ in grouped))
                 joined.append(
-                    f"{code.name(words.pack)}({', '.join(slot.number(code, name) for slot, name, _ in found)})"
+                    f"{code.name(words.pack)}({', '.join(slot.number(code, name) for slot, name, _ in grouped)})"
                 )
             else:
-                joined += [part for _, _, part in found]
+                joined += [part for _, _, part in grouped]
         if all(slot.inline for slot in self._slots):
             return conditions, " + ".join(joined)
         # such a codec may write any bytes for a value, as long as they are bytes

@@ -57,8 +57,8 @@ class RowSlot(CompiledKeyField):
     def range(self, prefix: bytes, bounds: Bounds) -> KeyRange:
         # Escaping keeps the order: an object key is at or above an escaped bound if and only if its row is at or above
         # the bound.
-        found = self.inner.range(prefix.replace(ESCAPED_ZERO, TERMINATOR[:1]), bounds)
-        return KeyRange(escape(found.start), None if found.stop is None else escape(found.stop))
+        inner_range = self.inner.range(prefix.replace(ESCAPED_ZERO, TERMINATOR[:1]), bounds)
+        return KeyRange(escape(inner_range.start), None if inner_range.stop is None else escape(inner_range.stop))
 
 
 @frozen
@@ -69,11 +69,18 @@ class SplitSlot(CompiledKeyField):
     offset: CompiledKeyField
 
     @classmethod
-    def join(cls, of: SplitField, bucket: CompiledKeyField, offset: CompiledKeyField) -> SplitSlot:
+    def join(cls, split_field: SplitField, bucket: CompiledKeyField, offset: CompiledKeyField) -> SplitSlot:
         """Both parts of a field."""
         first, second = bucket.encode, offset.encode
         return cls(
-            of.of, False, bucket.order, lambda value: first(value) + second(value), _unread, first, bucket, offset
+            split_field.of,
+            False,
+            bucket.order,
+            lambda value: first(value) + second(value),
+            _unread,
+            first,
+            bucket,
+            offset,
         )
 
     @property

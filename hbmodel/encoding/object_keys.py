@@ -127,12 +127,12 @@ class ObjectKeyForm:
         start = self._qualifier(low, prefix_end)
         stop = self._qualifier(high, prefix_end) or end
         if self.row is not None or row == stop_row:
-            found = [_of_row(row, start, end if places.stop is None else stop)]
+            slices = [_of_row(row, start, end if places.stop is None else stop)]
         else:
             head = [_of_row(row, start, end)] if low else []
             middle = Slice(KeyRange(key_successor(row) if low else row, stop_row), first, end)
-            found = [*head, middle, *([] if stop_row is None else [_of_row(stop_row, first, stop)])]
-        return tuple(each for each in found if each is not None and not each.empty)
+            slices = [*head, middle, *([] if stop_row is None else [_of_row(stop_row, first, stop)])]
+        return tuple(each for each in slices if each is not None and not each.empty)
 
     def _position(self, bound: bytes) -> tuple[bytes, bytes]:
         """The least row and rest of a qualifier, behind the kind, that are not below a bound of object keys."""

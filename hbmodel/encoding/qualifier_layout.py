@@ -45,20 +45,20 @@ def _fixed(slot: CompiledKeyField) -> bool:
 
 def _add_end(code: Code, slot: CompiledKeyField) -> None:
     """Adds the lines that move `at` behind a field."""
-    of, data, depth, marker = slot.of, "flipped" if slot.of.desc else "data", 2, code.variable()
-    if of.nullable:
+    key_field, data, depth, marker = slot.of, "flipped" if slot.of.desc else "data", 2, code.variable()
+    if key_field.nullable:
         code.add(f"{marker} = {data}[at]", depth)
         code.add("at += 1", depth)
         code.add(f"if {marker} == {SOME[0]}:", depth)
         depth += 1
-    if of.codec.width is not None:
-        code.add(f"at += {of.codec.width}", depth)
+    if key_field.codec.width is not None:
+        code.add(f"at += {key_field.codec.width}", depth)
     elif slot.unterminated:
         code.add("if at > len(data): return None", depth)
         code.add("at = len(data)", depth)
     else:
-        code.add(f"at = {code.name(of.codec.part_end)}({data}, at)", depth)
-    if of.nullable:
+        code.add(f"at = {code.name(key_field.codec.part_end)}({data}, at)", depth)
+    if key_field.nullable:
         code.add(f"elif {marker} != {NONE[0]}: return None", 2)
 
 

@@ -151,10 +151,15 @@ class RandomSalt(Salt):
 def _prefixes(prefixes: Any) -> tuple[bytes, ...]:
     if isinstance(prefixes, str | bytes):
         raise DeclarationError("A text salt takes a collection of prefixes, not one string.")
-    found = tuple(prefix.encode() if isinstance(prefix, str) else bytes(prefix) for prefix in prefixes)
-    if len(found) < 2 or len(set(found)) < len(found) or len({len(prefix) for prefix in found}) > 1 or not found[0]:
-        raise DeclarationError("A text salt takes two or more different prefixes of equal length.", found=found)
-    return found
+    encoded = tuple(prefix.encode() if isinstance(prefix, str) else bytes(prefix) for prefix in prefixes)
+    if (
+        len(encoded) < 2
+        or len(set(encoded)) < len(encoded)
+        or len({len(prefix) for prefix in encoded}) > 1
+        or not encoded[0]
+    ):
+        raise DeclarationError("A text salt takes two or more different prefixes of equal length.", found=encoded)
+    return encoded
 
 
 @frozen

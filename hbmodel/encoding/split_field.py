@@ -140,19 +140,19 @@ class SplitField:
     offset: KeyField
 
     @classmethod
-    def build(cls, of: KeyField, every: timedelta) -> SplitField:
+    def build(cls, key_field: KeyField, every: timedelta) -> SplitField:
         """Resolves a declaration.
 
         Raises:
             DeclarationError: the codec has no offsets, or the buckets are not whole units of it.
         """
-        codec: Codec[Any] = of.codec
+        codec: Codec[Any] = key_field.codec
         if type(codec) is not Datetime:
             raise DeclarationError(
                 "Only times can have a row span: hb.key(hb.Datetime(...), row_span=timedelta(hours=1)).",
                 codec=repr(codec),
             )
-        if of.nullable:
+        if key_field.nullable:
             raise DeclarationError("A field with a row span cannot be None: None has no offset.")
         scale = MICROSECONDS[codec.unit]
         if not isinstance(every, timedelta) or microseconds(every) < 2 * scale or microseconds(every) % scale:
@@ -161,10 +161,10 @@ class SplitField:
             )
         units = microseconds(every) // scale
         bucket, offset = (
-            KeyField(of.name, half, of.desc)
+            KeyField(key_field.name, half, key_field.desc)
             for half in (BucketCodec(scale, units, codec.round), OffsetCodec(scale, units, codec.round))
         )
-        return cls(of, every, bucket, offset)
+        return cls(key_field, every, bucket, offset)
 
     def joined(self, bucket: int, offset: int) -> datetime:
         """The time of both parts.

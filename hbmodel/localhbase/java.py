@@ -46,16 +46,16 @@ def find_java() -> Java:
     Raises:
         LocalHBaseError: there is none.
     """
-    found: list[Java] = []
+    javas: list[Java] = []
     for java in _candidates():
         if java.suits:
             return java
-        found.append(java)
-    if found:
+        javas.append(java)
+    if javas:
         raise LocalHBaseError(
             f"The Java that was found does not suit HBase: {WITH_EXTRA}, or set JAVA_HOME to a Java 17 to 21.",
-            java=str(found[0].path),
-            version=found[0].major,
+            java=str(javas[0].path),
+            version=javas[0].major,
         )
     raise LocalHBaseError(f"No Java was found: {WITH_EXTRA}, or set JAVA_HOME to a Java 17 to 21.")
 

@@ -201,13 +201,13 @@ def restart(directory: Directory, role: str, *, timeout: float = START_TIMEOUT) 
 
 def _started(path: Path) -> Status:
     """The status after a start. If the record of the start is gone, ends the processes and raises `LocalHBaseError`."""
-    found = status(path)
-    if found is None:
+    running = status(path)
+    if running is None:
         processes.end(processes.marked(configuration.mark(path)), grace=0)
         raise LocalHBaseError(
             "HBase was stopped, or its directory deleted, during its start; start it again.", directory=str(path)
         )
-    return found
+    return running
 
 
 def _alive(state: State) -> bool:

@@ -62,7 +62,7 @@ def known(pid: int) -> Process:
         raise LocalHBaseError("There is no process with this id; give the id of one that runs.", pid=pid) from error
 
 
-def _created(found: Any) -> float:
+def _created(process: Any) -> float:
     """The value of `Process.created` for a process. The time that psutil gives on Linux depends on the clock: it is the
     time since boot plus the clock's time at boot.
 
@@ -70,12 +70,12 @@ def _created(found: Any) -> float:
         psutil.NoSuchProcess: the process has ended.
     """
     if not _ON_LINUX:
-        created: float = found.create_time()
+        created: float = process.create_time()
         return created
     try:
-        fields = Path(f"/proc/{found.pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        fields = Path(f"/proc/{process.pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError as error:
-        raise required("psutil").NoSuchProcess(found.pid) from error
+        raise required("psutil").NoSuchProcess(process.pid) from error
     return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
@@ -83,10 +83,10 @@ def is_alive(process: Process) -> bool:
     """True if this very process still runs. If it is a child that has ended, this call reaps it."""
     psutil = required("psutil")
     try:
-        found = psutil.Process(process.pid)
-        if abs(_created(found) - process.created) > _SAME_START:
+        system_process = psutil.Process(process.pid)
+        if abs(_created(system_process) - process.created) > _SAME_START:
             return False
-        return found.status() != psutil.STATUS_ZOMBIE or _is_ending(found)
+        return system_process.status() != psutil.STATUS_ZOMBIE or _is_ending(system_process)
     except psutil.Error:
         return False
 
@@ -133,14 +133,14 @@ def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Pat
 def marked(mark: str) -> list[Process]:
     """The running processes of this user that have `mark` as one whole argument."""
     psutil = required("psutil")
-    found = []
+    processes = []
     for process in psutil.process_iter():
         try:
             if mark in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(Process(process.pid, _created(process)))
+                processes.append(Process(process.pid, _created(process)))
         except psutil.Error:
             continue  # it ended meanwhile, or belongs to somebody else
-    return found
+    return processes
 
 
 def listens(process: Process, port: int) -> bool:

@@ -31,15 +31,15 @@ def download_progress(
     if console is None:
         console = cast("Console", required("rich.console").Console(stderr=True, quiet=not shown))
     if console.is_terminal and shown:
-        of = required("rich.progress")
+        rich_progress = required("rich.progress")
         columns = (
-            of.TextColumn("{task.description}"),
-            of.BarColumn(),
-            of.DownloadColumn(),
-            of.TransferSpeedColumn(),
-            of.TimeRemainingColumn(),
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(),
+            rich_progress.DownloadColumn(),
+            rich_progress.TransferSpeedColumn(),
+            rich_progress.TimeRemainingColumn(),
         )
-        with of.Progress(*columns, console=console) as bar:
+        with rich_progress.Progress(*columns, console=console) as bar:
             task = bar.add_task(title, total=total)
             yield lambda count: bar.advance(task, count)
     else:

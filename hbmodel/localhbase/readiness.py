@@ -98,11 +98,11 @@ def last_trouble(directory: Path, role: str) -> str | None:
     """The last line of a process's log, or of its output, that reports an error."""
     for path in (log_file(directory, role), output_file(directory, role)):
         lines = _tail(path).splitlines()
-        found = [number for number, line in enumerate(lines) if _TROUBLE.search(line)]
-        if found:
+        troubled = [number for number, line in enumerate(lines) if _TROUBLE.search(line)]
+        if troubled:
             # A JVM that cannot start gives the reason on the next line.
-            count = 2 if lines[found[-1]].startswith("Error occurred during initialization") else 1
-            text = " ".join(" ".join(lines[found[-1] : found[-1] + count]).split())
+            count = 2 if lines[troubled[-1]].startswith("Error occurred during initialization") else 1
+            text = " ".join(" ".join(lines[troubled[-1] : troubled[-1] + count]).split())
             return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
     return None
 

@@ -81,7 +81,7 @@ class LocalHBase:
             )
         directory = _temporary_directory() if self._given is None else Path(self._given)
         try:
-            found = lifecycle.start(
+            started = lifecycle.start(
                 directory,
                 settings=self._settings,
                 ports=self._ports,
@@ -96,7 +96,7 @@ class LocalHBase:
                 # If the error points to a log, the log must be kept.
                 lifecycle.remove(directory, keep_logs=isinstance(error, LocalHBaseError) and error.log is not None)
             raise
-        self._directory = found.directory
+        self._directory = started.directory
         return self
 
     def stop(self) -> None:
@@ -128,10 +128,10 @@ class LocalHBase:
 
     def status(self) -> Status:
         """The current status of this HBase."""
-        found = lifecycle.status(self.directory)
-        if found is None:
+        running = lifecycle.status(self.directory)
+        if running is None:
             raise LocalHBaseError("Another process stopped this HBase; start it again.", directory=str(self.directory))
-        return found
+        return running
 
     @property
     def url(self) -> str:

@@ -23,14 +23,14 @@ def annotations_of(cls: type[Any], frame: FrameType, hidden: frozenset[str]) -> 
     Raises:
         DeclarationError: a name in an annotation is unknown; the error names the field.
     """
-    found: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
     for base in reversed(cls.__mro__[:-1]):
         module = sys.modules.get(base.__module__)
         known = {**frame.f_globals, **(vars(module) if module else {})}
         local = {**frame.f_locals, **{name: value for name, value in vars(base).items() if name not in hidden}}
         for name, hint in inspect.get_annotations(base).items():
-            found[name] = _evaluated(hint, known, local, cls, name) if isinstance(hint, str) else hint
-    return found
+            hints[name] = _evaluated(hint, known, local, cls, name) if isinstance(hint, str) else hint
+    return hints
 
 
 def _evaluated(hint: str, known: dict[str, Any], local: dict[str, Any], cls: type[Any], name: str) -> Any:

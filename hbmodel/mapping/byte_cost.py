@@ -136,7 +136,7 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
         rows: the rows of the objects; those of a wide model have object keys as row keys.
     """
     row_key = family = qualifier = value = cells = 0
-    held = Counter[bytes]()
+    column_counts = Counter[bytes]()
     for row in rows:
         key, prefix = (row.row, b"") if schema.wide is None else schema.wide.form.cut(row.row)
         cells += len(row.columns)
@@ -146,7 +146,7 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
             family += len(name)
             qualifier += len(prefix) + len(alias)
             value += len(cell.value)
-            held[column] += 1
+            column_counts[column] += 1
     return ByteCost(
         objects=len(rows),
         cells=cells,
@@ -156,44 +156,44 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
         timestamp=TIMESTAMP * cells,
         value=value,
         frame=FRAME * cells,
-        names=_names(schema, held, len(rows)),
+        names=_names(schema, column_counts, len(rows)),
         codecs=_codecs(schema, rows, cells),
     )
 
 
-def _names(schema: TableSchema, held: Mapping[bytes, int], objects: int) -> tuple[NameCost, ...]:
+def _names(schema: TableSchema, column_counts: Mapping[bytes, int], objects: int) -> tuple[NameCost, ...]:
     """The costs of the names that a model may choose: families and column aliases. The keys of maps are not names."""
     families, aliases = Counter[bytes](), Counter[bytes]()
     own = {f.column for f in schema.columns if f.kind != "version"}
-    for column, count in held.items():
+    for column, count in column_counts.items():
         families[column.partition(b":")[0]] += count
-        of_map = next((of.column for of in schema.maps if column.startswith(of.column)), None)
+        of_map = next((map_field.column for map_field in schema.maps if column.startswith(map_field.column)), None)
         if of_map is not None or (column in own and not column.partition(b":")[2].startswith(b"_")):
             aliases[of_map or column] += count
     sizes = [(name.decode() + ":", len(name), count) for name, count in families.items()]
     sizes += [(name.decode("utf-8", "replace"), len(name.partition(b":")[2]), count) for name, count in aliases.items()]
-    made = [
+    costs = [
         NameCost(name, size, count, round(max(0, size - 1) * count * MILLION / objects)) for name, size, count in sizes
     ]
-    return tuple(sorted(made, key=lambda each: (-each.saved, each.name)))
+    return tuple(sorted(costs, key=lambda each: (-each.saved, each.name)))
 
 
 # --- other forms ------------------------------------------------------------------------------------------------------
 
 
 def _codecs(schema: TableSchema, rows: Sequence[Row], cells: int) -> tuple[CodecCost, ...]:
-    found: list[CodecCost] = []
+    costs: list[CodecCost] = []
     keys = [schema.layout.unpack(row.row, schema.salt.width) for row in rows]
     sizes = [_sizes(schema.layout, key) for key in keys]
-    for at, of in enumerate(schema.key_fields):
-        found += _of_field(
-            of, [key[at] for key in keys], [size[at] for size in sizes], len(rows), cells / max(1, len(rows))
+    for at, key_field in enumerate(schema.key_fields):
+        costs += _of_field(
+            key_field, [key[at] for key in keys], [size[at] for size in sizes], len(rows), cells / max(1, len(rows))
         )
-    for of in schema.columns:
-        if of.kind == "column":
-            data = [cell.value for row in rows if (cell := row.columns.get(of.column)) is not None and cell.value]
-            found += _of_field(of, _read(of, data), list(map(len, data)), len(rows), 1)
-    return tuple(found)
+    for column in schema.columns:
+        if column.kind == "column":
+            data = [cell.value for row in rows if (cell := row.columns.get(column.column)) is not None and cell.value]
+            costs += _of_field(column, _read(column, data), list(map(len, data)), len(rows), 1)
+    return tuple(costs)
 
 
 def _sizes(layout: KeyLayout, key: Sequence[Any]) -> list[int]:
@@ -208,25 +208,27 @@ def _sizes(layout: KeyLayout, key: Sequence[Any]) -> list[int]:
     return row + columns
 
 
-def _read(of: Field, data: Sequence[bytes]) -> list[Any]:
+def _read(field: Field, data: Sequence[bytes]) -> list[Any]:
     try:
-        return [of.decode_cell(each) for each in data]
+        return [field.decode_cell(each) for each in data]
     except DecodingError:
         return []
 
 
-def _of_field(of: Field, values: Sequence[Any], stored: Sequence[int], objects: int, times: float) -> list[CodecCost]:
+def _of_field(
+    field: Field, values: Sequence[Any], stored: Sequence[int], objects: int, times: float
+) -> list[CodecCost]:
     """The size of a field's values in each form, given how often an object's cells repeat each value."""
-    kept = [value for value in values if value is not None]
-    forms = _forms(kept)
-    if not forms or len(kept) != len(values):
+    present = [value for value in values if value is not None]
+    forms = _forms(present)
+    if not forms or len(present) != len(values):
         return []
     now = sum(stored)
-    made = [CodecCost(of.name, "stored", now / len(stored), 0)]
+    costs = [CodecCost(field.name, "stored", now / len(stored), 0)]
     for form, sizes in forms.items():
         saved = round((now - sum(sizes)) * times * MILLION / objects)
-        made.append(CodecCost(of.name, form, sum(sizes) / len(sizes), saved))
-    return made
+        costs.append(CodecCost(field.name, form, sum(sizes) / len(sizes), saved))
+    return costs
 
 
 def _forms(values: Sequence[Any]) -> dict[str, list[int]]:

@@ -14,11 +14,11 @@ from hbmodel.mapping.model_field import Field
 _COLLECTIONS = {list, set, frozenset, abc.Sequence, abc.MutableSequence, abc.Set, abc.MutableSet, abc.Collection}
 
 
-def element_of(of: Field) -> Field | None:
+def element_of(field: Field) -> Field | None:
     """A field for the elements of a collection, named `field[]`; None if the annotation names no type of elements that
     keys can store.
     """
-    hint = _element_hint(of.hint)
+    hint = _element_hint(field.hint)
     if hint is None:
         return None
     try:
@@ -26,7 +26,7 @@ def element_of(of: Field) -> Field | None:
     except DeclarationError:
         return None
     # Collections store their elements without rounding, so the values in a query are not rounded either.
-    return Field(f"{of.name}[]", "element", codec.exact, nullable, hint=hint) if codec.key else None
+    return Field(f"{field.name}[]", "element", codec.exact, nullable, hint=hint) if codec.key else None
 
 
 def _element_hint(hint: Any) -> Any:

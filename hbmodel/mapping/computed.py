@@ -56,10 +56,10 @@ class ComputedField(Field):
             return self.function(*arguments)
         except Exception as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]
-            found = {"field": self.name, "reason": type(error).__name__, "function": frame.name, "line": frame.lineno}
+            details = {"field": self.name, "reason": type(error).__name__, "function": frame.name, "line": frame.lineno}
         raise ComputedFieldError(
             "The function of a computed field raised an exception for the values of a row: correct the function.",
-            **found,
+            **details,
         )
 
     @override
@@ -84,12 +84,12 @@ class ComputedSpec:
         Raises:
             DeclarationError: the declaration is invalid, or there is no codec for the values of the field.
         """
-        of = (self.of,) if isinstance(self.of, str) else tuple(self.of)
-        if not callable(self.function) or not of or not all(isinstance(one, str) for one in of):
+        names = (self.of,) if isinstance(self.of, str) else tuple(self.of)
+        if not callable(self.function) or not names or not all(isinstance(one, str) for one in names):
             raise DeclarationError(
                 'A computed field takes a function and names of fields: hb.computed(domain_of, of=("email",)).'
             )
-        for one in of:
+        for one in names:
             if one not in stored or stored[one].kind == "counter":
                 known = sorted(name for name, other in stored.items() if other.kind != "counter")
                 raise DeclarationError(
@@ -110,9 +110,9 @@ class ComputedSpec:
             nullable,
             hint=hint,
             function=self.function,
-            of=of,
+            of=names,
             version=self.version,
-            forms=tuple(stored[one].as_stored for one in of),
+            forms=tuple(stored[one].as_stored for one in names),
         )
 
     def _codec(self, hint: Any) -> tuple[Codec[Any], bool]:

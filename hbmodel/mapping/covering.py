@@ -69,11 +69,12 @@ def fields_held(schema: TableSchema, index: Index) -> frozenset[str]:
     all columns of all programs. And the model must not have a unique index, whose claims increment the version alone.
     """
     stored = frozenset(f.name for f in schema.fields)
-    held = (frozenset(index.layout.names) & stored) | frozenset(index.covers)
+    in_entries = (frozenset(index.layout.names) & stored) | frozenset(index.covers)
     version = schema.version_field
     columns = frozenset(f.name for f in schema.columns if f.kind == "column")
-    whole = index.alone and columns <= held and not any(other.unique for other in schema.indexes.values())
-    return held | {version.name} if version is not None and whole else held
+    unique = any(other.unique for other in schema.indexes.values())
+    whole = index.schema_complete and columns <= in_entries and not unique
+    return in_entries | {version.name} if version is not None and whole else in_entries
 
 
 @frozen(eq=False)
@@ -121,12 +122,12 @@ class EntryDecoder:
     @cached_property
     def values(self) -> Callable[[Row], Values]:
         """Decodes the key and the wanted cells of a verified entry; raises `IncompleteRow` and `DecodingError`."""
-        schema, what = self.schema, ("entry values", self.index.name, self.names)
-        found: Callable[[Row], Values] | None = schema.compiled.get(what)
+        schema, key = self.schema, ("entry values", self.index.name, self.names)
+        decode: Callable[[Row], Values] | None = schema.compiled.get(key)
         return (
-            schema.keep(what, compile_decode(schema, self.fields, self.values_slow, self.index))
-            if found is None
-            else found
+            schema.keep(key, compile_decode(schema, self.fields, self.values_slow, self.index))
+            if decode is None
+            else decode
         )
 
     def values_slow(self, entry: Row) -> Values:
@@ -135,14 +136,14 @@ class EntryDecoder:
         name: str | None = None
         try:
             in_key = zip(index.layout.names, index.layout.unpack(entry.row, index.salt.width), strict=True)
-            values = {of: value for of, value in in_key if schema.by_name[of].kind != "computed"}
-            for of in self.fields:
-                name = of.name
-                cell = entry.columns.get(of.column)
-                if cell is not None and (cell.value or not of.empty_is_missing):
-                    values[name] = of.decode_cell(cell.value)
-                elif not of.required:
-                    values[name] = of.default_value()
+            values = {name: value for name, value in in_key if schema.by_name[name].kind != "computed"}
+            for field in self.fields:
+                name = field.name
+                cell = entry.columns.get(field.column)
+                if cell is not None and (cell.value or not field.empty_is_missing):
+                    values[name] = field.decode_cell(cell.value)
+                elif not field.required:
+                    values[name] = field.default_value()
                 else:
                     raise IncompleteRow(
                         "The entry lacks a covered column: write its object again, or drop the index and build it.",

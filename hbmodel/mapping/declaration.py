@@ -79,8 +79,8 @@ def build_schema(
             model=name,
         )
     stored = {f.name: f for f in fields}
-    made = [_computed(name, of, spec, stored) for of, spec in computed.items()]
-    by_name = {**stored, **{f.name: f for f in made}}
+    computed_fields = [_computed(name, declared, spec, stored) for declared, spec in computed.items()]
+    by_name = {**stored, **{f.name: f for f in computed_fields}}
     check_former(name, {f.name: f.renamed_from for f in fields}, "field")
     check_former(name, {index: spec.renamed_from for index, spec in indexes.items()}, "index")
     placed = StoredNames.of(by_name, layout)
@@ -98,7 +98,7 @@ def build_schema(
     known = lasting and (versioned or options.immutable)
 
     for index, spec in indexes.items() if maps else ():
-        entries = {of.name for of in maps} & {*(part.name for part in spec.parts), *(spec.covers or ())}
+        entries = {map_field.name for map_field in maps} & {*(part.name for part in spec.parts), *(spec.covers or ())}
         if entries:
             raise DeclarationError(
                 "A map column cannot be in an index or covered by one: name an ordinary column.",
@@ -108,10 +108,10 @@ def build_schema(
             )
 
     def index_of(index: str, spec: IndexSpec) -> Index:
-        found = _build_index(name, index, spec, by_name, layout, salt, options)
+        built = _build_index(name, index, spec, by_name, layout, salt, options)
         stored = _build_index(name, index, placed.spec(spec), placed.fields, placed.layout, salt, options)
-        verified = known and bool(found.covers) and found.has_one_entry
-        return attrs.evolve(found, verified=verified, stored_spec=attrs.evolve(stored, verified=verified).spec)
+        verified = known and bool(built.covers) and built.has_one_entry
+        return attrs.evolve(built, verified=verified, stored_spec=attrs.evolve(stored, verified=verified).spec)
 
     return TableSchema(
         model=model,
@@ -126,7 +126,7 @@ def build_schema(
         blind_puts=options.blind_puts,
         exists=None if options.exists is None else options.exists.encode(),
         families=families,
-        computed=tuple(made),
+        computed=tuple(computed_fields),
         row=options.row,
         kind=options.kind or b"",
         wide=wide,
@@ -207,27 +207,27 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
 
 def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -> bool:
     """Whether the model is versioned."""
-    found = [f.name for f in fields if f.kind == "version"]
-    if not found:
+    versions = [f.name for f in fields if f.kind == "version"]
+    if not versions:
         return False
-    if len(found) > 1:
+    if len(versions) > 1:
         raise DeclarationError(
             "A model can have only one version: remove the other hb.version().",
             model=model,
-            field=found[1],
-            other=found[0],
+            field=versions[1],
+            other=versions[0],
         )
     if options.immutable:
         raise DeclarationError(
             "Rows of an immutable model never change, so they cannot have a version: leave out one of the two.",
             model=model,
-            field=found[0],
+            field=versions[0],
         )
     if options.external:
         raise DeclarationError(
             "An external table cannot have versions: its other writers would not count them.",
             model=model,
-            field=found[0],
+            field=versions[0],
         )
     families = [family for family in (options.family, *options.families) if isinstance(family, Family)]
     if any(family.ttl is not None for family in families):
@@ -247,7 +247,9 @@ def _families(
     """The families of the columns with their options, sorted by name."""
     default = options.family if isinstance(options.family, Family) else Family(options.family.encode())
     declared = {family.name: family for family in (default, *options.families)}
-    used = sorted({default.name, *(f.family for f in fields if not f.is_key), *(of.family for of in maps)})
+    used = sorted(
+        {default.name, *(f.family for f in fields if not f.is_key), *(map_field.family for map_field in maps)}
+    )
     for name in declared:
         if name not in used:
             known = {"model": model, "option": "families", "family": name.decode()}
@@ -268,37 +270,37 @@ def _families(
     return families
 
 
-def _check_default(model: str, of: Field) -> None:
+def _check_default(model: str, field: Field) -> None:
     """Checks that a column can store its default, which new objects get, and which is read if the cell is missing."""
-    default = of.default
-    if default is REQUIRED or of.kind == "counter":
+    default = field.default
+    if default is REQUIRED or field.kind == "counter":
         return
     if isinstance(default, Factory):  # type: ignore[arg-type]
         if default.takes_self:
             raise DeclarationError(
-                "A default factory must take no arguments: attrs.Factory(make).", model=model, field=of.name
+                "A default factory must take no arguments: attrs.Factory(make).", model=model, field=field.name
             )
         return
     if default is None:
-        if not of.nullable:
+        if not field.nullable:
             raise DeclarationError(
-                "The default is None, so the annotation must allow None.", model=model, field=of.name
+                "The default is None, so the annotation must allow None.", model=model, field=field.name
             )
         return
     if type(default).__hash__ is None:
         raise DeclarationError(
             "The default is mutable and would be shared by all objects: use a factory, such as attrs.Factory(list).",
             model=model,
-            field=of.name,
+            field=field.name,
             found=type(default).__name__,
         )
     try:
-        of.codec.encode(default)
+        field.codec.encode(default)
     except EncodingError as error:
         raise DeclarationError(
             "The codec cannot store the default; for a default that is created for each object, use "
             "attrs.Factory(make).",
-            **{**error.details, "model": model, "field": of.name, "reason": error.message},
+            **{**error.details, "model": model, "field": field.name, "reason": error.message},
         ) from None
 
 

@@ -128,6 +128,6 @@ def dictionary(name: str, ids: Codec[int]) -> Dictionary:
     Raises:
         DeclarationError: the name is invalid, or the codec is not one of these.
     """
-    made = Dictionary(name, ids)
-    tables_of(made)
-    return made
+    codec = Dictionary(name, ids)
+    tables_of(codec)
+    return codec

@@ -34,7 +34,7 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
             "the other.",
             fields=sorted({*schema.layout.names} ^ {*earlier.layout.names}),
         )
-    mine, theirs = ({of.name: of.kind for of in each.columns} for each in (schema, earlier))
+    mine, theirs = ({field.name: field.kind for field in each.columns} for each in (schema, earlier))
     if mine != theirs:
         raise _mistake(
             schema,
@@ -42,9 +42,9 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
             fields=sorted({name for name, _ in mine.items() ^ theirs.items()}),
         )
     rounded = [
-        of.name
-        for of in schema.fields
-        if of.codec.exact != of.codec and of.codec.spec != earlier.by_name[of.name].codec.spec
+        field.name
+        for field in schema.fields
+        if field.codec.exact != field.codec and field.codec.spec != earlier.by_name[field.name].codec.spec
     ]
     if rounded:
         raise _mistake(
@@ -59,36 +59,36 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
     return evolve(earlier, model=schema.model, successor=schema.table)
 
 
-def check_movable(schema: TableSchema, of: TableSchema) -> None:
-    """Raises `DeclarationError` if objects cannot be moved from or to the layout `of`."""
-    if of.versioned:
-        _check_versioned(schema, of)
-    if of.wide is not None or of.maps:
+def check_movable(schema: TableSchema, earlier: TableSchema) -> None:
+    """Raises `DeclarationError` if objects cannot be moved from or to the layout `earlier`."""
+    if earlier.versioned:
+        _check_versioned(schema, earlier)
+    if earlier.wide is not None or earlier.maps:
         raise _mistake(
             schema, "Objects that share rows or have map columns cannot be moved: each object must have its own row."
         )
-    if of.salt.random:
+    if earlier.salt.random:
         raise _mistake(
             schema,
             "A table with a random salt cannot be moved this way, because a repeated copy would be in "
             "another bucket: " + _OFFLINE,
         )
-    if of.dictionaries:
+    if earlier.dictionaries:
         raise _mistake(schema, "A table with fields of a dictionary cannot be moved this way: " + _OFFLINE)
-    if not of.immutable and any((family.max_versions or 1) > 1 for family in of.families):
+    if not earlier.immutable and any((family.max_versions or 1) > 1 for family in earlier.families):
         raise _mistake(
             schema,
             "A table whose cells keep several versions cannot be moved: only the newest versions would be copied.",
         )
-    if of.external:
+    if earlier.external:
         raise _mistake(
             schema, "A table that other programs write cannot be moved: they would continue to write the old one."
         )
 
 
-def _check_versioned(schema: TableSchema, of: TableSchema) -> None:
+def _check_versioned(schema: TableSchema, earlier: TableSchema) -> None:
     """Raises `DeclarationError` for a versioned layout whose rows cannot be sealed and moved one by one."""
-    if any(index.unique for index in of.indexes.values()):
+    if any(index.unique for index in earlier.indexes.values()):
         raise _mistake(
             schema,
             "The key of a versioned model with a unique index cannot be changed this way: drop the index with "
@@ -97,7 +97,7 @@ def _check_versioned(schema: TableSchema, of: TableSchema) -> None:
             "hb.indexes.build_index(). Until then no value is "
             "checked, and the build lists rows that share one. Or " + _OFFLINE,
         )
-    if any(column.kind == "counter" for column in of.columns):
+    if any(column.kind == "counter" for column in earlier.columns):
         raise _mistake(schema, "The key of a versioned model with counters cannot be changed this way: " + _OFFLINE)
 
 

@@ -47,9 +47,9 @@ def entries_function(index: Index, packed: Entries) -> Entries:
             raise ComputedFieldError(
                 error.message, **{"index": index.name, "table": index.table, **error.details}
             ) from None
-        found: dict[bytes, None] = {}
+        keys: dict[bytes, None] = {}
         for chosen in product(*choices):
-            found.update(dict.fromkeys(packed({**values, **dict(zip(names, chosen, strict=True))}, row)))
-        return tuple(found)
+            keys.update(dict.fromkeys(packed({**values, **dict(zip(names, chosen, strict=True))}, row)))
+        return tuple(keys)
 
     return entries

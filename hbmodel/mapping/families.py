@@ -68,7 +68,7 @@ def family(
             option="ttl",
             found=repr(ttl),
         )
-    made = Family(
+    declared = Family(
         name=family_name(name),
         max_versions=max_versions,
         ttl=None if ttl is None else ttl // _SECOND,
@@ -82,8 +82,8 @@ def family(
         if configuration is None
         else configuration,
     )
-    check_family(made)
-    return made
+    check_family(declared)
+    return declared
 
 
 def family_name(family: Any, **details: Any) -> bytes:

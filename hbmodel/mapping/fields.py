@@ -13,7 +13,7 @@ from hbmodel.encoding.codecs import Codec, JavaLong
 from hbmodel.encoding.salts import Salt
 from hbmodel.mapping.declaration import IndexSpec
 from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.index_kinds.each import EachField
+from hbmodel.mapping.index_kinds.multi_valued import EachField
 from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.index_kinds.plain import IndexField
 from hbmodel.mapping.predicates import Predicate

@@ -39,8 +39,8 @@ class Index:
         renamed_from: the former name, or None.
         stored_spec: like `spec`, but each stored field is named by its place in the bytes. Indexes with equal values of
             this attribute have the same entries, whatever their names.
-        kept_by_all: whether by now every program that writes the table maintains the index.
-        alone: whether this model declares every column and every index that is registered for the table.
+        maintained_by_all: whether by now every program that writes the table maintains the index.
+        schema_complete: whether this model declares every column and every index that is registered for the table.
     """
 
     name: str
@@ -56,8 +56,8 @@ class Index:
     verified: bool = False
     renamed_from: str | None = attrs.field(repr=False, eq=False, default=None)
     stored_spec: Mapping[str, Any] = attrs.field(repr=False, eq=False, factory=dict)
-    kept_by_all: bool = attrs.field(default=True, repr=False, eq=False)
-    alone: bool = attrs.field(default=True, repr=False, eq=False)
+    maintained_by_all: bool = attrs.field(default=True, repr=False, eq=False)
+    schema_complete: bool = attrs.field(default=True, repr=False, eq=False)
 
     @property
     def fields(self) -> Sequence[str]:
@@ -99,17 +99,19 @@ class Index:
         Args:
             predicates: the conditions, which must all hold.
         """
-        found: Sequence[Condition] | None = [Condition(predicate, predicate) for predicate in predicates]
+        conditions: Sequence[Condition] | None = [Condition(predicate, predicate) for predicate in predicates]
         for part in self.parts:
-            found = None if found is None else part.on_entries(found)
-        return found
+            conditions = None if conditions is None else part.on_entries(conditions)
+        return conditions
 
     @cached_property
     def spec(self) -> Mapping[str, Any]:
         """Canonical description for the registry; options that are not declared are omitted."""
-        asked = {of.name: of.derivation for condition in self.where for of in condition.fields()}
+        derivations = {field.name: field.derivation for condition in self.where for field in condition.fields()}
         kinds = {
-            name: dict(spec) for name, spec in {**asked, **{p.operand.name: p.spec for p in self.parts}}.items() if spec
+            name: dict(spec)
+            for name, spec in {**derivations, **{p.operand.name: p.spec for p in self.parts}}.items()
+            if spec
         }
         return {
             "fields": [key_field.spec for key_field in self.layout.fields],

@@ -100,10 +100,10 @@ def _described(schema: TableSchema) -> Description:
         if isinstance(place, ObjectKeyLayout)
         else [place]
     )
-    made = _describe(schema.table, schema.salt.width + len(schema.row or b"") + len(schema.kind), layouts, columns)
+    cost = _describe(schema.table, schema.salt.width + len(schema.row or b"") + len(schema.kind), layouts, columns)
     brought = [(f, source_of(schema.model, f.name)) for f in schema.key_fields]
     key = tuple(_named(f.name, f.desc) + ("" if base is None else f" (of {base.__name__})") for f, base in brought)
-    return evolve(made, indexes=indexes, key=key)
+    return evolve(cost, indexes=indexes, key=key)
 
 
 def _named(name: str, desc: bool) -> str:
@@ -119,9 +119,9 @@ def _entry_columns(schema: TableSchema, index: Index) -> list[bytes]:
 def _describe(table: str, before: int, layouts: Sequence[KeyLayout], columns: list[bytes]) -> Description:
     fixed, varies = before + sum(layout.tail for layout in layouts), False
     for slot in (slot for layout in layouts for slot in layout.slots):
-        of = slot.of
-        varies |= of.nullable or of.codec.width is None
-        fixed += 1 if of.nullable else _shortest(of.codec, slot.unterminated)
+        key_field = slot.of
+        varies |= key_field.nullable or key_field.codec.width is None
+        fixed += 1 if key_field.nullable else _shortest(key_field.codec, slot.unterminated)
     overhead = sum(fixed + len(column) - 1 + CELL_BYTES for column in columns)
     return Description(table, None if varies else fixed, fixed, overhead, len(columns))
 

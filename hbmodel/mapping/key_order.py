@@ -51,5 +51,5 @@ def _warn(cls: type[Any], keys: Sequence[str]) -> None:
 
 def source_of(cls: type[Any], name: str) -> type[Any] | None:
     """The base from which a model inherits a field; None if the model declares it itself."""
-    found = next((base for base in cls.__mro__ if name in inspect.get_annotations(base)), cls)
-    return None if found is cls else found
+    defining = next((base for base in cls.__mro__ if name in inspect.get_annotations(base)), cls)
+    return None if defining is cls else defining

@@ -98,14 +98,14 @@ class MapField:
         Raises:
             EncodingError: the key cannot be stored, has no bytes, or makes the qualifier too long.
         """
-        found = b"" if key is None else self.layout.pack((key,))
-        if not found or len(self.qualifier) + len(found) > MAX_ROW_LENGTH:
+        encoded = b"" if key is None else self.layout.pack((key,))
+        if not encoded or len(self.qualifier) + len(encoded) > MAX_ROW_LENGTH:
             raise EncodingError(
                 "A map key must have at least one byte, and at most 32,767 bytes with the alias.",
                 field=self.name,
-                length=len(found),
+                length=len(encoded),
             )
-        return found
+        return encoded
 
     def key_of(self, data: bytes) -> Any:
         """The map key of these bytes; raises `DecodingError`."""
@@ -161,19 +161,19 @@ class MapField:
             DecodingError: a cell cannot be read; the error names the field.
         """
         start, column = len(self.column), self.column
-        found = {
+        by_key = {
             name[start:]: cell.value
             for name, cell in cells.items()
             if name.startswith(column) and len(name) > start and cell.value
         }
-        return {self.key_of(key): self.value_of(found[key]) for key in sorted(found)}
+        return {self.key_of(key): self.value_of(by_key[key]) for key in sorted(by_key)}
 
 
-def checked_values(of: MapField, entries: object) -> Mapping[Any, Any]:
+def checked_values(map_field: MapField, entries: object) -> Mapping[Any, Any]:
     """The entries to put; raises `EncodingError` if one of them has the value None."""
     if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
         raise EncodingError(
-            "A map column cannot hold None: remove entries with session.remove_entries().", field=of.name
+            "A map column cannot hold None: remove entries with session.remove_entries().", field=map_field.name
         )
     return entries  # type: ignore[return-value]  # `MapField.cells` refuses other types
 
@@ -201,12 +201,12 @@ def map_cells(maps: tuple[MapField, ...], obj: object, row: bytes, table: str) -
         EncodingError: an entry cannot be stored; the error names the field.
     """
     cells: dict[bytes, bytes] = {}
-    for of in maps:
-        entries = getattr(obj, of.name)
+    for map_field in maps:
+        entries = getattr(obj, map_field.name)
         if entries is NotLoaded:
             continue
         try:
-            cells |= of.cells(checked_values(of, entries), row)
+            cells |= map_field.cells(checked_values(map_field, entries), row)
         except HbmodelError as error:
             raise type(error)(error.message, **{"table": table, **error.details}) from None
     return cells

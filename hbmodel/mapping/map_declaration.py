@@ -169,13 +169,13 @@ def resolve_map(
             "A map column needs a key codec whose bytes keep the order of the keys: use another codec.", codec=repr(key)
         )
     alias = qualifier(name if spec.alias is None else spec.alias)
-    of = Field(
+    value_field = Field(
         name, "column", value, nullable=True, default=None, family=family(spec.family), qualifier=alias, hint=value_hint
     )
-    return MapField(name, key, of)
+    return MapField(name, key, value_field)
 
 
-def _codec(codec: object, hint: Any, what: str, mistake: Callable[..., DeclarationError]) -> Codec[Any]:
+def _codec(codec: object, hint: Any, role: str, mistake: Callable[..., DeclarationError]) -> Codec[Any]:
     if codec is None:
         try:
             return codec_for(hint)[0]
@@ -192,29 +192,31 @@ def _codec(codec: object, hint: Any, what: str, mistake: Callable[..., Declarati
         )
     if not fits(codec, hint):
         raise mistake(
-            f"The codec of the {what} reads values of another type than the annotation says.", annotation=repr(hint)
+            f"The codec of the {role} reads values of another type than the annotation says.", annotation=repr(hint)
         )
     return codec
 
 
-def map_of(schema: TableSchema, of: object) -> MapField:
+def map_of(schema: TableSchema, expression: object) -> MapField:
     """The map column that was given as an attribute of the model class.
 
     Raises:
         QueryError: the argument is not a map column.
         UnknownField: the map column belongs to another model.
     """
-    if not isinstance(of, MapExpression):
+    if not isinstance(expression, MapExpression):
         raise QueryError(
             "Give a map column as an attribute of the model class: Model.field.",
             table=schema.table,
-            found=type(of).__name__,
+            found=type(expression).__name__,
         )
-    if schema.maps_by_name.get(of.of.name) is not of.of:
+    if schema.maps_by_name.get(expression.of.name) is not expression.of:
         raise UnknownField(
-            "The map column belongs to another model: give one of this model.", table=schema.table, field=of.of.name
+            "The map column belongs to another model: give one of this model.",
+            table=schema.table,
+            field=expression.of.name,
         )
-    return of.of
+    return expression.of
 
 
 def check_maps(
@@ -270,16 +272,16 @@ def check_maps(
         )
     taken = [(f.column, f.name) for f in fields if not f.is_key]
     taken += [] if flag is None else [(flag, "exists")]
-    for of in maps:
+    for map_field in maps:
         for column, other in taken:
-            if column.startswith(of.column) or of.column.startswith(column):
+            if column.startswith(map_field.column) or map_field.column.startswith(column):
                 raise DeclarationError(
                     "The alias of a map column must not be a prefix of another alias of its family, and no other "
                     "alias may be a prefix of "
                     "it: give another alias.",
                     model=model,
-                    field=of.name,
+                    field=map_field.name,
                     other=other,
                 )
-        taken.append((of.column, of.name))
-    return tuple(evolve(of, marked=marked) for of in maps)
+        taken.append((map_field.column, map_field.name))
+    return tuple(evolve(map_field, marked=marked) for map_field in maps)

@@ -52,10 +52,10 @@ class RowDecoder:
         cls, schema: TableSchema, indexed: bool, names: frozenset[str] | None = None, adopting: bool = False
     ) -> RowDecoder:
         """The decoder of a model for these fields, which is made once."""
-        found: RowDecoder | None = schema.compiled.get((indexed, names, adopting))
-        if found is None:
-            found = schema.keep((indexed, names, adopting), cls(schema, indexed, names, adopting))
-        return found
+        decoder: RowDecoder | None = schema.compiled.get((indexed, names, adopting))
+        if decoder is None:
+            decoder = schema.keep((indexed, names, adopting), cls(schema, indexed, names, adopting))
+        return decoder
 
     @cached_property
     def fields(self) -> Sequence[Field]:
@@ -113,10 +113,10 @@ class RowDecoder:
     def values(self) -> Callable[[Row], Values]:
         """Decodes the key and the wanted cells of an existing row; raises `IncompleteRow` and `DecodingError`."""
         schema = self.schema
-        found: Callable[[Row], Values] | None = schema.compiled.get(("values", self.names))
-        if found is None:
-            found = schema.keep(("values", self.names), compile_decode(schema, self.fields, self.values_slow))
-        return found
+        decode: Callable[[Row], Values] | None = schema.compiled.get(("values", self.names))
+        if decode is None:
+            decode = schema.keep(("values", self.names), compile_decode(schema, self.fields, self.values_slow))
+        return decode
 
     @property
     def values_slow(self) -> Callable[[Row], Values]:
@@ -213,8 +213,8 @@ class KeyMapper:
     @classmethod
     def rows_code(cls, schema: TableSchema) -> Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]]:
         """A function that takes a key in the form that `given` accepts, and returns its `rows`; it is made once."""
-        made: Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]] | None = schema.compiled.get("rows")
-        return schema.keep("rows", compile_rows(schema, cls(schema).plain_rows)) if made is None else made
+        function: Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]] | None = schema.compiled.get("rows")
+        return schema.keep("rows", compile_rows(schema, cls(schema).plain_rows)) if function is None else function
 
     def plain_rows(self, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
         """The same as the function of `rows_code`, but slower: it reports the cause of an error in a key."""
@@ -264,11 +264,11 @@ class KeyMapper:
     def entries_code(self, index: Index) -> Entries:
         """A function from values and row key to the row keys of the entries in `index`; it is made once."""
         schema = self.schema
-        made: Entries | None = schema.compiled.get(("entries", index.name))
-        if made is None:
+        function: Entries | None = schema.compiled.get(("entries", index.name))
+        if function is None:
             packed = compile_entry(index, partial(self.packed_slow, index))
-            made = schema.keep(("entries", index.name), entries_function(index, packed))
-        return made
+            function = schema.keep(("entries", index.name), entries_function(index, packed))
+        return function
 
     def packed_slow(self, index: Index, values: Mapping[str, Any], row: bytes) -> tuple[bytes, ...]:
         """The row key of the one entry with these values, packed field by field: slower, but reports the cause of an
@@ -288,8 +288,12 @@ class KeyMapper:
         schema, plain = self.schema, partial(self.row_of_entry, index)
         if schema.salt.random:
             return plain
-        made: Callable[[bytes], list[bytes]] | None = schema.compiled.get(("rows", index.name))
-        return schema.keep(("rows", index.name), compile_rows_of_entry(schema, index, plain)) if made is None else made
+        function: Callable[[bytes], list[bytes]] | None = schema.compiled.get(("rows", index.name))
+        return (
+            schema.keep(("rows", index.name), compile_rows_of_entry(schema, index, plain))
+            if function is None
+            else function
+        )
 
     def row_of_entry(self, index: Index, entry: bytes) -> list[bytes]:
         """The row keys of the rows to which an entry may belong. Under a random salt, the row in the bucket that the
@@ -335,12 +339,12 @@ def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> di
     """The row keys of an object's entries in each declared index, by the index's name; raises the same errors as
     `KeyMapper.entries`.
     """
-    made: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]] | None = schema.compiled.get("entries")
-    if made is None:
+    function: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]] | None = schema.compiled.get("entries")
+    if function is None:
         keys = KeyMapper(schema)
-        made = compile_entries({name: keys.entries_code(index) for name, index in schema.indexes.items()})
-        made = schema.keep("entries", _as_stored(schema, made))
-    return made(values, row)
+        function = compile_entries({name: keys.entries_code(index) for name, index in schema.indexes.items()})
+        function = schema.keep("entries", _as_stored(schema, function))
+    return function(values, row)
 
 
 def _as_stored(
@@ -366,39 +370,39 @@ LARGE = MAX_CELL_SIZE // 2
 """Values of at most this many bytes fit in a cell, whatever its row key and column."""
 
 
-def check_size(schema: TableSchema, of: Field, cell: bytes, *keys: bytes) -> None:
+def check_size(schema: TableSchema, field: Field, cell: bytes, *keys: bytes) -> None:
     """Raises `EncodingError` for a cell that HBase would not store under the longest of these row keys."""
-    if len(cell) > LARGE and max(map(len, keys)) + len(of.column) + len(cell) + CELL_OVERHEAD > MAX_CELL_SIZE:
+    if len(cell) > LARGE and max(map(len, keys)) + len(field.column) + len(cell) + CELL_OVERHEAD > MAX_CELL_SIZE:
         raise EncodingError(
             "The value is too large: HBase stores at most 10 MiB in a cell, including its key and column.",
-            table=schema.table, field=of.name, length=len(cell),
+            table=schema.table, field=field.name, length=len(cell),
         )  # fmt: skip
 
 
-def encode_cell(schema: TableSchema, of: Field, value: Any) -> bytes:
+def encode_cell(schema: TableSchema, field: Field, value: Any) -> bytes:
     """The cell of one value; raises `EncodingError` with the field's name."""
-    if value is None and not of.nullable:
-        raise EncodingError("The field does not allow None.", table=schema.table, field=of.name)
+    if value is None and not field.nullable:
+        raise EncodingError("The field does not allow None.", table=schema.table, field=field.name)
     try:
-        return of.encode_cell(value)
+        return field.encode_cell(value)
     except EncodingError as error:
-        raise EncodingError(error.message, **{**error.details, "table": schema.table, "field": of.name}) from None
+        raise EncodingError(error.message, **{**error.details, "table": schema.table, "field": field.name}) from None
 
 
 def version_of(schema: TableSchema, obj: object) -> int:
     """The version that an object was read with, or 0 if there is none; raises `EncodingError` if a program has set the
     attribute to something that is not a version.
     """
-    of = schema.version_field
-    return UNKNOWN if of is None else int(of.codec.decode(encode_cell(schema, of, getattr(obj, of.name))))
+    field = schema.version_field
+    return UNKNOWN if field is None else int(field.codec.decode(encode_cell(schema, field, getattr(obj, field.name))))
 
 
 def give_version(schema: TableSchema, obj: object, version: int) -> bool:
     """Sets the version of an object that was written; returns whether the object could be changed."""
-    of = schema.version_field
-    if of is not None:
+    field = schema.version_field
+    if field is not None:
         try:
-            setattr(obj, of.name, version)
+            setattr(obj, field.name, version)
         except FrozenInstanceError:
             return False
     return True

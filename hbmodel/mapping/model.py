@@ -105,22 +105,22 @@ def model(
         specs = in_key_order(cls, _declared(cls), key_order)
         fields, maps = _fields(cls, specs, sys._getframe(1), options)
         indexes = {name: spec for name, spec in specs.items() if isinstance(spec, IndexSpec)}
-        made = _attrs_class(cls, fields, maps, frozen)
+        attrs_class = _attrs_class(cls, fields, maps, frozen)
         computed = {name: spec for name, spec in specs.items() if isinstance(spec, ComputedSpec)}
-        schema = build_schema(made, fields, indexes, options, computed, maps)
+        schema = build_schema(attrs_class, fields, indexes, options, computed, maps)
         if replaces is not None:
             schema = attrs.evolve(schema, replaces=earlier_layout(schema, schema_of(replaces)))
         for declared in fields:
             descriptor = Key if declared.is_key else Column
-            setattr(made, declared.name, descriptor(FieldExpression(of=declared, model=made.__name__)))
+            setattr(attrs_class, declared.name, descriptor(FieldExpression(of=declared, model=attrs_class.__name__)))
         for entries in schema.maps:
-            setattr(made, entries.name, Map(MapExpression[Any, Any](entries, made)))
-        for of in schema.computed:
-            setattr(made, of.name, Computed(FieldExpression(of=of, model=made.__name__)))
+            setattr(attrs_class, entries.name, Map(MapExpression[Any, Any](entries, attrs_class)))
+        for field in schema.computed:
+            setattr(attrs_class, field.name, Computed(FieldExpression(of=field, model=attrs_class.__name__)))
         for name in indexes:
-            setattr(made, name, schema.indexes[name])
-        made.__hbmodel__ = schema
-        return made
+            setattr(attrs_class, name, schema.indexes[name])
+        attrs_class.__hbmodel__ = schema
+        return attrs_class
 
     return decorate
 
@@ -158,7 +158,7 @@ def _declared(cls: type[Any]) -> Mapping[str, Declared]:
     """The declarations of a class and its undecorated bases. Those of the bases come first, and those of each class are
     in the order of declaration.
     """
-    found: dict[str, Declared] = {}
+    declarations: dict[str, Declared] = {}
     for base in reversed(cls.__mro__):
         if isinstance(vars(base).get("__hbmodel__"), TableSchema):
             raise DeclarationError(
@@ -166,7 +166,7 @@ def _declared(cls: type[Any]) -> Mapping[str, Declared]:
             )
         for name, value in vars(base).items():
             if isinstance(value, Declared):
-                found[name] = value
+                declarations[name] = value
             elif isinstance(value, FlagSpec):
                 raise DeclarationError(
                     "A flag is given to the decorator: @hb.model(exists=hb.flag(...)).", model=cls.__name__, field=name
@@ -177,7 +177,7 @@ def _declared(cls: type[Any]) -> Mapping[str, Declared]:
                     model=cls.__name__,
                     field=name,
                 )
-            elif name in found:
+            elif name in declarations:
                 raise DeclarationError(
                     "The class replaces a field or index of a mixin with another attribute: rename one of them.",
                     model=cls.__name__,
@@ -187,7 +187,7 @@ def _declared(cls: type[Any]) -> Mapping[str, Declared]:
         raise DeclarationError(
             "A model stores its fields in the instance's dictionary: remove __slots__.", model=cls.__name__
         )
-    return found
+    return declarations
 
 
 def _fields(
@@ -332,17 +332,21 @@ programs must not pass it by the name of the field.
 """
 
 
-def _attribute(of: Field) -> Any:
+def _attribute(field: Field) -> Any:
     """The attrs field."""
-    if of.kind == "version":
-        return attrs.field(default=of.default, kw_only=True, alias=VERSION_ARGUMENT.format(name=of.name), eq=False)
-    default = attrs.NOTHING if of.default is REQUIRED else of.default
-    return attrs.field(default=default, init=of.kind != "counter", kw_only=True, alias=of.name)
+    if field.kind == "version":
+        return attrs.field(
+            default=field.default, kw_only=True, alias=VERSION_ARGUMENT.format(name=field.name), eq=False
+        )
+    default = attrs.NOTHING if field.default is REQUIRED else field.default
+    return attrs.field(default=default, init=field.kind != "counter", kw_only=True, alias=field.name)
 
 
 def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], frozen: bool) -> C:
     these = {f.name: _attribute(f) for f in fields}
-    these |= {of.name: attrs.field(factory=dict, kw_only=True, alias=of.name, eq=False) for of in maps}
+    these |= {
+        map_field.name: attrs.field(factory=dict, kw_only=True, alias=map_field.name, eq=False) for map_field in maps
+    }
     for name in these:
         if name in vars(cls):
             delattr(cls, name)

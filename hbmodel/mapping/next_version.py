@@ -23,9 +23,9 @@ class NextVersion(int):
 
     def __new__(cls, before: int) -> Self:
         """The version after `before`, which may itself belong to an update whose outcome is not known yet."""
-        made = super().__new__(cls, before + 1)
-        made.before, made.waiting = before, True
-        return made
+        version = super().__new__(cls, before + 1)
+        version.before, version.waiting = before, True
+        return version
 
     def settle(self, *, written: bool) -> None:
         """Notes whether the update was carried out."""

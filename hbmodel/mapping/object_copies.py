@@ -71,4 +71,4 @@ def _differs(schema: TableSchema, obj: object, name: str, changes: dict[str, Any
 
 
 def _taken(schema: TableSchema) -> list[str]:
-    return [of.name for of in schema.fields if of.kind in {"key", "column"}]
+    return [field.name for field in schema.fields if field.kind in {"key", "column"}]

@@ -60,11 +60,11 @@ class Predicate(ABC):
 
     def names(self) -> frozenset[str]:
         """The names of the fields that the predicate refers to."""
-        return frozenset(of.name for of in self.fields())
+        return frozenset(field.name for field in self.fields())
 
     def reads(self) -> frozenset[str]:
         """The stored fields that the predicate's value depends on."""
-        return frozenset[str]().union(*(of.reads for of in self.fields()))
+        return frozenset[str]().union(*(field.reads for field in self.fields()))
 
     @abstractmethod
     def canonical(self) -> tuple[Any, ...]:
@@ -84,9 +84,9 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and value != value  # noqa: PLR0124
 
 
-def _packed(of: Field, value: Any) -> bytes:
+def _packed(field: Field, value: Any) -> bytes:
     """The bytes that stand for a value in `canonical`."""
-    return b"" if value is None else b"\x01" + of.codec.encode(value)
+    return b"" if value is None else b"\x01" + field.codec.encode(value)
 
 
 @frozen(eq=False, repr=False)
@@ -204,8 +204,8 @@ class Contains(Predicate):
         name, wanted = self.field.name, self.values
 
         def contains(values: Values) -> bool:
-            found = values[name]
-            return found is not None and any(value in found for value in wanted)
+            collection = values[name]
+            return collection is not None and any(value in collection for value in wanted)
 
         return self.field.tested(contains)
 
@@ -233,7 +233,7 @@ class And(Predicate):
 
     @override
     def fields(self) -> tuple[Field, ...]:
-        return tuple(of for part in self.parts for of in part.fields())
+        return tuple(field for part in self.parts for field in part.fields())
 
     @override
     def canonical(self) -> tuple[Any, ...]:
@@ -253,7 +253,7 @@ class Or(Predicate):
 
     @override
     def fields(self) -> tuple[Field, ...]:
-        return tuple(of for part in self.parts for of in part.fields())
+        return tuple(field for part in self.parts for field in part.fields())
 
     @override
     def canonical(self) -> tuple[Any, ...]:
@@ -291,9 +291,9 @@ def _either(left: Predicate, right: Predicate) -> Predicate:
     """`left | right`. Equalities on one field are combined into one `In`, and elements of one collection into one
     `Contains`, because the planner can turn these into ranges.
     """
-    found = [equalities(side) for side in (left, right)]
-    if found[0] and found[1] and found[0][0].name == found[1][0].name:
-        return In(found[0][0], (*found[0][1], *found[1][1]))
+    sides = [equalities(side) for side in (left, right)]
+    if sides[0] and sides[1] and sides[0][0].name == sides[1][0].name:
+        return In(sides[0][0], (*sides[0][1], *sides[1][1]))
     if isinstance(left, Contains) and isinstance(right, Contains) and left.field.name == right.field.name:
         return Contains(left.field, left.element, (*left.values, *right.values))
     parts = [side.parts if isinstance(side, Or) else (side,) for side in (left, right)]
@@ -326,14 +326,14 @@ def describe(predicate: Predicate) -> str:
             return f"({' | '.join(describe(part) for part in parts)})"
         case Not((part,)):
             return f"~{describe(part)}" if isinstance(part, And | Or) else f"~({describe(part)})"
-        case Comparison(of, operator):
-            return f"{of.name} {'==' if operator == '=' else operator} ..."
-        case In(of, (None,)):
-            return f"{of.name} is None"
-        case In(of):
-            return f"{of.name} in ..."
-        case StartsWith(of):
-            return f"{of.name} starts with ..."
-        case Contains(of):
-            return f"{of.name} contains ..."
+        case Comparison(field, operator):
+            return f"{field.name} {'==' if operator == '=' else operator} ..."
+        case In(field, (None,)):
+            return f"{field.name} is None"
+        case In(field):
+            return f"{field.name} in ..."
+        case StartsWith(field):
+            return f"{field.name} starts with ..."
+        case Contains(field):
+            return f"{field.name} contains ..."
     return ", ".join(sorted(predicate.names()))

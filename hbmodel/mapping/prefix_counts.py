@@ -68,14 +68,14 @@ def prefix_counts(schema: TableSchema, store: Store, count: int = SAMPLE) -> tup
     Args:
         count: the maximum number of rows in each table.
     """
-    view, found = folded(store, schema.wide_rows), list[PrefixCounts]()
-    found += _counted(PRIMARY, view, schema.table, schema.layout, schema.salt.width, schema.family_names, count)
+    view, counts = folded(store, schema.wide_rows), list[PrefixCounts]()
+    counts += _counted(PRIMARY, view, schema.table, schema.layout, schema.salt.width, schema.family_names, count)
     for index in schema.indexes.values():
         try:
-            found += _counted(index.name, store, index.table, index.layout, index.salt.width, (), count)
+            counts += _counted(index.name, store, index.table, index.layout, index.salt.width, (), count)
         except TableNotFound:  # the index is declared and not built
             continue
-    return tuple(found)
+    return tuple(counts)
 
 
 def _counted(
@@ -92,26 +92,28 @@ def _counted(
     share = -(-count // max(1, len(chosen)))
     keys: list[tuple[Any, ...]] = []
     cut = False
-    for of in chosen:
-        (batches,) = store.scan(table, [Scan(of, columns=columns, limit=share)])
+    for key_range in chosen:
+        (batches,) = store.scan(table, [Scan(key_range, columns=columns, limit=share)])
         read = [layout.unpack(row.row, start) for row in itertools.chain.from_iterable(batches)]
         keys += read
         cut |= len(read) == share
     for length in range(1, len(layout.names)):
-        held = Counter(key[:length] for key in keys)
-        counts = sorted(held.values())
+        prefix_sizes = Counter(key[:length] for key in keys)
+        counts = sorted(prefix_sizes.values())
         if counts:
             yield PrefixCounts(
                 path=path,
                 fields=tuple(layout.names[:length]),
                 rows=len(keys),
-                prefixes=len(held),
+                prefixes=len(prefix_sizes),
                 median=median_low(counts),
                 percentile=counts[-(-99 * len(counts) // 100) - 1],
                 most=counts[-1],
                 cut=cut,
                 hot=tuple(
-                    (key[0], many / len(keys)) for key, many in held.most_common(NAMED) if many >= HOT * len(keys)
+                    (key[0], many / len(keys))
+                    for key, many in prefix_sizes.most_common(NAMED)
+                    if many >= HOT * len(keys)
                 )
                 if length == 1
                 else (),

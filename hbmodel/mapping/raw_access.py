@@ -49,5 +49,5 @@ def decode(model: type[T], row: Row | None) -> T | None:
     reader = RowDecoder(schema, indexed=schema.liveness_column in row.columns)
     if not reader.exists(row):
         return None
-    made: T = reader.make(reader.values(row))
-    return made
+    obj: T = reader.make(reader.values(row))
+    return obj

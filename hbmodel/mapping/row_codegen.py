@@ -38,8 +38,8 @@ def compile_decode(
         if index is None
         else {name: value for name, value in in_key.items() if schema.by_name[name].kind != "computed"}
     )
-    for of in fields:
-        pairs[of.name] = _cell_value(code, of)
+    for field in fields:
+        pairs[field.name] = _cell_value(code, field)
     items = ", ".join(f"{code.name(name)}: {value}" for name, value in pairs.items())
     code.add(f"return {{{items}}}", 2)
     code.add("except Exception:")
@@ -49,45 +49,45 @@ def compile_decode(
     return code.build()
 
 
-def _cell_value(code: Code, of: Field) -> str:
+def _cell_value(code: Code, field: Field) -> str:
     """The expression for a column's value; adds the lines that the expression needs."""
-    column = code.name(of.column)
-    source = source_of(of.codec)
+    column = code.name(field.column)
+    source = source_of(field.codec)
     # If an empty cell counts as missing, codecs that read a number refuse it; other codecs might decode it to a value.
-    doubtful = of.empty_is_missing and (source is None or source.word is None)
-    if of.required and not of.nullable:
+    doubtful = field.empty_is_missing and (source is None or source.word is None)
+    if field.required and not field.nullable:
         data = f"(cells[{column}].value or {code.name(_nothing)}())" if doubtful else f"cells[{column}].value"
         if source is not None and source.word is None and source.decode.count("{v}") > 1:
             data = _assigned(code, data)
-        return code.decode(of.codec, data)
-    cell = _assigned(code, f"cells.get({column})" if not of.required else f"cells[{column}]")
+        return code.decode(field.codec, data)
+    cell = _assigned(code, f"cells.get({column})" if not field.required else f"cells[{column}]")
     data = f"{cell}.value"
-    if of.nullable:
-        data = _assigned(code, f"{cell} is not None and {data}" if not of.required else data)
-        value = f"(None if not {data} else {_some_value(code, of, data)})"
+    if field.nullable:
+        data = _assigned(code, f"{cell} is not None and {data}" if not field.required else data)
+        value = f"(None if not {data} else {_some_value(code, field, data)})"
     else:
-        value = f"({code.decode(of.codec, data)})"
+        value = f"({code.decode(field.codec, data)})"
     missing = f"{cell} is None or not {cell}.value" if doubtful else f"{cell} is None"
-    return value if of.required else f"({_default(code, of)} if {missing} else {value})"
+    return value if field.required else f"({_default(code, field)} if {missing} else {value})"
 
 
 def _nothing() -> bytes:
     raise LookupError
 
 
-def _some_value(code: Code, of: Field, data: str) -> str:
+def _some_value(code: Code, field: Field, data: str) -> str:
     """The expression for the value of a nullable column that is not None. A leading 00 may be an escape, so such a
     value is left to `decode_cell`.
     """
-    if not of.codec.may_be_empty:
-        return code.decode(of.codec, data)
-    return f"{code.name(of.decode_cell)}({data}) if {data}[0] == 0 else {code.decode(of.codec, data)}"
+    if not field.codec.may_be_empty:
+        return code.decode(field.codec, data)
+    return f"{code.name(field.decode_cell)}({data}) if {data}[0] == 0 else {code.decode(field.codec, data)}"
 
 
-def _default(code: Code, of: Field) -> str:
-    if isinstance(of.default, Factory):  # type: ignore[arg-type]
-        return f"{code.name(of.default_value)}()"
-    return code.name(of.default_value())
+def _default(code: Code, field: Field) -> str:
+    if isinstance(field.default, Factory):  # type: ignore[arg-type]
+        return f"{code.name(field.default_value)}()"
+    return code.name(field.default_value())
 
 
 def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
@@ -99,14 +99,14 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
     """
     code = Code("def take(obj):")
     code.add("try:")
-    values = {of.name: _assigned(code, f"obj.{of.name}") for of in schema.fields}
+    values = {field.name: _assigned(code, f"obj.{field.name}") for field in schema.fields}
     key_conditions, key = _row_key(code, schema.layout, schema.salt, [values[name] for name in schema.layout.names])
     conditions, cells = list(key_conditions), []
-    for of in schema.columns:
-        if of.kind == "column":
-            condition, cell = _cell(code, of, values[of.name])
+    for field in schema.columns:
+        if field.kind == "column":
+            condition, cell = _cell(code, field, values[field.name])
             conditions += [] if condition is None else [condition]
-            cells.append(f"{code.name(of.column)}: {cell}")
+            cells.append(f"{code.name(field.column)}: {cell}")
     named = ", ".join(f"{code.name(name)}: {value}" for name, value in values.items())
     code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
     for line in key:
@@ -175,15 +175,15 @@ def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
     if salt.random:
         conditions, joined = layout.join_code(code, names)
         lines, within = [f"row = {joined}"], f"len(row) <= {MAX_ROW_LENGTH - salt.width}"
-        found = f"[prefix + row for prefix in {code.name(salt.prefixes)}]"
+        expression = f"[prefix + row for prefix in {code.name(salt.prefixes)}]"
     else:
         conditions, lines = _row_key(code, layout, salt, names)
-        within, found = _storable(schema), "[row]"
+        within, expression = _storable(schema), "[row]"
     code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
     for line in lines:
         code.add(line, 3)
     code.add(f"if {within}:", 3)
-    code.add(f"return {found}", 4)
+    code.add(f"return {expression}", 4)
 
 
 def _storable(schema: TableSchema) -> str:
@@ -242,7 +242,7 @@ def _row_key(code: Code, layout: KeyLayout, salt: BoundSalt, names: Sequence[str
     if salt.width and not salt.random and salt.by != layout.names:  # the salt depends on some of the parts only
         conditions, parts = layout.pack_code(code, names)
         names = [code.variable() for _ in parts]
-        by = [name for name, of in zip(names, layout.names, strict=True) if of in salt.by]
+        by = [name for name, field_name in zip(names, layout.names, strict=True) if field_name in salt.by]
         lines = [f"{name} = {part}" for name, part in zip(names, parts, strict=True)]
         bucket = f"{code.name(salt.salt.bucket)}(b''.join(({', '.join(by)},)))"
         return conditions, [*lines, f"row = {code.name(salt.prefixes)}[{bucket}] + b''.join(({', '.join(names)},))"]
@@ -254,25 +254,25 @@ def _row_key(code: Code, layout: KeyLayout, salt: BoundSalt, names: Sequence[str
     return conditions, lines
 
 
-def _cell(code: Code, of: Field, value: str) -> tuple[str | None, str]:
+def _cell(code: Code, field: Field, value: str) -> tuple[str | None, str]:
     """The condition under which a column's value is valid, or None, and the expression for its cell."""
-    condition = code.accepts(of.codec, value)
-    if not of.nullable:
-        return condition or f"{value} is not None", code.encode(of.codec, value)
+    condition = code.accepts(field.codec, value)
+    if not field.nullable:
+        return condition or f"{value} is not None", code.encode(field.codec, value)
     return (
         condition and f"({value} is None or {condition})",
-        f"b'' if {value} is None else {_some_cell(code, of, value)}",
+        f"b'' if {value} is None else {_some_cell(code, field, value)}",
     )
 
 
-def _some_cell(code: Code, of: Field, value: str) -> str:
+def _some_cell(code: Code, field: Field, value: str) -> str:
     """The expression for a nullable column's cell for a value that is not None. The cell is escaped if it would be
     empty or begin with 00.
     """
-    if not of.codec.may_be_empty:
-        return code.encode(of.codec, value)
+    if not field.codec.may_be_empty:
+        return code.encode(field.codec, value)
     data = code.variable()
-    return f"({data} if ({data} := {code.encode(of.codec, value)}) and {data}[0] else b'\\x00' + {data})"
+    return f"({data} if ({data} := {code.encode(field.codec, value)}) and {data}[0] else b'\\x00' + {data})"
 
 
 def _assigned(code: Code, expression: str) -> str:

@@ -126,14 +126,14 @@ class TableSchema:
     successor: str = ""
     compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
-    def keep(self, what: Hashable, made: T) -> T:
+    def keep(self, key: Hashable, value: T) -> T:
         """Caches a function, or another object made for the model, in `compiled`. The cache is limited, because queries
         that select fields may need any number of functions.
         """
         if len(self.compiled) >= COMPILED_KEPT:
             self.compiled.clear()
-        self.compiled[what] = made
-        return made
+        self.compiled[key] = value
+        return value
 
     @cached_property
     def by_name(self) -> Mapping[str, Field]:
@@ -173,7 +173,9 @@ class TableSchema:
     @cached_property
     def family_names(self) -> Sequence[bytes]:
         """Every family of the model, sorted."""
-        return tuple(sorted({self.family, *(f.family for f in self.columns), *(of.family for of in self.maps)}))
+        return tuple(
+            sorted({self.family, *(f.family for f in self.columns), *(map_field.family for map_field in self.maps)})
+        )
 
     @cached_property
     def registry_keys(self) -> Sequence[tuple[str, bytes, bytes]]:
@@ -285,13 +287,13 @@ class TableSchema:
     @cached_property
     def _system_columns(self) -> frozenset[bytes]:
         row_version = () if self.row_version_column is None else (self.row_version_column,)
-        maps = (of.column for of in self.maps)
+        maps = (map_field.column for map_field in self.maps)
         return frozenset((self.liveness_column, self.version_column, self.expiry_column, *row_version, *maps))
 
     @cached_property
     def maps_by_name(self) -> Mapping[str, MapField]:
         """Map columns by attribute name."""
-        return {of.name: of for of in self.maps}
+        return {map_field.name: map_field for map_field in self.maps}
 
     @cached_property
     def kept_columns(self) -> tuple[bytes, ...]:
@@ -302,7 +304,7 @@ class TableSchema:
         must stay hidden as a whole, or its entries would be seen again once a new object is put. So the put of a new
         object does not blank these cells either.
         """
-        return tuple(of.column for of in self.maps if of.marked)
+        return tuple(map_field.column for map_field in self.maps if map_field.marked)
 
     @cached_property
     def row_columns(self) -> Sequence[bytes]:
@@ -353,16 +355,16 @@ class TableSchema:
 
     def field(self, name: str) -> Field:
         """The field of that name; raises `UnknownField`."""
-        found = self.by_name.get(name) if isinstance(name, str) else None
-        if found is None:
+        field = self.by_name.get(name) if isinstance(name, str) else None
+        if field is None:
             raise UnknownField("The model has no such field.", table=self.table, field=name, known=sorted(self.by_name))
-        return found
+        return field
 
     def index(self, wanted: str | Index) -> Index:
         """The index of that name, or the given index attribute of the model class; raises `UnknownIndex`."""
         name = wanted.name if isinstance(wanted, Index) else wanted
-        found = self.indexes.get(name) if isinstance(name, str) else None
-        if found is None or (isinstance(wanted, Index) and found is not wanted):
+        index = self.indexes.get(name) if isinstance(name, str) else None
+        if index is None or (isinstance(wanted, Index) and index is not wanted):
             told = name if isinstance(name, str) else type(name).__name__
             raise UnknownIndex(
                 "The model has no such index: name a declared one.",
@@ -370,7 +372,7 @@ class TableSchema:
                 index=told,
                 known=sorted(self.indexes),
             )
-        return found
+        return index
 
     @cached_property
     def layout_spec(self) -> Mapping[str, Any]:
@@ -380,7 +382,7 @@ class TableSchema:
         versioned = {"version": True} if self.versioned else {}
         row = {} if self.row is None else {"row": self.row.decode("latin-1")}
         kind = {"kind": self.kind.decode("latin-1")} if self.kind else {}
-        members = {place: named for place, of in self._stored_places if (named := members_of(of.codec))}
+        members = {place: named for place, field in self._stored_places if (named := members_of(field.codec))}
         return {
             "format": KEY_FORMAT_VERSION,
             "key": self.layout.field_specs,
@@ -396,7 +398,7 @@ class TableSchema:
                 for f in self.columns
                 if f.kind != "version"
             }
-            | {of.column.decode("latin-1"): of.spec for of in self.maps},
+            | {map_field.column.decode("latin-1"): map_field.spec for map_field in self.maps},
             "exists": None if self.exists is None else self.exists.decode("latin-1"),
             **versioned,
             **row,
@@ -407,9 +409,9 @@ class TableSchema:
     @property
     def _stored_places(self) -> list[tuple[str, Field]]:
         """The place of each stored field, for the registry."""
-        keys = [(f"key {at}", of) for at, of in enumerate(self.key_fields)]
-        values = [(of.column.decode("latin-1"), of.value) for of in self.maps]
-        return [*keys, *((of.column.decode("latin-1"), of) for of in self.columns), *values]
+        keys = [(f"key {at}", key_field) for at, key_field in enumerate(self.key_fields)]
+        values = [(map_field.column.decode("latin-1"), map_field.value) for map_field in self.maps]
+        return [*keys, *((field.column.decode("latin-1"), field) for field in self.columns), *values]
 
 
 _COLLECTIONS = (list, tuple, set, frozenset, GeneratorType)
@@ -418,8 +420,8 @@ _COLLECTIONS = (list, tuple, set, frozenset, GeneratorType)
 
 def schema_of(model: type[Any]) -> TableSchema:
     """The schema of a class decorated with `model`; raises `DeclarationError`, a `TypeError`, for any other class."""
-    found = vars(model).get("__hbmodel__") if isinstance(model, type) else None
-    if not isinstance(found, TableSchema):
+    schema = vars(model).get("__hbmodel__") if isinstance(model, type) else None
+    if not isinstance(schema, TableSchema):
         if model is type:  # a class was given instead of an object, and its type is passed here
             raise DeclarationError("Give an object of a model, not a class.")
         if model is NoneType:
@@ -432,4 +434,4 @@ def schema_of(model: type[Any]) -> TableSchema:
         if isinstance(vars(type(model)).get("__hbmodel__"), TableSchema):
             raise DeclarationError("Give the class of a model, not an object of it.", found=name)
         raise DeclarationError("This is not a model: declare the class with @hb.model(table=...).", found=name)
-    return found
+    return schema

@@ -49,26 +49,26 @@ class StoredNames:
         def placed_where(model: SimpleNamespace) -> Any:
             return where(SimpleNamespace(**{name: vars(model)[place] for name, place in names.items()}))
 
-        made: Spec = attrs.evolve(
+        model_spec: Spec = attrs.evolve(
             declared,
             parts=tuple(attrs.evolve(part, name=names[part.name]) for part in declared.parts),
             covers=tuple(names[name] for name in declared.covers),
             salt=salt,
             where=None if where is None else placed_where,
         )
-        return made
+        return model_spec
 
 
-def _place(of: Field, keys: list[str]) -> str:
-    if isinstance(of, ComputedField):
-        return of.name
-    return f"key {keys.index(of.name)}" if of.is_key else of.column.decode("latin-1")
+def _place(field: Field, keys: list[str]) -> str:
+    if isinstance(field, ComputedField):
+        return field.name
+    return f"key {keys.index(field.name)}" if field.is_key else field.column.decode("latin-1")
 
 
-def _called(of: Field, names: Mapping[str, str]) -> Field:
-    if isinstance(of, ComputedField):
-        return attrs.evolve(of, of=tuple(names[name] for name in of.of))
-    return attrs.evolve(of, name=names[of.name])
+def _called(field: Field, names: Mapping[str, str]) -> Field:
+    if isinstance(field, ComputedField):
+        return attrs.evolve(field, of=tuple(names[name] for name in field.of))
+    return attrs.evolve(field, name=names[field.name])
 
 
 def check_former(model: str, former: Mapping[str, str | None], kind: str) -> None:

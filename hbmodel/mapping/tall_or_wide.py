@@ -138,8 +138,8 @@ def _read(schema: TableSchema, view: Store, count: int) -> Iterator[Row]:
     regions = [region.range for region in view.regions(schema.table)]
     chosen = regions[:: -(-len(regions) // REGIONS)] if regions else []
     share = -(-count // max(1, len(chosen)))
-    for of in chosen:
-        (batches,) = view.scan(schema.table, [Scan(of, columns=schema.family_names, limit=share)])
+    for key_range in chosen:
+        (batches,) = view.scan(schema.table, [Scan(key_range, columns=schema.family_names, limit=share)])
         yield from itertools.chain.from_iterable(batches)
 
 
@@ -175,7 +175,7 @@ def _choice(
     *,
     declared: bool,
 ) -> KeyChoice:
-    held, cells = Counter(key for key, _ in keys), Counter[bytes]()
+    row_sizes, cells = Counter(key for key, _ in keys), Counter[bytes]()
     for each, (key, _) in zip(objects, keys, strict=True):
         cells[key] += each.cells
     size = sum(
@@ -188,12 +188,12 @@ def _choice(
         row_fields=tuple(row),
         column_fields=tuple(columns),
         declared=declared,
-        rows=len(held),
-        objects_in_row=max(held.values(), default=0),
+        rows=len(row_sizes),
+        objects_in_row=max(row_sizes.values(), default=0),
         cells_in_row=max(cells.values(), default=0),
         bytes=size,
         page_calls=1 + (_more_pages(in_page) if columns else 0),
-        scan_calls=-(-_pieces(cells) // ROWS) if columns else -(-len(held) // batch),
+        scan_calls=-(-_pieces(cells) // ROWS) if columns else -(-len(row_sizes) // batch),
     )
 
 

@@ -14,13 +14,13 @@ from hbmodel.mapping.version_cell import UNKNOWN
 T = TypeVar("T")
 
 
-def stored_entries(of: MapField, entries: Any) -> Any:
+def stored_entries(map_field: MapField, entries: Any) -> Any:
     """The entries of a map column in their form after a read. What is not a mapping is returned unchanged, as are keys
     and values that cannot be stored.
     """
     if not isinstance(entries, Mapping):
         return entries
-    return {read_back(of.key, key): of.value.read_back(value) for key, value in entries.items()}
+    return {read_back(map_field.key, key): map_field.value.read_back(value) for key, value in entries.items()}
 
 
 def stored_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
@@ -55,8 +55,8 @@ def _same(read: object, written: object) -> bool:
 
 
 def _stored_fields(schema: TableSchema, obj: object) -> dict[str, Any]:
-    fields = (of for of in schema.fields if of.kind in {"key", "column"})
+    fields = (field for field in schema.fields if field.kind in {"key", "column"})
     return {
-        **{of.name: of.read_back(getattr(obj, of.name)) for of in fields},
-        **{name: stored_entries(of, getattr(obj, name)) for name, of in schema.maps_by_name.items()},
+        **{field.name: field.read_back(getattr(obj, field.name)) for field in fields},
+        **{name: stored_entries(map_field, getattr(obj, name)) for name, map_field in schema.maps_by_name.items()},
     }

@@ -82,10 +82,10 @@ class VersionCell:
         nonces = tuple(data[at : at + NONCE_LENGTH] for at in range(_START, len(data), NONCE_LENGTH))
         return cls(int.from_bytes(data[len(VERSIONED) : _START]), nonces, data[:1] == VERSIONED)
 
-    def next(self, nonce: bytes, timestamp: int, kept: int) -> VersionCell:
-        """The cell of the next write, at the time `timestamp`; it keeps at most `kept` earlier nonces."""
+    def next(self, nonce: bytes, timestamp: int, count: int) -> VersionCell:
+        """The cell of the next write, at the time `timestamp`; it keeps at most `count` earlier nonces."""
         version = self.version + 1 if self.version else max(timestamp, 1)
-        return VersionCell(version, (nonce, *self.nonces[:kept]), self.complete and len(self.nonces) <= kept)
+        return VersionCell(version, (nonce, *self.nonces[:count]), self.complete and len(self.nonces) <= count)
 
     def sealed_by(self, nonce: bytes) -> VersionCell:
         """The cell of the same version in a row that is sealed."""

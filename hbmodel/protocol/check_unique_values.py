@@ -41,12 +41,12 @@ def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
         planner: a planner with this index only.
         rows: rows read with the columns that the planner's reader decodes, and the system cells.
     """
-    held = {row.row: held_claims(planner, planner.old(row)) for row in rows}
-    found = yield from read_claims(planner, [claim for claims in held.values() for claim in claims])
+    claims_by_row = {row.row: held_claims(planner, planner.old(row)) for row in rows}
+    cells = yield from read_claims(planner, [claim for claims in claims_by_row.values() for claim in claims])
     return [
         row
         for row in rows
-        if any((cell := found.get(c)) is None or owner_of(cell.value) != row.row for c in held[row.row])
+        if any((cell := cells.get(c)) is None or owner_of(cell.value) != row.row for c in claims_by_row[row.row])
     ]
 
 
@@ -71,7 +71,7 @@ def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
     Args:
         planner: a planner with this index only.
     """
-    found: list[UniqueViolation] = []
+    errors: list[UniqueViolation] = []
     for look in range(LOOKS):
         lacking = yield from unclaimed_rows(planner, rows)
         violations = yield from _claim(planner, lacking)
@@ -84,24 +84,24 @@ def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
             if row is None:
                 continue
             if look + 1 == LOOKS or planner.stored(planner.old(row)) == planner.stored(planner.old(before[key])):
-                found.append(violations[key])  # both rows held the value when it was found
+                errors.append(violations[key])  # both rows held the value when it was found
             else:
                 rows.append(row)
-    return found
+    return errors
 
 
 def _claim(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[dict[bytes, UniqueViolation]]:
     claims = {row.row: RowClaims(held_claims(planner, planner.old(row))) for row in rows}
-    found: dict[bytes, UniqueViolation] = {}
+    errors: dict[bytes, UniqueViolation] = {}
     while claims:
         claimed = yield from claim_values(planner, claims, (yield ReadClock()))
         for row, each in claimed.items():
             if isinstance(each.error, UniqueViolation):
-                found[row] = each.error
+                errors[row] = each.error
             elif each.error is not None:
                 raise each.error
         claims = {row: claims[row] for row, each in claimed.items() if each.refused and each.error is None}
-    return found
+    return errors
 
 
 # --- claims without rows ----------------------------------------------------------------------------------------------

@@ -203,20 +203,26 @@ class ServerClock:
         heard = self._shared.heard(self.bound)
         if heard is not None:
             return heard
-        for probe in range(1, PROBES + 1):
+        took = 0
+        for _ in range(PROBES):
             before, server, after = self._ask()
             offset = server - (before + after) // 2
             if abs(offset) <= self.bound:
                 return Offset(offset, self._running(), after + offset)
-            # an answer that took longer than the bound says little about the clocks
-            if after - before <= self.bound or probe == PROBES:
+            took = after - before
+            if abs(offset) > self.bound + took // 2 or took <= self.bound:
                 raise ClockError(
                     "This machine's clock and the server's differ by more than the clock bound: synchronize the "
                     "clocks.",
                     offset=offset,
                     bound=self.bound,
                 )
-        raise AssertionError("the last probe decides")
+        raise ClockError(
+            "The server answered too slowly for its clock to be compared with this machine's. Try again, or give a "
+            "larger clock bound.",
+            took=took,
+            bound=self.bound,
+        )
 
     def _ask(self) -> tuple[int, int, int]:
         """The server's time, between two readings of the wall clock.

@@ -164,11 +164,13 @@ def await_clock(clock: Clock, passed: int) -> None:
         time.sleep((passed - now + 1) / 1000)
 
 
-def _first_rows(store: Store, asked: FirstRows) -> list[list[Row]]:
+def _first_rows(store: Store, request: FirstRows) -> list[list[Row]]:
     """One scan for each range, all started at once."""
-    size = max(2, asked.limit)
-    scans = [Scan(of, columns=asked.columns, limit=asked.limit, batch_size=size) for of in asked.ranges]
-    started = store.scan(asked.table, scans)
+    size = max(2, request.limit)
+    scans = [
+        Scan(key_range, columns=request.columns, limit=request.limit, batch_size=size) for key_range in request.ranges
+    ]
+    started = store.scan(request.table, scans)
     with ExitStack() as closed:
         for batches in started:
             closed.callback(getattr(batches, "close", _nothing))

@@ -74,15 +74,15 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
         raise EncodingError("A TTL must be a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
     if (no_ttl := refuses_ttl(schema)) is not None:
         raise CapabilityError(no_ttl, table=schema.table)
-    asked, life = ttl // _MILLISECOND, family_life(schema)
-    if life is not None and asked > life:
+    lifetime, life = ttl // _MILLISECOND, family_life(schema)
+    if life is not None and lifetime > life:
         raise SessionError(
             "The TTL is longer than that of the model's column family: give a shorter one.",
             table=schema.table,
             ttl=str(ttl),
             family_ms=life,
         )
-    return asked
+    return lifetime
 
 
 def refuses_ttl(schema: TableSchema) -> str | None:

@@ -15,24 +15,24 @@ CLAIMED: Final = b"\x00"
 """What the flag of a claimed row begins with; the nonce of the claim follows."""
 
 
-def abandoned_claim(table: str, row: bytes, held: Cell | None, grace: int) -> Protocol[bytes]:
+def abandoned_claim(table: str, row: bytes, flag: Cell | None, grace: int) -> Protocol[bytes]:
     """The claim that holds a key, if it is older than the grace time; raises `RowExists` otherwise.
 
     Args:
-        held: the flag of the row, which was present before; None if it is gone now.
+        flag: the flag of the row, which was present before; None if it is gone now.
     """
-    if held is None or held.value == FLAG:
+    if flag is None or flag.value == FLAG:
         raise RowExists(
             "A row with this key exists already: use another key, or change the row with update().",
             table=table,
             key=row,
         )
     now = yield ReadClock()
-    if held.value[:1] != CLAIMED or now - held.timestamp <= grace:
+    if flag.value[:1] != CLAIMED or now - flag.timestamp <= grace:
         raise RowExists(
             "Another program is inserting a row with this key, or crashed while it did: try again after the "
             "grace time.",
             table=table,
             key=row,
         )
-    return held.value
+    return flag.value

@@ -42,8 +42,8 @@ def read_masks(
     Args:
         columns: the columns that may have cells ahead of the server's clock.
     """
-    found: Sequence[Row | None] = yield GetRows(schema.table, rows, columns)
-    cells = {row.row: row.columns for row in found if row is not None}
+    rows_read: Sequence[Row | None] = yield GetRows(schema.table, rows, columns)
+    cells = {row.row: row.columns for row in rows_read if row is not None}
     now = yield from time_for(schema, cells.values())
     if now is None:
         return {}
@@ -61,13 +61,13 @@ def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[li
     Returns:
         The further deletes that were carried out.
     """
-    made: list[Delete] = []
+    deletes: list[Delete] = []
     left = [mask for mask in masks if not schema.counter_columns.isdisjoint(mask.columns)]
     for _ in range(ROUNDS):
         if not left:
             break
         # Cells that a mask hides are not found.
-        found: Sequence[Row | None] = yield GetRows(
+        rows_read: Sequence[Row | None] = yield GetRows(
             schema.table, [mask.row for mask in left], sorted(schema.counter_columns)
         )
         left = [
@@ -76,13 +76,13 @@ def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[li
                 columns=tuple(row.columns),
                 timestamp=max(cell.timestamp for cell in row.columns.values()) + MARGIN,
             )
-            for row in found
+            for row in rows_read
             if row is not None
         ]
         if left:
             yield DeleteRows(schema.table, left)
-        made += left
-    return made
+        deletes += left
+    return deletes
 
 
 def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Protocol[int | None]:

@@ -82,11 +82,11 @@ def update_guarded(
             if expires and not (known and can.check_and_mutate and write.row not in together):
                 free.append(plan)  # the time of its put is below that of any later delete of the row
                 continue
-            found = _guard_of_whole(planner, row) if expires else _guard(planner, row, plan, can)
-            if isinstance(found, UnindexedRowPlan):
-                free.append(found)
+            guard = _guard_of_whole(planner, row) if expires else _guard(planner, row, plan, can)
+            if isinstance(guard, UnindexedRowPlan):
+                free.append(guard)
             else:
-                guarded.append(_Guarded(write, plan, *found, row if isinstance(row, StampedRow) else None))
+                guarded.append(_Guarded(write, plan, *guard, row if isinstance(row, StampedRow) else None))
         yield from carry_out(table, free, can)
         plans |= {plan.outcome.key: plan for plan in free}
         refused: list[UpdateFields | PutObject] = []
@@ -113,7 +113,9 @@ def update_guarded(
 def _change(table: str, guarded: Sequence[_Guarded], together: Set[bytes]) -> Protocol[Sequence[bool | None]]:
     if not guarded:
         return []
-    changes = [ConditionalChange(of.write.row, of.column, of.expected, of.plan.joined) for of in guarded]
+    changes = [
+        ConditionalChange(update.write.row, update.column, update.expected, update.plan.joined) for update in guarded
+    ]
     if len(changes) == 1 and changes[0].row not in together:
         (change,) = changes
         return [(yield CheckAndMutate(table, change.row, change.column, change.expected, change.mutations))]
@@ -176,12 +178,12 @@ def _guard(
     changed = {} if plan.put is None else plan.put.cells
     if plan.blanks and schema.external and not (can.mutate_row or schema.required_columns or schema.exists_column):
         return _failed(schema, row, _CLEARS)
-    kept = [column for column in _guards(planner, row) if row.columns[column].value]
+    candidates = [column for column in _guards(planner, row) if row.columns[column].value]
     if not any(map(changed.get, (schema.spare_flag_column or b"", *schema.proving_columns))):
         # Two concurrent updates could each empty the only cell that the other one does not change, and the row would
         # show no object. So each update checks a cell that it does not change.
-        kept = [column for column in kept if column not in plan.blanks and column not in changed]
-    column = min(kept, key=lambda column: column in changed, default=None)
+        candidates = [column for column in candidates if column not in plan.blanks and column not in changed]
+    column = min(candidates, key=lambda column: column in changed, default=None)
     return _failed(schema, row, _ALL_EMPTY) if column is None else (column, row.columns[column].value)
 
 
@@ -193,20 +195,20 @@ def _guard_of_whole(planner: UnindexedRowPlanner, row: Row) -> tuple[bytes, byte
     # programs that set this cell change it with each write
     version = [planner.schema.version_column] if planner.marking else []
     columns = [planner.schema.expiry_column, *version, *_guards(planner, row)]
-    held = [
+    filled = [
         (column, row.columns[column].value) for column in columns if column in row.columns and row.columns[column].value
     ]
-    return held[0] if held else _failed(planner.schema, row, _ALL_EMPTY)
+    return filled[0] if filled else _failed(planner.schema, row, _ALL_EMPTY)
 
 
 def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
     """The columns of a row whose cells show that it exists; those that change least come first."""
     schema = planner.schema
     counters = {f.column for f in schema.columns if f.kind == "counter"}
-    found = [schema.exists_column, schema.spare_flag_column]
+    columns = [schema.exists_column, schema.spare_flag_column]
     if schema.exists_column is None:
-        found += sorted(schema.proving_columns, key=counters.__contains__)
-    return [column for column in found if column is not None and column in row.columns]
+        columns += sorted(schema.proving_columns, key=counters.__contains__)
+    return [column for column in columns if column is not None and column in row.columns]
 
 
 _ALL_EMPTY = (
@@ -232,19 +234,21 @@ def _planned_again(
     """The updates whose rows have changed since they were read, planned over what is there now."""
     if not writes:
         return []
-    found: Sequence[Row | None] = yield GetRows(planner.schema.table, [write.row for write in writes], planner.columns)
-    rows: dict[bytes, Row | None] = {write.row: row for write, row in zip(writes, found, strict=True)}
+    rows_read: Sequence[Row | None] = yield GetRows(
+        planner.schema.table, [write.row for write in writes], planner.columns
+    )
+    rows: dict[bytes, Row | None] = {write.row: row for write, row in zip(writes, rows_read, strict=True)}
     rows |= yield from planner.read_expiring(writes, rows, bound)
     return [(write, planner.plan(write, rows[write.row]), rows[write.row]) for write in writes]
 
 
 def keep_together(
-    planner: UnindexedRowPlanner, found: Iterable[Row | None], bound: int, can: Capabilities
+    planner: UnindexedRowPlanner, rows_read: Iterable[Row | None], bound: int, can: Capabilities
 ) -> Protocol[None]:
     """Rewrites expiring rows over which updates have put cells that would outlive them, so that all cells of a row
     expire together. The rows must just have been read, with every column.
     """
-    while loose := [row.row for row in found if row is not None and planner.loose(row)]:
+    while loose := [row.row for row in rows_read if row is not None and planner.loose(row)]:
         stamped = yield from planner.stamped(loose, bound)
         yield from carry_out(planner.schema.table, [planner.renewed(row) for row in stamped.values()], can)
-        found = yield GetRows(planner.schema.table, loose, planner.columns)
+        rows_read = yield GetRows(planner.schema.table, loose, planner.columns)

@@ -15,30 +15,34 @@ from hbmodel.protocol.operations import CheckAndPut, GetRows, Increment, Protoco
 from hbmodel.store.values import Put, Row
 
 
-def claim_name(of: DictionaryTables, name: str) -> Protocol[int]:
+def claim_name(tables: DictionaryTables, name: str) -> Protocol[int]:
     """Returns the id of a name, which gets one if it has none; raises `IdsExhausted`."""
     row = name.encode()
     while True:
-        found = yield from _cell(of.name_table, row, of.id_column)
-        if found is not None:
-            return of.ids.decode(found)
-        claimed = yield from _claim_id(of, row)
-        if (yield CheckAndPut(of.name_table, row, of.id_column, b"", Put(row, {of.id_column: claimed}))):
-            return of.ids.decode(claimed)
+        stored = yield from _cell(tables.name_table, row, tables.id_column)
+        if stored is not None:
+            return tables.ids.decode(stored)
+        claimed = yield from _claim_id(tables, row)
+        if (yield CheckAndPut(tables.name_table, row, tables.id_column, b"", Put(row, {tables.id_column: claimed}))):
+            return tables.ids.decode(claimed)
 
 
-def _claim_id(of: DictionaryTables, name: bytes) -> Protocol[bytes]:
+def _claim_id(tables: DictionaryTables, name: bytes) -> Protocol[bytes]:
     """The id that belongs to the name from now on, and to no other name."""
     while True:
-        claimed = of.packed((yield Increment(of.counter.table, of.counter.row, of.counter.column, 1)))
-        if (yield CheckAndPut(of.id_table, claimed, of.name_column, b"", Put(claimed, {of.name_column: name}))):
+        claimed = tables.packed((yield Increment(tables.counter.table, tables.counter.row, tables.counter.column, 1)))
+        if (
+            yield CheckAndPut(
+                tables.id_table, claimed, tables.name_column, b"", Put(claimed, {tables.name_column: name})
+            )
+        ):
             return claimed
         # Refused: another name has the id, since the counter was set back, or an earlier call for this name has landed.
-        if (yield from _cell(of.id_table, claimed, of.name_column)) == name:
+        if (yield from _cell(tables.id_table, claimed, tables.name_column)) == name:
             return claimed
 
 
 def _cell(table: str, row: bytes, column: bytes) -> Protocol[bytes | None]:
     rows: Sequence[Row | None] = yield GetRows(table, [row], [column])
-    found = rows[0]
-    return None if found is None or column not in found.columns else found.columns[column].value
+    current = rows[0]
+    return None if current is None or column not in current.columns else current.columns[column].value

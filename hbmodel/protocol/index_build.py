@@ -89,9 +89,9 @@ class RowIndexer:
         schema = self.schema
         end = end_of_adopted(schema, row) if self.adopting else end_of_live(row, schema.liveness_column)
         adoption = self._adoption(row, end)
-        held = None if self.plain else row.columns.get(schema.version_column)
-        if held is not None:
-            version, value = held.timestamp, entry_version(held.value)
+        version_cell = None if self.plain else row.columns.get(schema.version_column)
+        if version_cell is not None:
+            version, value = version_cell.timestamp, entry_version(version_cell.value)
         else:
             version, value = self._oldest(row), ADOPTED
         try:
@@ -135,7 +135,7 @@ class RowIndexer:
             cells = {schema.version_column: version}
             if index.name in schema.covering:
                 cells[schema.status_column] = (
-                    verified(version) if index.kept_by_all and end is None else unverified(version)
+                    verified(version) if index.maintained_by_all and end is None else unverified(version)
                 )
             for name in index.covers if entries else ():
                 covered = schema.by_name[name]
@@ -165,17 +165,19 @@ def index_rows(
         The entries of the rows that are objects; None if the rows were read too long ago, so that they must be read
         again.
     """
-    made = [entries for row in rows if (entries := indexer.of(row)) is not None]
+    row_entries = [entries for row in rows if (entries := indexer.of(row)) is not None]
     schema = indexer.schema
-    puts = by_table((table, _moved(schema, put, since) if again else put) for one in made for table, put in one.entries)
+    puts = by_table(
+        (table, _moved(schema, put, since) if again else put) for one in row_entries for table, put in one.entries
+    )
     if puts:
         yield Together([PutRows(table, of_table) for table, of_table in puts.items()])
-    adoptions = [one.adoption for one in made if one.adoption is not None]
+    adoptions = [one.adoption for one in row_entries if one.adoption is not None]
     if not (yield CheckLease(since)):
         return None
     if adoptions:
         yield PutRows(schema.table, adoptions)
-    return made
+    return row_entries
 
 
 def keep_entries(indexer: RowIndexer, row: bytes) -> Protocol[None]:
@@ -198,13 +200,15 @@ def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict
     """
     while rows and indexer.indexes:
         since = yield ReadClock()
-        found: Sequence[Row | None] = yield GetRows(indexer.schema.table, rows, indexer.columns)
-        made = [entries for row in found if (entries := indexer.of(row)) is not None]
-        puts = by_table((table, _moved(indexer.schema, put, since)) for one in made for table, put in one.entries)
+        rows_read: Sequence[Row | None] = yield GetRows(indexer.schema.table, rows, indexer.columns)
+        row_entries = [entries for row in rows_read if (entries := indexer.of(row)) is not None]
+        puts = by_table(
+            (table, _moved(indexer.schema, put, since)) for one in row_entries for table, put in one.entries
+        )
         if puts:
             yield Together([PutRows(table, of_table) for table, of_table in puts.items()])
         if (yield CheckLease(since)):
-            return {one.row: one.error for one in made if one.error is not None}
+            return {one.row: one.error for one in row_entries if one.error is not None}
     return {}
 
 

@@ -68,25 +68,25 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
     """
     schema = indexer.schema
     rows_of = KeyMapper(schema).rows_of_entry_code(index)
-    asked = {rows_of(entry.key)[0]: entry for entry in entries}
-    if not asked:
+    by_row = {rows_of(entry.key)[0]: entry for entry in entries}
+    if not by_row:
         return []
-    rows: Sequence[Row | None] = yield GetRows(schema.table, list(asked), indexer.columns)
+    rows: Sequence[Row | None] = yield GetRows(schema.table, list(by_row), indexer.columns)
     now = yield ReadClock()
     seen = {
-        key: row for key, row in zip(asked, rows, strict=True) if now - newest_time(indexer, asked[key], row) > grace
+        key: row for key, row in zip(by_row, rows, strict=True) if now - newest_time(indexer, by_row[key], row) > grace
     }
     if not seen:
         return []
     again: Sequence[Row | None] = yield GetRows(schema.table, list(seen), indexer.columns)
     puts: dict[bytes, Put] = {}
     for key, row in zip(seen, again, strict=True):
-        before, made, entry = indexer.of(seen[key]), indexer.of(row), asked[key]
-        if before is None or made is None or before.version != made.version or expires(indexer, row):
+        before, current, entry = indexer.of(seen[key]), indexer.of(row), by_row[key]
+        if before is None or current is None or before.version != current.version or expires(indexer, row):
             continue
-        for table, put in made.entries:
+        for table, put in current.entries:
             if (table, put.row) == (index.table, entry.key):
-                puts[put.row] = evolve(put, timestamp=max(entry.timestamp, made.version))
+                puts[put.row] = evolve(put, timestamp=max(entry.timestamp, current.version))
     if puts:
         yield PutRows(index.table, list(puts.values()))
     return [entry for entry in entries if entry.key in puts]
@@ -115,12 +115,13 @@ def purge_markers(
     if not old:
         return []
     again: Sequence[Row | None] = yield GetRows(schema.table, list(old), (schema.liveness_column,))
-    kept = () if schema.wide is None else schema.kept_columns
-    still = {row: old[row] for row, found in zip(old, again, strict=True) if _is_still(schema, old[row], found)}
+    kept_columns = () if schema.wide is None else schema.kept_columns
+    still = {row: old[row] for row, reread in zip(old, again, strict=True) if _is_still(schema, old[row], reread)}
     if not still or not delete:
         return list(still)
     deletes = [
-        Delete(row, families=schema.family_names, columns=kept, timestamp=cell.timestamp) for row, cell in still.items()
+        Delete(row, families=schema.family_names, columns=kept_columns, timestamp=cell.timestamp)
+        for row, cell in still.items()
     ]
     if not checks and not schema.versioned:  # a write of a versioned row may depend on the marker that it has read
         yield DeleteRows(schema.table, deletes)
@@ -142,5 +143,5 @@ def marker_of(schema: TableSchema, row: Row | None) -> Cell | None:
 
 
 def _is_still(schema: TableSchema, marker: Cell, row: Row | None) -> bool:
-    found = marker_of(schema, row)
-    return found is not None and (found.timestamp, found.value) == (marker.timestamp, marker.value)
+    current = marker_of(schema, row)
+    return current is not None and (current.timestamp, current.value) == (marker.timestamp, marker.value)

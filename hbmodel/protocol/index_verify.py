@@ -110,9 +110,9 @@ def _lacking(indexer: RowIndexer, expected: Sequence[RowEntries]) -> Protocol[li
     for index in indexer.indexes:
         wanted = [(entries, put.row) for entries in expected for table, put in entries.entries if table == index.table]
         if wanted:
-            found = yield GetRows(index.table, [entry for _, entry in wanted], (version,))
+            rows_read = yield GetRows(index.table, [entry for _, entry in wanted], (version,))
             lacking.update(
-                (entries.row, entries) for (entries, _), row in zip(wanted, found, strict=True) if row is None
+                (entries.row, entries) for (entries, _), row in zip(wanted, rows_read, strict=True) if row is None
             )
     return list(lacking.values())
 
@@ -147,10 +147,12 @@ def differing(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Pr
     rows = [_row_of(rows_of, entry.key) for entry in entries]
     wanted = [row for row in dict.fromkeys(rows) if row is not None]
     got: Sequence[Row | None] = (yield GetRows(schema.table, wanted, indexer.columns)) if wanted else ()
-    found: dict[bytes | None, Row | None] = {None: None, **dict(zip(wanted, got, strict=True))}
-    made = {key: indexer.of(row) for key, row in found.items()}
+    primary_rows: dict[bytes | None, Row | None] = {None: None, **dict(zip(wanted, got, strict=True))}
+    expected = {key: indexer.of(row) for key, row in primary_rows.items()}
     return [
-        (entry, found[row]) for entry, row in zip(entries, rows, strict=True) if not _has(made[row], index, entry.key)
+        (entry, primary_rows[row])
+        for entry, row in zip(entries, rows, strict=True)
+        if not _has(expected[row], index, entry.key)
     ]
 
 
@@ -162,11 +164,13 @@ def _row_of(rows_of: Callable[[bytes], Sequence[bytes]], entry: bytes) -> bytes 
         return None
 
 
-def _has(made: RowEntries | None, index: Index, entry: bytes) -> bool:
+def _has(expected: RowEntries | None, index: Index, entry: bytes) -> bool:
     """Whether a row has an entry; True if the entries of the row cannot be made."""
-    if made is None:
+    if expected is None:
         return False
-    return made.error is not None or any(table == index.table and put.row == entry for table, put in made.entries)
+    return expected.error is not None or any(
+        table == index.table and put.row == entry for table, put in expected.entries
+    )
 
 
 def expires(indexer: RowIndexer, row: Row | None) -> bool:

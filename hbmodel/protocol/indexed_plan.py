@@ -198,9 +198,9 @@ class IndexedRowPlanner:
         """Puts of entries that cover some of the row's cells."""
         puts: list[tuple[str, Put]] = []
         for index, entry in entries:
-            own = {self.schema.version_column: (held := self.entry_version(version))}
+            own = {self.schema.version_column: (version_value := self.entry_version(version))}
             if index.table in self.covering:
-                own[self.schema.status_column] = unverified(held)
+                own[self.schema.status_column] = unverified(version_value)
             for name in index.covers:
                 covered = self.schema.by_name[name]
                 own[covered.column] = cell = cells[covered.column]
@@ -221,15 +221,15 @@ class IndexedRowPlanner:
             # The entries of a damaged row are not known. It can be overwritten and deleted all the same: its entries
             # remain, and readers skip them.
             return []
-        kept = {(table, put.row) for table, put in entries}
-        found: list[tuple[str, Delete]] = []
+        put_again = {(table, put.row) for table, put in entries}
+        deletes: list[tuple[str, Delete]] = []
         for index in self.indexes:
             # Entries that cannot be computed now (the row is older than the index, or a function fails) remain: readers
             # skip them.
             with suppress(KeyTooLong, EncodingError, ComputedFieldError):
                 gone, families = self.keys.entries(index, values, old.row.row), entry_families(self.schema, index)
-                found += [(index.table, Delete(entry, families=families, timestamp=timestamp - 1)) for entry in gone]
-        return [(table, delete) for table, delete in found if (table, delete.row) not in kept]
+                deletes += [(index.table, Delete(entry, families=families, timestamp=timestamp - 1)) for entry in gone]
+        return [(table, delete) for table, delete in deletes if (table, delete.row) not in put_again]
 
     def _marks(
         self, stale: Sequence[tuple[str, Delete]], nonce: bytes, timestamp: int, own: Sequence[tuple[str, Put]] = ()
@@ -254,7 +254,7 @@ class IndexedRowPlanner:
         """Puts that verify the entries of acknowledged writes, except entries that expire, and entries of an index that
         some program does not maintain.
         """
-        tables = frozenset(index.table for index in self.indexes if index.table in self.covering and index.kept_by_all)
+        tables = {index.table for index in self.indexes if index.table in self.covering and index.maintained_by_all}
         return [
             (table, verification(self.schema, put)) for table, put in entries if table in tables and put.ttl is None
         ]
@@ -424,14 +424,16 @@ class IndexedRowPlanner:
         left = unrepeated(schema, row, ends=end is not None) if self.adopting else ()
         cells = {**{column: cell.value for column, cell in row.columns.items() if column not in left}, **changed}
         cells |= {schema.version_column: version, **self._end_cells(end, nonce)}
-        group = {(of := schema.by_name[name]).column: encode_cell(schema, of, values[name]) for name in self.group}
+        group = {
+            (field := schema.by_name[name]).column: encode_cell(schema, field, values[name]) for name in self.group
+        }
         ttl = None if end is None else end - timestamp
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
         # entries that the row already has cannot be taken for old orphans, so they get the time of the row's put
         if below and end is not None:
-            kept = {(table, delete.row) for table, delete in self._stale(old, (), timestamp)}
+            stale = {(table, delete.row) for table, delete in self._stale(old, (), timestamp)}
             entries = [
-                (table, evolve(p, timestamp=at, ttl=end - at) if (table, p.row) in kept else p) for table, p in entries
+                (table, evolve(p, timestamp=at, ttl=end - at) if (table, p.row) in stale else p) for table, p in entries
             ]
         put = Put(write.row, cells, at, None if end is None else end - at)
         plan = self._whole(OldRow(True, -1, row), put, entries, nonce)

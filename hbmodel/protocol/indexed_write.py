@@ -86,8 +86,8 @@ def write_indexed_batch(
         now = yield ReadClock(planner.mixed)
         refused: Set[bytes] = frozenset()
         if reading:
-            found = {write.row: planner.old(row) for write, row in zip(reading, rows, strict=True)}
-            plans = _planned(planner, remaining, found, now, together)
+            old_rows = {write.row: planner.old(row) for write, row in zip(reading, rows, strict=True)}
+            plans = _planned(planner, remaining, old_rows, now, together)
             plan = BatchPlan.of(plans)
             yield from await_times(planner, plan.puts, now)
             yield from _put_first(plan)
@@ -130,8 +130,8 @@ def _with_versions(
     for write, row in zip(writes, rows, strict=True):
         if row is None or isinstance(write, PutObject) or row.row in planner.together or not lacks_version(schema, row):
             continue
-        made = indexer.of(row)
-        puts += [made.adoption] if made is not None and made.adoption is not None else []
+        row_entries = indexer.of(row)
+        puts += [row_entries.adoption] if row_entries is not None and row_entries.adoption is not None else []
     if not puts:
         return rows
     yield PutRows(schema.table, puts)
@@ -182,14 +182,14 @@ def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dic
     conditional deletes.
     """
     rows = [outcome.key for outcome in outcomes if outcome.action == "put"]
-    found: Sequence[Row | None] = (yield GetRows(schema.table, rows, [schema.version_column])) if rows else ()
+    rows_read: Sequence[Row | None] = (yield GetRows(schema.table, rows, [schema.version_column])) if rows else ()
     error = (
         "The write took longer than half the grace time, and its row is not there: read the row, and write it again "
         "if it is missing."
     )
     return {
         key: Outcome("failed", key, error=UnknownOutcome(error, table=schema.table, key=key))
-        for key, row in zip(rows, found, strict=True)
+        for key, row in zip(rows, rows_read, strict=True)
         if row is None
     }
 
@@ -197,12 +197,12 @@ def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dic
 def _planned(
     planner: IndexedRowPlanner,
     writes: Sequence[RowWrite],
-    found: Mapping[bytes, OldRow],
+    old_rows: Mapping[bytes, OldRow],
     now: int,
     together: Set[bytes],
 ) -> list[RowPlan]:
     """The plan of each write; writes that share a row of the table all get the latest time that one of them needs."""
-    plans = [planner.plan(write, found.get(write.row, UNREAD), now) for write in writes]
+    plans = [planner.plan(write, old_rows.get(write.row, UNREAD), now) for write in writes]
     wide = planner.schema.wide
     if wide is None or not together:
         return plans
@@ -214,7 +214,7 @@ def _planned(
     return [
         plan
         if plan.put is None or (at := latest.get(rows.get(write.row, b""), plan.put.timestamp)) == plan.put.timestamp
-        else planner.plan(write, found.get(write.row, UNREAD), at or now)
+        else planner.plan(write, old_rows.get(write.row, UNREAD), at or now)
         for write, plan in zip(writes, plans, strict=True)
     ]
 
@@ -261,8 +261,8 @@ def _write_planned(
     if not refused:
         return frozenset()
     # A call whose answer was lost may have been carried out before: then the row has the version of the write.
-    found: Sequence[Row | None] = yield GetRows(table, refused, [version_column])
-    again = {row for row, now in zip(refused, found, strict=True) if not _is_put(checked[row], now, version_column)}
+    rows_read: Sequence[Row | None] = yield GetRows(table, refused, [version_column])
+    again = {row for row, now in zip(refused, rows_read, strict=True) if not _is_put(checked[row], now, version_column)}
     placed.note([checked[row].outcome for row in refused if row not in again])
     return again
 

@@ -44,35 +44,39 @@ def insert_claimed(
     plan = whole_row(planner, write)
     assert plan.put is not None
     columns = {column: value for column, value in plan.put.cells.items() if column != flag}
-    entries = tuple(column for column in columns if any(column.startswith(of.column) for of in planner.schema.maps))
+    entries = tuple(
+        column for column in columns if any(column.startswith(map_field.column) for map_field in planner.schema.maps)
+    )
     expected = b""
     while True:
         claim = CLAIMED + draw()
         yield CheckAndPut(table, row, flag, expected, Put(row, {flag: claim}))
         # what others put or delete in the millisecond of the claim is there by now, or has a later time
         yield LetClockTick()
-        found: Row | None
+        current: Row | None
         # the row is read whatever the answer was: a delete of the same millisecond hides a claim
-        (found,) = yield GetRows(table, [row], planner.columns)
-        held = None if found is None else found.columns.get(flag)
+        (current,) = yield GetRows(table, [row], planner.columns)
+        flag_cell = None if current is None else current.columns.get(flag)
         expected = b""
-        if found is None or held is None:
+        if current is None or flag_cell is None:
             continue
-        if held.value != claim:
-            expected = yield from abandoned_claim(table, row, held, grace)
+        if flag_cell.value != claim:
+            expected = yield from abandoned_claim(table, row, flag_cell, grace)
             continue
         if (
-            error := (yield from error_if_hidden(planner.schema, found, {*columns, *plan.blanks}, held.timestamp))
+            error := (
+                yield from error_if_hidden(planner.schema, current, {*columns, *plan.blanks}, flag_cell.timestamp)
+            )
         ) is not None:
-            yield DeleteRows(table, [Delete(row, columns=(flag,), timestamp=held.timestamp)])  # the claim
+            yield DeleteRows(table, [Delete(row, columns=(flag,), timestamp=flag_cell.timestamp)])  # the claim
             raise error
-        puts = [Put(row, columns, held.timestamp)] if columns else []
+        puts = [Put(row, columns, flag_cell.timestamp)] if columns else []
         puts += yield from counters_over(planner, plan.put, flag, bound)
         if puts:
             yield PutRows(table, puts)
         if plan.deletes:
-            yield DeleteRows(table, [evolve(delete, timestamp=held.timestamp) for delete in plan.deletes])
+            yield DeleteRows(table, [evolve(delete, timestamp=flag_cell.timestamp) for delete in plan.deletes])
         if (yield CheckAndPut(table, row, flag, claim, Put(row, {flag: FLAG}))):
             return plan.outcome
         if entries:  # a row put over the claim hides this insert's columns, but not map entries that it does not put
-            yield DeleteRows(table, [Delete(row, columns=entries, timestamp=held.timestamp)])
+            yield DeleteRows(table, [Delete(row, columns=entries, timestamp=flag_cell.timestamp)])

@@ -172,10 +172,10 @@ class RowTranslator:
         target, values = self.target, self.reader.values(row)
         (key,) = KeyMapper(target).rows([values[name] for name in target.layout.names])
         end, timestamp = self._end(row), self._time(row)
-        cells = {of.column: encode_cell(target, of, values[of.name]) for of in target.columns}
-        for of in target.columns:
-            check_size(target, of, cells[of.column], key)
-        gone = frozenset(of.column for of in target.columns if of.null == "delete")
+        cells = {column.column: encode_cell(target, column, values[column.name]) for column in target.columns}
+        for column in target.columns:
+            check_size(target, column, cells[column.column], key)
+        gone = frozenset(column.column for column in target.columns if column.null == "delete")
         cells = without_nulls(cells, target.optional_columns | gone)
         if target.exists_column is not None:
             cells[target.exists_column] = FLAG
@@ -189,13 +189,13 @@ class RowTranslator:
         cells |= undeclared_cells(self.reader.schema, target, row)
         entries: Sequence[tuple[str, Put]] = ()
         if self.indexes:
-            made = self._indexer.of(
+            row_entries = self._indexer.of(
                 _CopiedRow(key, {column: _CopiedCell(value, timestamp) for column, value in cells.items()})
             )
-            if made is not None:
-                if made.error is not None:
-                    raise made.error
-                entries = made.entries
+            if row_entries is not None:
+                if row_entries.error is not None:
+                    raise row_entries.error
+                entries = row_entries.entries
         return TranslatedRow(
             row.row, Put(key, cells, timestamp, None if end is None else max(1, end - timestamp)), entries
         )

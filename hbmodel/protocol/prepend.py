@@ -115,17 +115,17 @@ def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], P
 
 def _first_number(prefix: KeyPrefix, reader: RowDecoder) -> Protocol[int | None]:
     """The last key field of the first live row, or None; rows that are not live are skipped, in growing batches."""
-    found: int | None = None
+    lowest: int | None = None
     ranges, limit = prefix.ranges, 1
     while ranges:
         answers: Sequence[Sequence[Row]] = yield FirstRows(prefix.schema.table, ranges, reader.columns, limit)
         unsettled: list[KeyRange] = []
-        for of, rows in zip(ranges, answers, strict=True):
+        for key_range, rows in zip(ranges, answers, strict=True):
             live = next(filter(reader.exists, rows), None)
             if live is not None:
                 number = prefix.number_of(live)
-                found = number if found is None else prefix.order.earlier(found, number)
+                lowest = number if lowest is None else prefix.order.earlier(lowest, number)
             elif len(rows) == limit:
-                unsettled.append(KeyRange(rows[-1].row + b"\x00", of.stop))
+                unsettled.append(KeyRange(rows[-1].row + b"\x00", key_range.stop))
         ranges, limit = unsettled, min(8 * limit, MOST_ROWS)
-    return found
+    return lowest

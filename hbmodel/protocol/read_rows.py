@@ -18,19 +18,19 @@ def read_rows(planner: IndexedRowPlanner, rows: Sequence[bytes]) -> Protocol[Seq
     row is read completely, so that a new object blanks its entries (rule 4).
     """
     schema = planner.schema
-    found: Sequence[Row | None] = yield GetRows(schema.table, rows, schema.row_columns)
+    rows_read: Sequence[Row | None] = yield GetRows(schema.table, rows, schema.row_columns)
     left = [
         row.row
-        for row in found
+        for row in rows_read
         if row is not None and schema.maps and _has_entries(schema, row) and not planner.old(row).live
     ]
     if not left:
-        return found
+        return rows_read
     again: Sequence[Row | None] = yield GetRows(schema.table, left, schema.family_names)
     whole = dict(zip(left, again, strict=True))
-    return [whole[row.row] if row is not None and row.row in whole else row for row in found]
+    return [whole[row.row] if row is not None and row.row in whole else row for row in rows_read]
 
 
 def _has_entries(schema: TableSchema, row: Row) -> bool:
-    cells = (row.columns.get(of.column) for of in schema.maps)
+    cells = (row.columns.get(map_field.column) for map_field in schema.maps)
     return any(cell is not None and cell.value for cell in cells)

@@ -93,15 +93,15 @@ class IndexedMover(RowMover, Generic[P]):
         return timestamp
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
-        schema, found = self.schema, row
+        schema, current = self.schema, row
         if not self.planner.rewritten_by_updates(row):
             yield PutRows(schema.table, [Put(row.row, {schema.move_column: b""}, mark.timestamp + 1)])
             return
         # An update that has read the mark would put it again, so this changes the cell that the update checks.
-        while (held := mark_of(schema, found)) is not None and held.nonce == mark.nonce:
-            if (yield from self.mark(found, evolve(mark, kind=b""), UNKNOWN, over=mark)):
+        while (current_mark := mark_of(schema, current)) is not None and current_mark.nonce == mark.nonce:
+            if (yield from self.mark(current, evolve(mark, kind=b""), UNKNOWN, over=mark)):
                 return
-            (found,) = yield GetRows(schema.table, [row.row], self.columns)
+            (current,) = yield GetRows(schema.table, [row.row], self.columns)
 
     def copy(self, write: PutObject) -> Protocol[Any]:
         return without_acknowledgement(insert_indexed(self.planner, write))
@@ -187,8 +187,8 @@ class IndexedMover(RowMover, Generic[P]):
         """Whether a change that was refused had been carried out before, by a call whose answer was lost."""
         assert plan.put is not None
         column, row = self.schema.version_column, plan.outcome.key
-        (found,) = yield GetRows(self.schema.table, [row], [column])
-        value = None if found is None or column not in found.columns else found.columns[column].value
+        (current,) = yield GetRows(self.schema.table, [row], [column])
+        value = None if current is None or column not in current.columns else current.columns[column].value
         put = plan.put.cells[column]
         return value == put or (
             value is not None and {*VersionCell.of(put).nonces[:1]} & {*VersionCell.of(value).nonces} != set()

@@ -15,11 +15,11 @@ def cell_of_condition(schema: TableSchema, row: Row) -> tuple[bytes, bytes] | No
     of the row's expiry, since no other put of the row has the same value, or else a cell that every delete removes,
     preferably the existence flag or a required column.
     """
-    held = {column: cell.value for column, cell in row.columns.items() if cell.value}
+    filled = {column: cell.value for column, cell in row.columns.items() if cell.value}
     first = (schema.version_column, schema.expiry_column, schema.exists_column, *schema.required_columns)
-    own = sorted(column for column in held if not schema.is_system(column))
-    column = next((column for column in (*first, *own) if column in held), None)
-    return None if column is None else (column, held[column])
+    own = sorted(column for column in filled if not schema.is_system(column))
+    column = next((column for column in (*first, *own) if column in filled), None)
+    return None if column is None else (column, filled[column])
 
 
 def cell_of_expiry(schema: TableSchema, row: Row) -> tuple[bytes, bytes | None]:
@@ -27,8 +27,8 @@ def cell_of_expiry(schema: TableSchema, row: Row) -> tuple[bytes, bytes | None]:
 
     The cell may be left from an earlier life of the row.
     """
-    held = row.columns.get(schema.expiry_column)
-    return schema.expiry_column, None if held is None else held.value
+    expiry_cell = row.columns.get(schema.expiry_column)
+    return schema.expiry_column, None if expiry_cell is None else expiry_cell.value
 
 
 def lacks_version(schema: TableSchema, row: Row) -> bool:

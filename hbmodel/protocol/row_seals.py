@@ -203,11 +203,11 @@ def _time(schema: TableSchema, row: bytes, old: OldRow, now: int, bound: int) ->
 def _in_version(planner: VersionedRowPlanner, plan: RowPlan, version: bytes) -> RowPlan:
     """The same plan with another version."""
     assert plan.put is not None
-    schema, held = planner.schema, planner.entry_version(version)
+    schema, version_value = planner.schema, planner.entry_version(version)
     entries = []
     for table, put in plan.entries:
-        cells = {**put.cells, schema.version_column: held}
+        cells = {**put.cells, schema.version_column: version_value}
         if schema.status_column in cells:
-            cells[schema.status_column] = unverified(held)
+            cells[schema.status_column] = unverified(version_value)
         entries.append((table, evolve(put, cells=cells)))
     return evolve(plan, entries=entries, put=evolve(plan.put, cells={**plan.put.cells, schema.version_column: version}))

@@ -48,9 +48,9 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
     while left:
         since = yield ReadClock()
         rows = yield from _read(way.source, [pair.source for pair in left])
-        found = [(pair, row) for pair, row in zip(left, rows, strict=True) if row is not None and way.old(row).live]
-        unsealed = [(pair, row) for pair, row in found if way.state(way.old(row)) == "live"]
-        sealed = [(pair, row) for pair, row in found if way.state(way.old(row)) == "sealed"]
+        live_rows = [(pair, row) for pair, row in zip(left, rows, strict=True) if row is not None and way.old(row).live]
+        unsealed = [(pair, row) for pair, row in live_rows if way.state(way.old(row)) == "live"]
+        sealed = [(pair, row) for pair, row in live_rows if way.state(way.old(row)) == "sealed"]
         if unsealed and seals:
             for _, row in unsealed:
                 way.written(row)  # raises an error if the row cannot be copied: it must not be sealed then
@@ -59,7 +59,7 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
             yield _changes(way.source, [way.seal(row.row, way.old(row), since) for _, row in unsealed])
         if sealed and not (yield from _move_sealed(way, sealed, since)):
             return False
-        left = [pair for pair, row in found if seals or way.state(way.old(row)) == "sealed"]
+        left = [pair for pair, row in live_rows if seals or way.state(way.old(row)) == "sealed"]
     return True
 
 
@@ -103,8 +103,8 @@ def reopen_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[N
 
 
 def _read(planner: VersionedRowPlanner, rows: Sequence[bytes]) -> Protocol[Sequence[Row | None]]:
-    found: Sequence[Row | None] = yield GetRows(planner.schema.table, rows, planner.schema.row_columns)
-    return found
+    rows_read: Sequence[Row | None] = yield GetRows(planner.schema.table, rows, planner.schema.row_columns)
+    return rows_read
 
 
 def _changes(planner: VersionedRowPlanner, changes: Sequence[ConditionalChange]) -> CheckAndMutateRows:
@@ -177,12 +177,12 @@ class _Between:
         way = self.way
         since = yield ReadClock()
         rows = yield from _read(way.source, [write.source.row for write in writes])
-        found = {write: way.old(row) for write, row in zip(writes, rows, strict=True)}
+        old_rows = {write: way.old(row) for write, row in zip(writes, rows, strict=True)}
         here: list[PairedWrite] = []
-        there = yield from self._never_there(found)
+        there = yield from self._never_there(old_rows)
         moving: list[PairedWrite] = []
         closing: list[PairedWrite] = []
-        for write, old in found.items():
+        for write, old in old_rows.items():
             state = way.state(old)
             if write in there:
                 continue
@@ -196,7 +196,7 @@ class _Between:
             else:
                 here.append(write)
         if closing and (yield CheckLease(since)):
-            yield _changes(way.source, [way.close_free(write.source.row, found[write], since) for write in closing])
+            yield _changes(way.source, [way.close_free(write.source.row, old_rows[write], since) for write in closing])
         yield from self._move(moving)
         yield from self._write(way.source, {write: write.source for write in here})
         planner = FollowingPlanner(
@@ -206,11 +206,11 @@ class _Between:
         yield from self._write(planner, {write: write.target for write in there})
         return [write for write in writes if write not in self.outcomes]
 
-    def _never_there(self, found: Mapping[PairedWrite, OldRow]) -> Protocol[dict[PairedWrite, int]]:
+    def _never_there(self, old_rows: Mapping[PairedWrite, OldRow]) -> Protocol[dict[PairedWrite, int]]:
         """On the way back, the writes whose objects never left the target table, each with -1: no time has to be
         exceeded.
         """
-        absent = [write for write, old in found.items() if self.way.back and old.row is None]
+        absent = [write for write, old in old_rows.items() if self.way.back and old.row is None]
         if not absent:
             return {}
         others = yield from _read(self.way.target, [write.target.row for write in absent])

@@ -100,9 +100,9 @@ def read_stamped(
         yield PutRows(schema.table, [Put(row, {stamp: STAMP}, ttl=STAMP_LIFE) for row in overtaken])
         # everything that the servers stamp with that millisecond is written by then, and the read shows it
         yield LetClockTick()
-        asked = columns if columns == schema.family_names else (*columns, stamp)
-        found = yield GetRows(schema.table, tuple(overtaken), asked)
-        for row, read in zip(tuple(overtaken), found, strict=True):
+        columns_read = columns if columns == schema.family_names else (*columns, stamp)
+        rows_read = yield GetRows(schema.table, tuple(overtaken), columns_read)
+        for row, read in zip(tuple(overtaken), rows_read, strict=True):
             cell = None if read is None else read.columns.get(stamp)
             if read is None or cell is None:
                 continue  # hidden by a delete that came later

@@ -17,7 +17,7 @@ def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict
     Raises:
         MigrationError: the other table has no place for one of the cells.
     """
-    found: dict[bytes, bytes] = {}
+    undeclared: dict[bytes, bytes] = {}
     own, theirs = _columns_of(source), _columns_of(target)
     for column, cell in row.columns.items():
         if column in own or source.is_system(column):
@@ -25,7 +25,7 @@ def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict
         family, _, qualifier = column.partition(b":")
         place = target.family + b":" + qualifier if family == source.family else column
         known = place in theirs or target.is_system(place)
-        if known or place in found or place.partition(b":")[0] not in target.family_names:
+        if known or place in undeclared or place.partition(b":")[0] not in target.family_names:
             raise MigrationError(
                 "The row has a cell that the model does not declare, and the other table has no place for it: "
                 "declare a column for it in "
@@ -34,8 +34,8 @@ def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict
                 key=row.row,
                 column=column.decode("latin-1"),
             )
-        found[place] = cell.value
-    return found
+        undeclared[place] = cell.value
+    return undeclared
 
 
 def _columns_of(schema: TableSchema) -> frozenset[bytes]:
@@ -48,6 +48,6 @@ def _columns_of(schema: TableSchema) -> frozenset[bytes]:
             schema.family + b":" + SPARE_FLAG_QUALIFIER,
             schema.move_column,
             *declared,
-            *(of.column for of in schema.columns),
+            *(field.column for field in schema.columns),
         )
     )

@@ -93,9 +93,11 @@ def insert_unindexed(
                 table=schema.table,
                 key=write.row,
             )
-        asked = planner.columns
+        columns_read = planner.columns
         (row,) = yield GetRows(
-            schema.table, [write.row], asked if mark is None or asked == schema.family_names else (*asked, mark)
+            schema.table,
+            [write.row],
+            columns_read if mark is None or columns_read == schema.family_names else (*columns_read, mark),
         )
         there = row is not None and column in row.columns
         if row is not None and there:
@@ -121,8 +123,8 @@ def _landed(row: Row, there: bool, mark: bytes) -> bool:
     """Whether a row shows that it was put with a mark: it is there with that mark, or has moved to another key
     since.
     """
-    found = row.columns.get(mark)
-    return found is not None and (there or found.value == MOVED)
+    mark_cell = row.columns.get(mark)
+    return mark_cell is not None and (there or mark_cell.value == MOVED)
 
 
 def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Protocol[tuple[bytes, bytes | None]]:
@@ -157,14 +159,14 @@ def counters_over(planner: UnindexedRowPlanner, put: Put, column: bytes, bound: 
     schema = planner.schema
     if not schema.counter_columns:
         return []
-    found: Row | None
-    (found,) = yield GetRows(schema.table, [put.row], sorted({column, *schema.counter_columns}))
-    if found is None or schema.counter_columns.isdisjoint(found.columns):
+    current: Row | None
+    (current,) = yield GetRows(schema.table, [put.row], sorted({column, *schema.counter_columns}))
+    if current is None or schema.counter_columns.isdisjoint(current.columns):
         return []
-    held = found.columns.get(column)
-    if held is not None and not (column == schema.exists_column and held.value != FLAG):
+    cell = current.columns.get(column)
+    if cell is not None and not (column == schema.exists_column and cell.value != FLAG):
         return []  # there is an object
-    return counters_above(schema, put.row, found.columns, put.cells, (yield ReadClock()), bound)
+    return counters_above(schema, put.row, current.columns, put.cells, (yield ReadClock()), bound)
 
 
 def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:

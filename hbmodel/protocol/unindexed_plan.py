@@ -62,8 +62,8 @@ class UnindexedRowPlanner:
     @classmethod
     def of(cls, schema: TableSchema, marking: bool = False) -> UnindexedRowPlanner:
         """The planner of a model, made once and kept."""
-        found: UnindexedRowPlanner | None = schema.compiled.get(("unindexed", marking))
-        return schema.keep(("unindexed", marking), cls(schema, marking=marking)) if found is None else found
+        planner: UnindexedRowPlanner | None = schema.compiled.get(("unindexed", marking))
+        return schema.keep(("unindexed", marking), cls(schema, marking=marking)) if planner is None else planner
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "reader", RowDecoder.of(self.schema, self.marking, frozenset(), self.marking))
@@ -97,8 +97,8 @@ class UnindexedRowPlanner:
             return {}
         whole = family_life(self.schema) is not None or any(under_condition(self.schema, write) for write in updates)
         columns = self.columns if whole else self._with_changed(updates)
-        found: Sequence[Row | None] = yield GetRows(self.schema.table, [w.row for w in updates], columns)
-        return {write.row: row for write, row in zip(updates, found, strict=True)}
+        rows_read: Sequence[Row | None] = yield GetRows(self.schema.table, [w.row for w in updates], columns)
+        return {write.row: row for write, row in zip(updates, rows_read, strict=True)}
 
     def _with_changed(self, updates: Iterable[UpdateFields]) -> Sequence[bytes]:
         """The columns to read for updates that need, besides `glance`, only the columns that they change."""
@@ -147,10 +147,10 @@ class UnindexedRowPlanner:
         if not cells:
             return {}
         columns = sorted(frozenset[bytes]().union(*cells.values()))
-        found: Sequence[Row | None] = yield GetRows(self.schema.table, list(cells), columns)
+        rows_read: Sequence[Row | None] = yield GetRows(self.schema.table, list(cells), columns)
         times = {
             row.row: [cell.timestamp for column, cell in row.columns.items() if column in cells[row.row]]
-            for row in found
+            for row in rows_read
             if row
         }
         return {row: max(of_row) for row, of_row in times.items() if of_row}
@@ -216,16 +216,16 @@ class UnindexedRowPlanner:
         if isinstance(write, DeleteRow):
             masks = () if mask is None else (mask,)
             return UnindexedRowPlan(Outcome("deleted", write.row), deletes=[self.deletion(write.row)], masks=masks)
-        found = {} if row is None else row.columns
-        if isinstance(write, UpdateFields) and (row is None or not found or not self.reader.exists(row)):
+        old_cells = {} if row is None else row.columns
+        if isinstance(write, UpdateFields) and (row is None or not old_cells or not self.reader.exists(row)):
             raise not_found(self.schema, write.row)
         end = self._end(write, row)
         cells = self.cells(write)
         if isinstance(write, UpdateFields):
-            cells = {**self._kept(found, end), **cells}
+            cells = {**self._kept(old_cells, end), **cells}
             if end is not None or under_condition(self.schema, write):
-                flag = self.schema.spare_flag({**{column: cell.value for column, cell in found.items()}, **cells})
-                cells |= {column: value for column, value in flag.items() if column not in found}
+                flag = self.schema.spare_flag({**{column: cell.value for column, cell in old_cells.items()}, **cells})
+                cells |= {column: value for column, value in flag.items() if column not in old_cells}
         if end is not None and isinstance(row, StampedRow):
             plan = self._expiring(row, cells, end)
             return plan if isinstance(write, PutObject) else self._owned(plan, row)
@@ -245,32 +245,34 @@ class UnindexedRowPlanner:
         """When a row, read with every column of the model, expires, or None."""
         return end_of_adopted(self.schema, row) if self.marking else end_of_unindexed(row, self.schema.expiry_column)
 
-    def _kept(self, found: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:
+    def _kept(self, old_cells: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:
         """The cells that an update rewrites unchanged, so that the row, or its cells in a family with a TTL, expire
         together (rule 10).
         """
         schema = self.schema
         if end is None and family_life(schema) is None:
             return {}
-        return {c: cell.value for c, cell in self.own(found).items() if end is not None or ends_by_family(schema, c)}
+        return {
+            c: cell.value for c, cell in self.own(old_cells).items() if end is not None or ends_by_family(schema, c)
+        }
 
-    def own(self, found: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
+    def own(self, old_cells: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
         """The cells of a row without its system cells."""
-        return {column: cell for column, cell in found.items() if not self.schema.is_system(column)}
+        return {column: cell for column, cell in old_cells.items() if not self.schema.is_system(column)}
 
     def _put(self, write: PutObject | UpdateFields, cells: Mapping[bytes, bytes]) -> UnindexedRowPlan:
-        kept, nulls = self._without_gone(cells)
-        if isinstance(write, PutObject) and kept.keys() <= {self.schema.liveness_column}:
+        stored, nulls = self._without_gone(cells)
+        if isinstance(write, PutObject) and stored.keys() <= {self.schema.liveness_column}:
             raise nothing_to_store(self.schema, write.row)
         deletes = [Delete(write.row, columns=nulls)] if nulls else []
-        return UnindexedRowPlan(Outcome("put", write.row), Put(write.row, kept) if kept else None, deletes, nulls)
+        return UnindexedRowPlan(Outcome("put", write.row), Put(write.row, stored) if stored else None, deletes, nulls)
 
     def _without_gone(self, cells: Mapping[bytes, bytes]) -> tuple[Mapping[bytes, bytes], Sequence[bytes]]:
         """The cells to put, and the columns of those whose None is stored as the absence of the cell."""
         if not self.gone:
             return cells, ()
-        kept = {column: value for column, value in cells.items() if value or column not in self.gone}
-        return kept, tuple(column for column in cells if column not in kept)
+        stored = {column: value for column, value in cells.items() if value or column not in self.gone}
+        return stored, tuple(column for column in cells if column not in stored)
 
     def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> UnindexedRowPlan:
         """A put of a whole row that expires, and the delete of all older cells, which would otherwise become visible
@@ -280,14 +282,14 @@ class UnindexedRowPlanner:
         at = end.at if end.at is not None else timestamp + end.after
         if at <= timestamp:
             raise not_found(self.schema, row)
-        kept = {column: value for column, value in cells.items() if value or column not in self.gone}
-        if kept.keys() <= {self.schema.liveness_column}:
+        stored = {column: value for column, value in cells.items() if value or column not in self.gone}
+        if stored.keys() <= {self.schema.liveness_column}:
             raise nothing_to_store(self.schema, row)
-        kept[self.schema.expiry_column] = end_value(at, stamped.stamps[-1].removeprefix(self.schema.stamp_prefix))
+        stored[self.schema.expiry_column] = end_value(at, stamped.stamps[-1].removeprefix(self.schema.stamp_prefix))
         if self.marking:
-            kept[self.schema.liveness_column] = live_value(at)
-        put = Put(row, kept, timestamp, at - timestamp)
-        blanks = tuple(column for column in cells if column not in kept)
+            stored[self.schema.liveness_column] = live_value(at)
+        put = Put(row, stored, timestamp, at - timestamp)
+        blanks = tuple(column for column in cells if column not in stored)
         older = [self.deletion(row, timestamp - 1), unstamped(stamped, blanks)]
         return UnindexedRowPlan(Outcome("put", row, timestamp), put, older, blanks)
 

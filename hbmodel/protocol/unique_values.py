@@ -76,12 +76,12 @@ def held_claims(planner: VersionedRowPlanner, old: OldRow) -> list[Claim]:
         values = planner.reader.values(old.row)
     except (IncompleteRow, DecodingError):  # a damaged row can be overwritten and deleted all the same
         return []
-    found: list[Claim | None] = []
+    claims: list[Claim | None] = []
     for index in unique:
         # Nothing has claimed a value that no key can hold: the row is older than the index.
         with suppress(KeyTooLong, EncodingError):
-            found += [claim_of(index, entry) for entry in planner.keys.entries(index, values, old.row.row)]
-    return [claim for claim in found if claim is not None]
+            claims += [claim_of(index, entry) for entry in planner.keys.entries(index, values, old.row.row)]
+    return [claim for claim in claims if claim is not None]
 
 
 def claims_of(planner: VersionedRowPlanner, plan: RowPlan, old: OldRow) -> RowClaims:
@@ -131,10 +131,10 @@ def claim_values(
             its row.
     """
     claimed = {row: Claimed() for row in rows}
-    asked = [claim for claims in rows.values() for claim in (*claims.wanted, *claims.left)]
-    if not asked:
+    all_claims = [claim for claims in rows.values() for claim in (*claims.wanted, *claims.left)]
+    if not all_claims:
         return claimed
-    cells = yield from read_claims(planner, asked)
+    cells = yield from read_claims(planner, all_claims)
     takes: list[tuple[bytes, Claim]] = []
     foreign: list[tuple[bytes, Claim, bytes]] = []
     for row, claims in rows.items():
@@ -178,11 +178,11 @@ def owner_of(value: bytes) -> bytes | None:
 def read_claims(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protocol[dict[Claim, Cell]]:
     """The cells of those claims that exist."""
     column = planner.schema.claim_column
-    found: dict[Claim, Cell] = {}
+    cells: dict[Claim, Cell] = {}
     for table, those in by_table((claim.table, claim) for claim in dict.fromkeys(claims)).items():
         rows: Sequence[Row | None] = yield GetRows(table, [claim.key for claim in those], [column])
-        found |= {claim: row.columns[column] for claim, row in zip(those, rows, strict=True) if row is not None}
-    return found
+        cells |= {claim: row.columns[column] for claim, row in zip(those, rows, strict=True) if row is not None}
+    return cells
 
 
 def change_claim(

@@ -35,8 +35,8 @@ class EntryScope:
 
     @cached_property
     def _sorted(self) -> tuple[list[bytes], list[KeyRange]]:
-        ranges = sorted(self.ranges, key=lambda of: of.start)
-        return [of.start for of in ranges], ranges
+        ranges = sorted(self.ranges, key=lambda key_range: key_range.start)
+        return [key_range.start for key_range in ranges], ranges
 
     def __contains__(self, entry: bytes) -> bool:
         starts, ranges = self._sorted
@@ -90,11 +90,11 @@ class EntryVerifier:
             return []
         got: Sequence[Row | None] = yield GetRows(self.schema.table, wanted, self.reader.columns_of_gets)
         exists = self.reader.exists
-        found = {row.row: row for row in got if row is not None and exists(row)}
+        live_rows = {row.row: row for row in got if row is not None and exists(row)}
         if self.schema.salt.random:
-            current = [newest_of([found[row] for row in rows if row in found]) for rows in candidates]
+            current = [newest_of([live_rows[row] for row in rows if row in live_rows]) for rows in candidates]
         else:
-            current = [found.get(row) for (row,) in candidates]
+            current = [live_rows.get(row) for (row,) in candidates]
         return [None if row is None else self._decide(entry, row) for entry, row in zip(entries, current, strict=True)]
 
     def _verify_behind(self, prefix: bytes, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
@@ -109,20 +109,23 @@ class EntryVerifier:
             got = yield GetRows(self.schema.table, [entry[start:] for entry in entries], self.reader.columns_of_gets)
         exists, decode, accepts, alike = self.reader.exists, self.reader.values, self.accepts, self._alike
         first, *rest = [self.schema.by_name[name].column for name in sorted(self.index.reads)]
-        found: list[Values | None] = []
-        held: Any
+        verified: list[Values | None] = []
+        stored_value: Any
         for entry, row in zip(entries, got, strict=True):
             if row is None or not exists(row):
-                found.append(None)
+                verified.append(None)
                 continue
             values, cells = decode(row), row.columns
-            held = None if (cell := cells.get(first)) is None else cell.value
+            stored_value = None if (cell := cells.get(first)) is None else cell.value
             if rest:
-                held = (held, *(None if (cell := cells.get(column)) is None else cell.value for column in rest))
-            if held not in alike:
-                alike[held] = self._stands_for(entry, self._entries_of(values, row.row))
-            found.append(values if alike[held] and accepts(values) else None)
-        return found
+                stored_value = (
+                    stored_value,
+                    *(None if (cell := cells.get(column)) is None else cell.value for column in rest),
+                )
+            if stored_value not in alike:
+                alike[stored_value] = self._stands_for(entry, self._entries_of(values, row.row))
+            verified.append(values if alike[stored_value] and accepts(values) else None)
+        return verified
 
     def _decide(self, entry: bytes, row: Row) -> Values | None:
         values = self.reader.values(row)
@@ -154,22 +157,22 @@ class CoveringReader:
         unverified ones. The entries must have been read with the columns of the decoder.
         """
         decode, accepts, is_verified = self.decoder.values, self.accepts, verified_test(self.decoder.schema)
-        found: list[Values | None] = []
+        verified: list[Values | None] = []
         doubtful: list[int] = []
         for at, entry in enumerate(entries):
             values = None
             if is_verified(entry):
-                held = decode(entry)
-                if accepts is None or accepts(held):
-                    values = held
+                entry_values = decode(entry)
+                if accepts is None or accepts(entry_values):
+                    values = entry_values
             elif not is_bare(self.decoder.schema, entry):
                 doubtful.append(at)
-            found.append(values)
+            verified.append(values)
         if doubtful:
             answers = yield from self.verifier.verify([entries[at].row for at in doubtful])
             for at, values in zip(doubtful, answers, strict=True):
-                found[at] = values
-        return found
+                verified[at] = values
+        return verified
 
 
 def newest_of(rows: Sequence[Row]) -> Row | None:

@@ -98,14 +98,14 @@ class VersionedRowPlanner(IndexedRowPlanner):
 
     def stored(self, old: OldRow) -> bytes | None:
         """The bytes of the row's version cell, or None."""
-        found = None if old.row is None else old.row.columns.get(self.schema.version_column)
-        return None if found is None else found.value
+        cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
+        return None if cell is None else cell.value
 
     def version(self, nonce: bytes, old: OldRow, timestamp: int) -> bytes:
         cell = self.cell(old)
         lost = max(0, timestamp - self.version_time(old) - 1) // BUSY
-        kept = min(KEPT_WHEN_BUSY, max(KEPT, len(cell.nonces) - lost))
-        return cell.next(nonce, timestamp, kept).data
+        count = min(KEPT_WHEN_BUSY, max(KEPT, len(cell.nonces) - lost))
+        return cell.next(nonce, timestamp, count).data
 
     def entry_version(self, version: bytes) -> bytes:
         return entry_version(version)
@@ -131,8 +131,8 @@ class VersionedRowPlanner(IndexedRowPlanner):
     def row_version(self, old: OldRow) -> bytes | None:
         """The version of the row that holds an object of a wide model, as objects show it, or None."""
         shared = self.schema.row_version_column
-        found = None if old.row is None or shared is None else old.row.columns.get(shared)
-        return None if found is None else found.value
+        cell = None if old.row is None or shared is None else old.row.columns.get(shared)
+        return None if cell is None else cell.value
 
     def change_together(self, one: bytes, other: bytes) -> bool:
         """Whether two objects are changed by one mutation, so that neither can wait for the change of the other."""
@@ -171,8 +171,8 @@ class VersionedRowPlanner(IndexedRowPlanner):
         with suppress(IncompleteRow, DecodingError, KeyTooLong, EncodingError, ComputedFieldError):
             values = self.reader.values(old.row)
             cells = {
-                of.column: encode_cell(self.schema, of, values[of.name])
-                for of in map(self.schema.by_name.__getitem__, self.group)
+                field.column: encode_cell(self.schema, field, values[field.name])
+                for field in map(self.schema.by_name.__getitem__, self.group)
             }
             places = [
                 place
@@ -207,8 +207,8 @@ class VersionedRowPlanner(IndexedRowPlanner):
         """
         self.check_pinned(write.row, old)
         self._check_unmoved(write.row, old)
-        found = self.cell(old).version if old.live else UNKNOWN
-        if write.version in {UNKNOWN, found} or (not old.live and not isinstance(write, PutObject)):
+        current = self.cell(old).version if old.live else UNKNOWN
+        if write.version in {UNKNOWN, current} or (not old.live and not isinstance(write, PutObject)):
             return
         message = (
             "The row has been written since the object was read: read it again, or continue with the copy that "
@@ -217,7 +217,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
             else "The row has been deleted since the object was read: to put it as a new row, insert "
             "type(obj)(**hb.asdict(obj))."
         )
-        raise ConflictError(message, table=self.schema.table, key=write.row, expected=write.version, found=found)
+        raise ConflictError(message, table=self.schema.table, key=write.row, expected=write.version, found=current)
 
     def _check_unmoved(self, row: bytes, old: OldRow) -> None:
         """Raises `ConflictError` for an object that is being moved to another key, in its old row and in its new one.
@@ -287,14 +287,14 @@ class Sent:
         """
         return self.shares_row and self.first
 
-    def verdict(self, found: VersionCell) -> Verdict:
+    def verdict(self, current: VersionCell) -> Verdict:
         """The outcome of the change, by the version cell that the row has after the refusal."""
-        if self.cell.nonces[0] in found.nonces:
+        if self.cell.nonces[0] in current.nonces:
             return "applied"
-        if self.shares_row and UNKNOWN < found.version < self.cell.version:
+        if self.shares_row and UNKNOWN < current.version < self.cell.version:
             return "lost"  # a neighbour was written instead: the version of the shared row never comes back
         if self.first:
-            return "lost" if found.complete and found.nonces else "unknown"
-        if UNKNOWN < found.version < self.cell.version:
+            return "lost" if current.complete and current.nonces else "unknown"
+        if UNKNOWN < current.version < self.cell.version:
             return "lost"  # a seal was put instead, and left the version as it was
-        return "lost" if 0 <= found.version - self.cell.version < len(found.nonces) else "unknown"
+        return "lost" if 0 <= current.version - self.cell.version < len(current.nonces) else "unknown"

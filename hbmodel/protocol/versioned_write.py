@@ -197,14 +197,14 @@ class WrittenRows:
                 self.outcomes[row] = Outcome("failed", row, error=error)
                 del claims[row]
         claimed = yield from claim_values(self.planner, claims, now, wait=tried < self.planner.patience)
-        for row, found in claimed.items():
-            if found.error is not None:
+        for row, result in claimed.items():
+            if result.error is not None:
                 if self.planner.pinned is not None:
-                    raise found.error
-                self.outcomes[row] = Outcome("failed", row, error=found.error)
-        if any(found.refused for found in claimed.values()):
+                    raise result.error
+                self.outcomes[row] = Outcome("failed", row, error=result.error)
+        if any(result.refused for result in claimed.values()):
             yield LetClockTick()
-        return {row: found.releases for row, found in claimed.items() if found.ready}
+        return {row: result.releases for row, result in claimed.items() if result.ready}
 
     def _still_pinned(self, write: RowWrite, plan: RowPlan) -> Protocol[None]:
         """Checks the row of a write in a local transaction that changes nothing, and raises the error of the write.
@@ -227,15 +227,15 @@ class WrittenRows:
         sent = self.sent.get(write.row)
         if sent is None:
             return False
-        found = self.planner.cell(old)
-        verdict = sent.verdict(found)
+        current = self.planner.cell(old)
+        verdict = sent.verdict(current)
         if sent.creates and verdict != "applied":
-            lost = verdict == "lost" or found.version == UNKNOWN
+            lost = verdict == "lost" or current.version == UNKNOWN
             verdict = "lost" if lost and (yield CheckLease(sent.since)) else "unknown"  # no marker is purged so early
         if verdict == "lost":
             del self.sent[write.row]
             return False
-        if verdict == "unknown" and found.sealed and not self.planner.over_closed:
+        if verdict == "unknown" and current.sealed and not self.planner.over_closed:
             return False  # planning the write raises RowMoved: then a read of the other table decides
         if verdict == "unknown":
             error = UnknownOutcome(
@@ -246,7 +246,7 @@ class WrittenRows:
             )
             self.outcomes[write.row] = Outcome("failed", write.row, error=error)
             return True
-        if sent.planner is not self.planner and found.nonces[0] == sent.cell.nonces[0]:
+        if sent.planner is not self.planner and current.nonces[0] == sent.cell.nonces[0]:
             entries += self.planner.current_entries(old)  # by the indexes as they are now
         self._note(sent)
         return True

@@ -51,9 +51,9 @@ class Revisions:
     cells: tuple[tuple[str, int], ...] = ()
 
     @classmethod
-    def of(cls, found: Mapping[str, int]) -> Revisions:
+    def of(cls, revisions: Mapping[str, int]) -> Revisions:
         """The revisions, given by the names of cells."""
-        return cls(tuple(sorted(found.items())))
+        return cls(tuple(sorted(revisions.items())))
 
     def at(self, cell: str) -> int:
         """The revision of one cell."""
@@ -63,8 +63,12 @@ class Revisions:
         """The older revision of each cell that both have."""
         if self.cells == other.cells:
             return self
-        found = dict(other.cells)
-        return Revisions(tuple((name, min(revision, found[name])) for name, revision in self.cells if name in found))
+        other_revisions = dict(other.cells)
+        return Revisions(
+            tuple(
+                (name, min(revision, other_revisions[name])) for name, revision in self.cells if name in other_revisions
+            )
+        )
 
     def reach(self, other: Revisions) -> bool:
         """Whether no cell has an older revision here than in `other`."""
@@ -139,17 +143,17 @@ class RollLine:
     def decode(cls, value: bytes) -> RollLine | None:
         """The line in the value of a cell; None for a line of another form."""
         try:
-            held = json.loads(value)
-            if held["form"] != FORM or held["kind"] not in KINDS:
+            fields = json.loads(value)
+            if fields["form"] != FORM or fields["kind"] not in KINDS:
                 return None
             return cls(
-                int(held["sequence"]),
-                held["kind"],
-                _revisions(held["revisions"]),
-                int(held["lease"]),
-                int(held["longest_call"]),
-                tuple(LateCalls(_revisions(revisions), int(left)) for revisions, left in held["late"]),
-                Writer(str(held["host"]), int(held["pid"]), str(held["program"])),
+                int(fields["sequence"]),
+                fields["kind"],
+                _revisions(fields["revisions"]),
+                int(fields["lease"]),
+                int(fields["longest_call"]),
+                tuple(LateCalls(_revisions(revisions), int(left)) for revisions, left in fields["late"]),
+                Writer(str(fields["host"]), int(fields["pid"]), str(fields["program"])),
             )
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -168,7 +172,11 @@ class RollLine:
         """
         if self.kind == "gone":
             return None
-        late = [stamp + of.left + skew for of in self.late if cell is None or of.revisions.at(cell) < revision]
+        late = [
+            stamp + late_calls.left + skew
+            for late_calls in self.late
+            if cell is None or late_calls.revisions.at(cell) < revision
+        ]
         if self.kind == "on" and (cell is None or self.revisions.at(cell) < revision):
             late.append(self.ends(stamp, skew))
         return max(late, default=None)
@@ -181,8 +189,8 @@ class RollLine:
         return until is None or now > until
 
 
-def _revisions(found: Any) -> Revisions:
-    return Revisions.of({str(name): int(revision) for name, revision in found.items()})
+def _revisions(decoded: Any) -> Revisions:
+    return Revisions.of({str(name): int(revision) for name, revision in decoded.items()})
 
 
 @frozen
@@ -236,10 +244,10 @@ class Member:
     @property
     def oldest(self) -> Revisions:
         """The oldest state by which a call is under way, or may begin."""
-        found = NOTHING if self.newest is None else self.newest
+        oldest = NOTHING if self.newest is None else self.newest
         for revisions in self.calls:
-            found = found.lowest(revisions)
-        return found
+            oldest = oldest.lowest(revisions)
+        return oldest
 
     @property
     def behind(self) -> bool:
@@ -260,7 +268,9 @@ class Member:
         late = self.late
         if late or unknown:
             late = tuple(
-                (of, sent) for of, sent in late if sent + self.longest_call >= now and not (unknown and of == revisions)
+                (call_revisions, sent)
+                for call_revisions, sent in late
+                if sent + self.longest_call >= now and not (unknown and call_revisions == revisions)
             )
             late = (*late, (revisions, now)) if unknown else late
         return self._with_calls(tuple(calls), late)
@@ -293,7 +303,7 @@ class Member:
             left = sent + self.longest_call - now
             if left >= 0 and (kind == "rest" or not revisions.reach(oldest)):
                 late[revisions] = max(left, late.get(revisions, 0))
-        listed = tuple(LateCalls(revisions, late[revisions]) for revisions in sorted(late, key=lambda of: of.cells))
+        listed = tuple(LateCalls(revisions, late[revisions]) for revisions in sorted(late, key=lambda each: each.cells))
         line = RollLine(self.sequence + 1, kind, oldest, self.lease, self.longest_call, listed, self.writer)
         return evolve(
             self, sequence=line.sequence, sent=SentLine(line, now), until=None if kind == "rest" else self.until

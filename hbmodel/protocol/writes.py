@@ -108,15 +108,15 @@ def put_object(schema: TableSchema, obj: Any, ttl: int | None = None) -> PutObje
         values, row, cells = take(schema, obj)
     entries = entries_of(schema, values, row) if schema.indexes else {}
     if sum(map(len, cells.values())) > LARGE:
-        for of in schema.columns:
-            if of.kind == "column":
+        for field in schema.columns:
+            if field.kind == "column":
                 covering = [
                     entry
                     for index in schema.indexes.values()
-                    if of.name in index.covers
+                    if field.name in index.covers
                     for entry in entries[index.name]
                 ]
-                check_size(schema, of, cells[of.column], row, *covering)
+                check_size(schema, field, cells[field.column], row, *covering)
     return PutObject(
         obj, row, cells, entries, ttl, UNKNOWN if schema.version_field is None else version_of(schema, obj)
     )

@@ -20,12 +20,12 @@ NO_FORMER_ENTRIES = (
 NO_FORMER_MAPS = "Map columns cannot be read as of a time: leave out load()."
 
 
-def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
+def whole(count: SupportsIndex, argument: str, least: int = 0) -> int:
     """The argument, if it is a whole number of at least `least`; raises `QueryError` for anything else."""
     number = whole_number(count)
     if number is None or not least <= number <= MOST:
         raise QueryError(
-            f"Give a whole number, {'one' if least else 'zero'} or more.", argument=what, found=repr(count)
+            f"Give a whole number, {'one' if least else 'zero'} or more.", argument=argument, found=repr(count)
         )
     return number
 
@@ -49,13 +49,13 @@ def field_of(part: object) -> Field:
     return part.of
 
 
-def check_field(schema: TableSchema, of: Field) -> None:
+def check_field(schema: TableSchema, field: Field) -> None:
     """Raises `UnknownField` for a field of another model."""
-    if schema.by_name.get(of.name) is not of:
+    if schema.by_name.get(field.name) is not field:
         raise UnknownField(
             "The field belongs to another model: use the fields of the model that is queried.",
             table=schema.table,
-            field=of.name,
+            field=field.name,
         )
 
 
@@ -66,5 +66,5 @@ def check_own(schema: TableSchema, predicate: Predicate) -> None:
         for part in parts:
             check_own(schema, part)
     else:
-        of: Field = predicate.field  # type: ignore[attr-defined]
-        check_field(schema, of)
+        field: Field = predicate.field  # type: ignore[attr-defined]
+        check_field(schema, field)

@@ -49,17 +49,19 @@ def before(time: datetime) -> int:
 def check_kept(reader: RowDecoder) -> None:
     """Raises `QueryError` if a column that is read keeps no versions; the reader decodes all fields that are needed."""
     schema = reader.schema
-    for of in reader.fields:
-        if of.kind == "counter":
+    for field in reader.fields:
+        if field.kind == "counter":
             raise QueryError(
                 "Increments leave too few versions of a counter to read it as of a time: select() the other fields.",
-                table=schema.table, field=of.name,
+                table=schema.table, field=field.name,
             )  # fmt: skip
-    kept = {family.name for family in schema.families if (family.max_versions or 1) > 1}
+    versioned_families = {family.name for family in schema.families if (family.max_versions or 1) > 1}
     liveness = () if reader.indexed else (schema.liveness_column,)  # no row is known to have a liveness cell
-    lacking = sorted({column.partition(b":")[0] for column in reader.columns if column not in liveness} - kept)
+    lacking = sorted(
+        {column.partition(b":")[0] for column in reader.columns if column not in liveness} - versioned_families
+    )
     if lacking:
-        names = [of.name for of in schema.columns if of.family == lacking[0]]
+        names = [field.name for field in schema.columns if field.family == lacking[0]]
         raise QueryError(
             "The column family keeps only the newest version of its cells: declare hb.column(versions=n), and call "
             "hb.alter().",

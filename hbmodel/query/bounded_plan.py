@@ -42,15 +42,15 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
     missing: list[str] = []
     for at, name in enumerate(layout.names):
         part = _part(plan, at)
-        asked = plan.match.values_at(layout, at, consumed=part is None or part.has_one_value)
-        if asked is not None and len(asked) == 1:  # every item has this value, so that of the object does not matter
-            parts.append(asked[0])
+        wanted = plan.match.values_at(layout, at, consumed=part is None or part.has_one_value)
+        if wanted is not None and len(wanted) == 1:  # every item has this value, so that of the object does not matter
+            parts.append(wanted[0])
             continue
         values = _values(plan, bound.values, at)
         if values is None:
             missing.append(name)
         else:
-            parts.append(_first(plan, at, asked, [layout.pack_field(at, value) for value in values]))
+            parts.append(_first(plan, at, wanted, [layout.pack_field(at, value) for value in values]))
     if missing:
         raise QueryError(
             "before() and after() need more fields for the key that the query reads: give these fields too, or the "
@@ -79,12 +79,12 @@ def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | No
     return [given[name]] if name in given else None
 
 
-def _first(plan: Plan, at: int, asked: Sequence[bytes] | None, packed: Sequence[bytes]) -> bytes:
+def _first(plan: Plan, at: int, values: Sequence[bytes] | None, packed: Sequence[bytes]) -> bytes:
     """The bytes of the entry through which the object is an item: the first entry that matches the query."""
-    found = min(packed if asked is None or len(packed) == 1 else set(packed) & set(asked), default=None)
-    if found is None:
+    first = min(packed if values is None or len(packed) == 1 else set(packed) & set(values), default=None)
+    if first is None:
         raise QueryError(
             "The object has no entry in the index that the query reads, so nothing comes before or after it.",
             table=plan.path.table, path=plan.path.name, field=plan.path.layout.names[at],
         )  # fmt: skip
-    return found
+    return first

@@ -39,7 +39,7 @@ class ColumnRanges:
     consumed: Sequence[Predicate]
 
 
-def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | None:
+def column_ranges(schema: TableSchema, key_conditions: KeyConditions) -> ColumnRanges | None:
     """The ranges of columns that match the conditions in each row; None if key ranges are just as narrow, or nothing is
     excluded.
 
@@ -47,19 +47,24 @@ def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | N
     it, or if the conditions leave several ranges of one row. The conditions must be matched with the primary key.
     """
     layout, wide = schema.layout, schema.wide
-    if wide is None or not isinstance(layout, ObjectKeyLayout) or layout.columns is None or found.complete(layout):
+    if (
+        wide is None
+        or not isinstance(layout, ObjectKeyLayout)
+        or layout.columns is None
+        or key_conditions.complete(layout)
+    ):
         return None
-    if len(found.parts) < layout.rows:
-        matched = _matched(layout, layout.columns, schema, found)
+    if len(key_conditions.parts) < layout.rows:
+        matched = _matched(layout, layout.columns, schema, key_conditions)
     else:
-        ahead = found.parts[layout.rows :]
+        ahead = key_conditions.parts[layout.rows :]
         if (
-            found.pieces is not None
+            key_conditions.pieces is not None
             or layout.split is not None
             or not 1 < math.prod(map(len, ahead)) <= MAX_COLUMN_RANGES
         ):
             return None
-        matched = evolve(found, parts=ahead)
+        matched = evolve(key_conditions, parts=ahead)
     if not matched.parts and matched.bounds is None:
         return None
     columns, parts = layout.columns, itertools.product(*matched.parts)
@@ -68,20 +73,22 @@ def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | N
     return ColumnRanges(ranges, columns.names[: fixed + (matched.bounds is not None)], matched.consumed)
 
 
-def _matched(layout: ObjectKeyLayout, columns: KeyLayout, schema: TableSchema, found: KeyConditions) -> KeyConditions:
+def _matched(
+    layout: ObjectKeyLayout, columns: KeyLayout, schema: TableSchema, key_conditions: KeyConditions
+) -> KeyConditions:
     """How the conditions match the column fields alone."""
     if layout.halves is None:
-        return match(columns, found.conditions, schema.by_name, MAX_COLUMN_RANGES)
+        return match(columns, key_conditions.conditions, schema.by_name, MAX_COLUMN_RANGES)
     # The offset of a time in its bucket bounds columns. It enforces no predicate, because the bucket is not fixed.
     name = layout.halves.of.name
-    own = [c.on_entry for c in found.conditions if c.on_entry.names() == {name}]
+    own = [c.on_entry for c in key_conditions.conditions if c.on_entry.names() == {name}]
     values = values_left(own, name)
     if values is not None:
         packed = sorted({columns.pack_field(0, value) for value in values})
         if len(packed) <= MAX_COLUMN_RANGES:
-            return match(columns, found.conditions, schema.by_name, MAX_COLUMN_RANGES, [packed])
+            return match(columns, key_conditions.conditions, schema.by_name, MAX_COLUMN_RANGES, [packed])
     bounds, _ = bounds_of(own, schema.by_name[name])
-    return KeyConditions([], _offsets(layout, bounds), found.conditions, [])
+    return KeyConditions([], _offsets(layout, bounds), key_conditions.conditions, [])
 
 
 def _offsets(layout: ObjectKeyLayout, bounds: Bounds | None) -> Bounds | None:
@@ -99,4 +106,8 @@ def _offsets(layout: ObjectKeyLayout, bounds: Bounds | None) -> Bounds | None:
 def _intervals(wide: WideLayout, ranges: Sequence[KeyRange]) -> list[Interval]:
     """The qualifiers of the objects whose column fields lie in some ranges."""
     form = ObjectKeyForm(row=b"any", kind=wide.kind)
-    return [(each.first, each.stop) for of in merge_ranges(ranges) for each in form.slices(of, wide.prefix_end)]
+    return [
+        (each.first, each.stop)
+        for key_range in merge_ranges(ranges)
+        for each in form.slices(key_range, wide.prefix_end)
+    ]

@@ -40,7 +40,7 @@ def _live(executor: PlanExecutor, keys: Sequence[Row]) -> int:
         return len(keys) if reader.anchors else sum(map(reader.exists, keys))
     count = sum(reader.exists(row) for row in keys if liveness not in row.columns)
     for start in range(0, len(marked), GET_CHUNK):
-        found = executor.store.get(table, marked[start : start + GET_CHUNK], reader.columns)
+        rows_read = executor.store.get(table, marked[start : start + GET_CHUNK], reader.columns)
         executor.check()
-        count += sum(row is not None and reader.exists(row) for row in found)
+        count += sum(row is not None and reader.exists(row) for row in rows_read)
     return count

@@ -119,10 +119,10 @@ def _in_order(query: Query[Any], at: FieldExpression[Any]) -> Query[Any]:
     for ordering in (at, at.desc()):
         ordered = query.order_by(ordering)
         try:
-            found = ordered.explain()
+            explained = ordered.explain()
         except OrderNotAvailable:
             continue
-        if (found.path, found.backwards, found.merged) == (own.path, own.backwards, own.merged):
+        if (explained.path, explained.backwards, explained.merged) == (own.path, own.backwards, own.merged):
             return ordered
     if chosen:
         raise QueryError(
@@ -147,23 +147,23 @@ def _spans(items: Iterator[tuple[Any, Any]], origin: Any, every: Any, backwards:
     start: Any = None
     count = 0
     total = least = greatest = first = last = earliest = latest = None
-    for when, found in items:
-        if when is None or found is None or _is_nan(found):
+    for when, value in items:
+        if when is None or value is None or _is_nan(value):
             continue
         begin = when - (when - origin) % every
         if count and begin == start:
             count += 1
-            total += found
-            least, greatest = min(least, found), max(greatest, found)
+            total += value
+            least, greatest = min(least, value), max(greatest, value)
             if when > latest or (when == latest and not backwards):
-                last, latest = found, when
+                last, latest = value, when
             if when < earliest or (when == earliest and backwards):
-                first, earliest = found, when
+                first, earliest = value, when
             continue
         if count:
             yield TimeSpan(start, count, total, least, greatest, first, last)
         start, count = begin, 1
-        total = least = greatest = first = last = found
+        total = least = greatest = first = last = value
         earliest = latest = when
     if count:
         yield TimeSpan(start, count, total, least, greatest, first, last)

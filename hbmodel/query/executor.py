@@ -83,10 +83,14 @@ class PlanExecutor:
     def taken(self, count: int, after: bytes | None = None) -> list[Found]:
         """The first items of the plan, or the first after the position `after`; at most `count`."""
         plan = self.plan
-        found: list[Found] = []
+        rows_found: list[Found] = []
         # Most often one scan of one range has all of them, and reading it directly is quicker than the general case.
         if self.wanted == count and plan.path.index is None and plan.rows is None and self.scans_exactly:
-            ranges = [of for bucket in (plan.buckets if after is None else plan.after(after)) for of in bucket.ranges]
+            ranges = [
+                key_range
+                for bucket in (plan.buckets if after is None else plan.after(after))
+                for key_range in bucket.ranges
+            ]
             if len(ranges) == 1:
                 (batches,) = self.started(self.scans(ranges, plan.filter, plan.reader.columns))
                 try:
@@ -95,12 +99,12 @@ class PlanExecutor:
                     close_started(batches)
                 self.check()
                 exists, values, width = plan.reader.exists, plan.reader.values, plan.path.salt.width
-                found = [(row.row[width:], values(row)) for row in rows if exists(row)]
-                if len(found) == count or len(rows) != count:
-                    return found
-                after, count = rows[-1].row[width:], count - len(found)  # some of the rows are not objects
+                rows_found = [(row.row[width:], values(row)) for row in rows if exists(row)]
+                if len(rows_found) == count or len(rows) != count:
+                    return rows_found
+                after, count = rows[-1].row[width:], count - len(rows_found)  # some of the rows are not objects
         with closing(self.items(after)) as items:
-            return found + list(itertools.islice(items, count))
+            return rows_found + list(itertools.islice(items, count))
 
     # --- rows of the path's table -------------------------------------------------------------------------------------
 
@@ -145,7 +149,7 @@ class PlanExecutor:
         """A scan of each of these ranges."""
         limit = None if self.wanted is None else self._first_limit
         batch = self._most if limit is None else min(self._most, max(2, limit))
-        return [Scan(of, self.plan.backwards, columns, table_filter, limit, batch) for of in ranges]
+        return [Scan(key_range, self.plan.backwards, columns, table_filter, limit, batch) for key_range in ranges]
 
     @cached_property
     def _most(self) -> int:
@@ -280,9 +284,9 @@ class PlanExecutor:
         values, accepts, width = plan.reader.values, plan.accepts, plan.path.salt.width
         for batch in self._distinct(batches) if plan.path.salt.random else batches:
             for row in filter(plan.reader.exists, batch):
-                found = values(row)
-                if accepts is None or accepts(found):
-                    yield row.row[width:], found
+                row_values = values(row)
+                if accepts is None or accepts(row_values):
+                    yield row.row[width:], row_values
 
     def _distinct(self, batches: Iterable[Iterable[Row]]) -> Iterator[Iterable[Row]]:
         """Yields the newest of the rows that have the same key in several buckets."""
@@ -295,12 +299,12 @@ class PlanExecutor:
         with closing(batches):
             entries = self.entries(batches)
             while batch := list(itertools.islice(entries, next(sizes))):
-                kept = [entry for entry in batch if key_test is None or key_test(entry.row)]
-                answers = drive(self.store, read(kept))
+                matching = [entry for entry in batch if key_test is None or key_test(entry.row)]
+                answers = drive(self.store, read(matching))
                 self.check()
                 yield from [
                     (entry.row[width:], values)
-                    for entry, values in zip(kept, answers, strict=True)
+                    for entry, values in zip(matching, answers, strict=True)
                     if values is not None
                 ]
 
@@ -365,20 +369,20 @@ def read_page(
     reader = PlanExecutor(store, plan.opposite if window.backwards else plan, window.wanted, check)
     if window.skip and window.take:
         with closing(reader.items(window.position)) as items:
-            found = list(itertools.islice(items, window.skip, window.wanted))
+            taken = list(itertools.islice(items, window.skip, window.wanted))
     else:
-        found = reader.taken(window.wanted, window.position) if window.take else []
-    return page_of(plan, window, found, seal)
+        taken = reader.taken(window.wanted, window.position) if window.take else []
+    return page_of(plan, window, taken, seal)
 
 
-def page_of(plan: Plan, window: PageWindow, found: Sequence[Found], seal: Seal | None) -> Page[Any]:
+def page_of(plan: Plan, window: PageWindow, taken: Sequence[Found], seal: Seal | None) -> Page[Any]:
     """Makes a page from the items of a window, given in the order in which they were read."""
     make = shape(plan)
 
     def token(position: bytes | None, passed: int | None, backwards: bool) -> str:
         return encode_token(Token(plan.digest, plan.path.name, position, passed, backwards), seal)
 
-    return window.page(found, lambda one: make(one[1]), token)
+    return window.page(taken, lambda one: make(one[1]), token)
 
 
 def read_token(

@@ -27,48 +27,48 @@ key of the last object, and one for the object itself.
 """
 
 
-def slices_of(made: Plan) -> Slices | None:
+def slices_of(plan: Plan) -> Slices | None:
     """The slices of a plan; None if it reads an index, gets rows by key, reads nothing, or its model is not wide."""
-    schema = made.terms.schema
+    schema = plan.terms.schema
     layout, wide = schema.layout, schema.wide
     if (
         wide is None
         or not isinstance(layout, ObjectKeyLayout)
-        or made.path.index is not None
-        or made.rows is not None
-        or not made.buckets
+        or plan.path.index is not None
+        or plan.rows is not None
+        or not plan.buckets
     ):
         return None
-    buckets = [list(_slices(made, wide, bucket.ranges)) for bucket in made.buckets]
-    found = [each for slices in buckets for each in slices]
-    by_keys = any(slices and slices[-1 if made.backwards else 0].keys_of_rows for slices in buckets)
-    bounded = {*made.match.names(layout)}
+    buckets = [list(_slices(plan, wide, bucket.ranges)) for bucket in plan.buckets]
+    slice_scans = [each for slices in buckets for each in slices]
+    by_keys = any(slices and slices[-1 if plan.backwards else 0].keys_of_rows for slices in buckets)
+    bounded = {*plan.match.names(layout)}
     rows, columns = set(layout.names[: layout.rows]), set(layout.names[layout.rows - (layout.split is not None) :])
-    here = columns & {*bounded, *(() if made.columns is None else made.columns.fields)}
+    here = columns & {*bounded, *(() if plan.columns is None else plan.columns.fields)}
     return Slices(
-        rows="the one of the model" if not layout.rows else _text(made, rows & bounded) or "all",
-        columns=_text(made, here) or "all of the model",
-        number=len(found),
-        ranges=max((len(each.ranges) for each in found), default=0),
+        rows="the one of the model" if not layout.rows else _text(plan, rows & bounded) or "all",
+        columns=_text(plan, here) or "all of the model",
+        number=len(slice_scans),
+        ranges=max((len(each.ranges) for each in slice_scans), default=0),
         scans=len(buckets) * (_BACKWARDS_BY_KEYS if by_keys else 1),
         turns=1 + (_BACKWARDS_BY_KEYS - 1) * len(buckets) if by_keys else 1,
     )
 
 
-def calls_of_gets(made: Plan, one_call_gets: bool) -> int:
+def calls_of_gets(plan: Plan, one_call_gets: bool) -> int:
     """The number of calls that read the first objects of a wide model by their keys.
 
     Args:
-        made: the plan; it does not contain the objects that an index leads to, so for an index one object is counted.
+        plan: the plan; it does not contain the objects that an index leads to, so for an index one object is counted.
         one_call_gets: whether one call can read different columns of each row. Otherwise a call reads the same columns
             of several rows, and a scan reads an object whose columns are not named.
     """
-    schema, wide = made.terms.schema, made.terms.schema.wide
-    whole = not all(b":" in column for column in made.reader.columns_of_gets)
+    schema, wide = plan.terms.schema, plan.terms.schema.wide
+    whole = not all(b":" in column for column in plan.reader.columns_of_gets)
     versions = int(whole and schema.row_version_column is not None)
     if one_call_gets or wide is None:
         return 1 + versions
-    first = (made.rows or [])[:FIRST_GET]
+    first = (plan.rows or [])[:FIRST_GET]
     if whole:
         return 2 * max(1, len(first)) + versions
     rows: dict[bytes, list[bytes]] = {}
@@ -77,17 +77,17 @@ def calls_of_gets(made: Plan, one_call_gets: bool) -> int:
     return max(1, len(set(map(tuple, rows.values())))) + versions
 
 
-def _slices(made: Plan, wide: WideLayout, ranges: Sequence[Any]) -> Iterator[SliceScan]:
-    columns = EVERY_COLUMN if made.columns is None else made.columns.ranges
+def _slices(plan: Plan, wide: WideLayout, ranges: Sequence[Any]) -> Iterator[SliceScan]:
+    columns = EVERY_COLUMN if plan.columns is None else plan.columns.ranges
     for each in itertools.chain.from_iterable(map(wide.slices, ranges)):
-        if kept := within(columns, each.first, each.stop):
-            yield SliceScan(each.rows, kept, made.backwards)
+        if overlap := within(columns, each.first, each.stop):
+            yield SliceScan(each.rows, overlap, plan.backwards)
 
 
-def _text(made: Plan, names: Set[str]) -> str:
+def _text(plan: Plan, names: Set[str]) -> str:
     said = [
         p
-        for p in conjuncts(made.terms.predicate)
+        for p in conjuncts(plan.terms.predicate)
         if p.names() <= names and not (isinstance(p, Comparison) and p.operator == "!=")
     ]
     return ", ".join(text for text in map(_said, said) if text)
@@ -96,17 +96,19 @@ def _text(made: Plan, names: Set[str]) -> str:
 def _said(predicate: Predicate) -> str:
     """A condition that bounds a key, as text with its values."""
     match predicate:
-        case Comparison(of, operator, value):
-            return f"{of.name} {'==' if operator == '=' else operator} {_value(value)}"
-        case In(of, (None,)):
-            return f"{of.name} is None"
-        case In(of, values):
+        case Comparison(field, operator, value):
+            return f"{field.name} {'==' if operator == '=' else operator} {_value(value)}"
+        case In(field, (None,)):
+            return f"{field.name} is None"
+        case In(field, values):
             shown = [_value(value) for value in values[:_MOST]]
-            return f"{of.name} in {', '.join(shown)}" + (f", ... ({len(values)} values)" if len(values) > _MOST else "")
-        case StartsWith(of, prefix):
-            return f"{of.name} starts with {_value(prefix)}"
-        case Not((In(of, (None,)),)):
-            return f"{of.name} is not None"
+            return f"{field.name} in {', '.join(shown)}" + (
+                f", ... ({len(values)} values)" if len(values) > _MOST else ""
+            )
+        case StartsWith(field, prefix):
+            return f"{field.name} starts with {_value(prefix)}"
+        case Not((In(field, (None,)),)):
+            return f"{field.name} is not None"
     return ""
 
 

@@ -183,9 +183,9 @@ class Explanation:
         return "covered values are copies; rows are read"
 
 
-def describe_filter(of: Filter) -> str:
+def describe_filter(node: Filter) -> str:
     """A server filter as text, without its values."""
-    match of:
+    match node:
         case AllOf(filters):
             return f"({' & '.join(describe_filter(part) for part in filters)})"
         case AnyOf(filters):
@@ -194,4 +194,4 @@ def describe_filter(of: Filter) -> str:
             return f"{column.decode('utf-8', 'backslashreplace')} {operator} ..."
         case RowContains():
             return "row key contains text"
-    return type(of).__name__
+    return type(node).__name__

@@ -47,16 +47,16 @@ class Portion:
 _NONE = Portion((), None, None)
 
 
-def in_plans(keys: Sequence[Key], most: int = PLANNED) -> Iterator[Sequence[Key]]:
+def in_plans(keys: Sequence[Key], size: int = PLANNED) -> Iterator[Sequence[Key]]:
     """Splits keys into lists with one plan each.
 
     Args:
         keys: the keys, without duplicates.
-        most: the maximum number of key ranges that the values of one list may give.
+        size: the maximum number of key ranges that the values of one list may give.
     """
     if keys and len(keys[0]) == 1:
-        for first in range(0, len(keys), most):
-            yield keys[first : first + most]
+        for first in range(0, len(keys), size):
+            yield keys[first : first + size]
         return
     some: list[Key] = []
     values: list[set[Any]] = []
@@ -65,7 +65,7 @@ def in_plans(keys: Sequence[Key], most: int = PLANNED) -> Iterator[Sequence[Key]
         ranges = 1
         for known, value in zip(values, key, strict=True):
             ranges *= len(known) + (value not in known)
-        if some and ranges > most:
+        if some and ranges > size:
             yield some
             some, values = [], [set() for _ in key]
         some.append(key)
@@ -77,7 +77,7 @@ def in_plans(keys: Sequence[Key], most: int = PLANNED) -> Iterator[Sequence[Key]
 
 def conditions_of(fields: Sequence[Any], keys: Sequence[Key]) -> list[In]:
     """The conditions of one query that finds the items of all these keys."""
-    return [In(of, tuple(dict.fromkeys(key[at] for key in keys))) for at, of in enumerate(fields)]
+    return [In(field, tuple(dict.fromkeys(key[at] for key in keys))) for at, field in enumerate(fields)]
 
 
 def _packed(plan: Plan, places: Sequence[int], keys: Sequence[Key]) -> list[tuple[bytes, ...] | None]:
@@ -108,10 +108,10 @@ def _portions(plan: Plan, places: Sequence[int], keys: Sequence[Sequence[bytes] 
         parts = list(match.parts)
         for place, packed in zip(places, key, strict=True):
             parts[place] = [packed]
-        found = evolve(match, parts=parts, pieces=None if pieces is None else pieces.get(tuple(key), ()))
-        columns = None if schema.wide is None or plan.path.index is not None else column_ranges(schema, found)
+        narrowed = evolve(match, parts=parts, pieces=None if pieces is None else pieces.get(tuple(key), ()))
+        columns = None if schema.wide is None or plan.path.index is not None else column_ranges(schema, narrowed)
         portions.append(
-            Portion(*buckets_and_rows(schema, plan.path, found, columns, plan.backwards, plan.order), columns)
+            Portion(*buckets_and_rows(schema, plan.path, narrowed, columns, plan.backwards, plan.order), columns)
         )
     return portions
 
@@ -138,27 +138,29 @@ def first_of_each(
     portions = _portions(plan, places, packed)
     if plan.rows is not None:
         return _got(executor, portions)
-    found: list[Found | None] = []
+    firsts: list[Found | None] = []
     some: list[Portion] = []
     scans = 0
     for portion in portions:
         if some and scans + len(portion.buckets) > together:
-            found += _scanned(executor, some)
+            firsts += _scanned(executor, some)
             some, scans = [], 0
         some.append(portion)
         scans += len(portion.buckets)
-    return found + _scanned(executor, some)
+    return firsts + _scanned(executor, some)
 
 
 def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], together: int) -> list[Found | None]:
     """The first item in each range of keys. Every row in a range is an item, or is not an object."""
     plan = executor.plan
     columns, exists, values, width = plan.reader.columns, plan.reader.exists, plan.reader.values, plan.path.salt.width
-    live = [at for at, of in enumerate(ranges) if of is not None and not of.empty]
-    found: list[Found | None] = [None] * len(ranges)
+    live = [at for at, key_range in enumerate(ranges) if key_range is not None and not key_range.empty]
+    firsts: list[Found | None] = [None] * len(ranges)
     for begin in range(0, len(live), together):
         some = live[begin : begin + together]
-        scans = executor.scans([of for at in some if (of := ranges[at]) is not None], plan.filter, columns)
+        scans = executor.scans(
+            [key_range for at in some if (key_range := ranges[at]) is not None], plan.filter, columns
+        )
         started = executor.started(scans)
         try:
             read = [next(batches, ()) for batches in started]
@@ -169,16 +171,16 @@ def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], togeth
         for at, scan, rows in zip(some, scans, read, strict=True):
             if rows:
                 row = rows[0]
-                found[at] = (
+                firsts[at] = (
                     (row.row[width:], values(row)) if exists(row) else _behind(executor, scan.range, row.row, columns)
                 )
-    return found
+    return firsts
 
 
-def _behind(executor: PlanExecutor, of: KeyRange, last: bytes, columns: Sequence[bytes]) -> Found | None:
+def _behind(executor: PlanExecutor, key_range: KeyRange, last: bytes, columns: Sequence[bytes]) -> Found | None:
     """The first item of a range after a row."""
     plan = executor.plan
-    rest = of.before(last) if plan.backwards else of.after(last)
+    rest = key_range.before(last) if plan.backwards else key_range.after(last)
     with closing(
         executor.merged([Bucket(last[: plan.path.salt.width], () if rest.empty else (rest,))], plan.filter, columns)
     ) as batches:
@@ -202,22 +204,22 @@ def _scanned(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found 
     plan = executor.plan
     columns = plan.reader.columns if plan.path.index is None else plan.entry_columns
     executors = [
-        executor if of.columns is plan.columns else evolve(executor, plan=evolve(plan, columns=of.columns))
-        for of in portions
+        executor if portion.columns is plan.columns else evolve(executor, plan=evolve(plan, columns=portion.columns))
+        for portion in portions
     ]
     with ExitStack() as closed:
         started = _started(executors, portions, columns, closed)
         if plan.path.index is not None:
             merged = [
-                executor.merged(of.buckets, plan.filter, columns, begun)
-                for of, begun in zip(portions, started, strict=True)
+                executor.merged(portion.buckets, plan.filter, columns, begun)
+                for portion, begun in zip(portions, started, strict=True)
             ]
             for batches in merged:
                 closed.callback(batches.close)
             return _first_entries(executor, [executor.entries(batches) for batches in merged])
         return [
-            _first(each, of.buckets, columns, begun)
-            for each, of, begun in zip(executors, portions, started, strict=True)
+            _first(each, portion.buckets, columns, begun)
+            for each, portion, begun in zip(executors, portions, started, strict=True)
         ]
 
 
@@ -245,14 +247,15 @@ def _started(
 ) -> list[Started]:
     """The first scans of all buckets of all portions, started together, except those that read ranges of columns."""
     scans = [
-        each.first_scans(of.buckets, each.plan.filter, columns) for each, of in zip(executors, portions, strict=True)
+        each.first_scans(portion.buckets, each.plan.filter, columns)
+        for each, portion in zip(executors, portions, strict=True)
     ]
-    plain = [scan for of, own in zip(portions, scans, strict=True) if of.columns is None for scan in own]
+    plain = [scan for portion, own in zip(portions, scans, strict=True) if portion.columns is None for scan in own]
     store, table = executors[0].store, executors[0].plan.path.table
     begun = iter(store.scan(table, plain) if plain else ())
     started: list[Started] = []
-    for each, of, own in zip(executors, portions, scans, strict=True):
-        started.append([next(begun) for _ in own] if of.columns is None else each.started(own) if own else ())
+    for each, portion, own in zip(executors, portions, scans, strict=True):
+        started.append([next(begun) for _ in own] if portion.columns is None else each.started(own) if own else ())
         for scan in started[-1]:
             closed.callback(close_started, scan)
     return started
@@ -263,7 +266,7 @@ def _first_entries(executor: PlanExecutor, streams: Sequence[Iterator[Row]]) -> 
     checks the next entry of the streams without an item so far.
     """
     read, key_test, width = executor.entry_reader(), executor.plan.entry_test, executor.plan.path.salt.width
-    found: list[Found | None] = [None] * len(streams)
+    firsts: list[Found | None] = [None] * len(streams)
     left = list(range(len(streams)))
     while left:
         heads = []
@@ -278,5 +281,5 @@ def _first_entries(executor: PlanExecutor, streams: Sequence[Iterator[Row]]) -> 
             if values is None:
                 left.append(at)
             else:
-                found[at] = entry.row[width:], values
-    return found
+                firsts[at] = entry.row[width:], values
+    return firsts

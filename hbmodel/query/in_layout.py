@@ -56,22 +56,22 @@ def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
     index = terms.index_name
     if index is not None and index != PRIMARY and index not in layout.indexes:
         index = None
-    selection = None if terms.selection is None else tuple(_field(of, layout) for of in terms.selection)
+    selection = None if terms.selection is None else tuple(_field(field, layout) for field in terms.selection)
     predicate = None if terms.predicate is None else _translated(terms.predicate, layout)
     ordering = tuple(_ordering(part, layout) for part in terms.ordering)
     return evolve(terms, schema=layout, predicate=predicate, ordering=ordering, selection=selection, index_name=index)
 
 
-def _field(of: Field, layout: TableSchema) -> Field:
+def _field(field: Field, layout: TableSchema) -> Field:
     """The field of the layout with the same name. A field that only the model computes is computed from the values that
     rows of the layout hold.
     """
-    if not isinstance(of, ComputedField):
-        return layout.by_name[of.name]
-    other = layout.by_name.get(of.name)
-    if other is not None and other.derivation == of.derivation:
+    if not isinstance(field, ComputedField):
+        return layout.by_name[field.name]
+    other = layout.by_name.get(field.name)
+    if other is not None and other.derivation == field.derivation:
         return other
-    return evolve(of, forms=(_as_it_is,) * len(of.of))
+    return evolve(field, forms=(_as_it_is,) * len(field.of))
 
 
 def _as_it_is(value: Any) -> Any:
@@ -79,16 +79,16 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _ordering(part: Ordering, layout: TableSchema) -> Ordering:
-    of = _field(part.field, layout)
-    if of is not layout.by_name.get(of.name):
+    field = _field(part.field, layout)
+    if field is not layout.by_name.get(field.name):
         raise OrderNotAvailable(
             "The objects are still in the table that the model replaces, which has no path with this order: sort "
             "the items yourself, or "
             "wait until the migration has begun.",
             table=layout.table,
-            fields=[of.name],
+            fields=[field.name],
         )
-    return Ordering(of, part.desc)
+    return Ordering(field, part.desc)
 
 
 def _translated(predicate: Predicate, layout: TableSchema) -> Predicate:
@@ -104,15 +104,15 @@ def _translated(predicate: Predicate, layout: TableSchema) -> Predicate:
     raise AssertionError(predicate)
 
 
-def _leaf(leaf: Leaf, of: Field, layout: TableSchema) -> Predicate:
-    if of is not layout.by_name.get(of.name):  # a field that only the model computes is in no path of the layout
-        return OnValues(evolve(leaf, field=of), of)
-    if of.codec.spec == leaf.field.codec.spec:
+def _leaf(leaf: Leaf, field: Field, layout: TableSchema) -> Predicate:
+    if field is not layout.by_name.get(field.name):  # a field that only the model computes is in no path of the layout
+        return OnValues(evolve(leaf, field=field), field)
+    if field.codec.spec == leaf.field.codec.spec:
         return rebuilt(layout, described(leaf))  # through bytes, which the layout may decode to another type
     try:
-        return _by_value(leaf, FieldExpression[Any](of=of, model=layout.model.__name__))
+        return _by_value(leaf, FieldExpression[Any](of=field, model=layout.model.__name__))
     except (EncodingError, QueryError):  # the layout's codec cannot express the condition
-        return OnValues(leaf, of)
+        return OnValues(leaf, field)
 
 
 def _by_value(leaf: Leaf, field: FieldExpression[Any]) -> Predicate:
@@ -122,8 +122,8 @@ def _by_value(leaf: Leaf, field: FieldExpression[Any]) -> Predicate:
         case Comparison(_, "!=", value):
             return Not((In(field.of, _stored(field, (value,))),))
         case Comparison(_, ordered, value):
-            found: Predicate = _ORDERED[ordered](field, value)
-            return found
+            condition: Predicate = _ORDERED[ordered](field, value)
+            return condition
         case In(_, values):
             return In(field.of, _stored(field, values))
         case StartsWith(_, prefix):
@@ -138,7 +138,7 @@ def _by_value(leaf: Leaf, field: FieldExpression[Any]) -> Predicate:
 
 def _stored(field: FieldExpression[Any], values: Sequence[Any]) -> tuple[Any, ...]:
     """Those of the values that rows can hold exactly."""
-    found: list[Any] = []
+    stored_values: list[Any] = []
     for value in values:
         if value is None and not field.of.nullable:
             continue
@@ -147,8 +147,8 @@ def _stored(field: FieldExpression[Any], values: Sequence[Any]) -> tuple[Any, ..
         except EncodingError:
             continue
         if stored == value or (is_nan(stored) and is_nan(value)):  # otherwise the codec rounds
-            found.append(stored)
-    return tuple(found)
+            stored_values.append(stored)
+    return tuple(stored_values)
 
 
 @frozen(eq=False, repr=False)

@@ -120,18 +120,18 @@ def match(
         max_ranges: the maximum number of ranges, which is the number of combinations of values of the fixed fields.
         leading: the values of the first fields, if they are known already.
     """
-    found = KeyConditions(leading, None, conditions, [])
+    matched = KeyConditions(leading, None, conditions, [])
     ranges = math.prod(max(len(values), 1) for values in leading)
     for at, name in list(enumerate(layout.names))[len(leading) :]:
         own = [c for c in conditions if c.on_entry.names() == {name}]
         packed = _packed(layout, at, own)
         if packed is None:
-            return _bounded(layout, at, own, operands[name], found)
+            return _bounded(layout, at, own, operands[name], matched)
         if ranges * len(packed) > max_ranges:
-            return _bounded(layout, at, own, operands[name], evolve(found, excess=name))
+            return _bounded(layout, at, own, operands[name], evolve(matched, excess=name))
         ranges *= max(len(packed), 1)
-        found = evolve(found, parts=[*found.parts, packed], consumed=[*found.consumed, *(c.asked for c in own)])
-    return found
+        matched = evolve(matched, parts=[*matched.parts, packed], consumed=[*matched.consumed, *(c.asked for c in own)])
+    return matched
 
 
 def _packed(layout: KeyLayout, at: int, own: Sequence[Condition]) -> Sequence[bytes] | None:
@@ -156,23 +156,25 @@ def values_left(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
     return [value for value in given if all(test({name: value}) for test in tests)]
 
 
-def _bounded(layout: KeyLayout, at: int, own: Sequence[Condition], of: Field, found: KeyConditions) -> KeyConditions:
+def _bounded(
+    layout: KeyLayout, at: int, own: Sequence[Condition], field: Field, matched: KeyConditions
+) -> KeyConditions:
     """Adds the bounds on the field at a position to the match of the fields before it."""
-    bounds, settling = bounds_of([c.on_entry for c in own], of)
+    bounds, settling = bounds_of([c.on_entry for c in own], field)
     settled = [c.asked for c in own if any(c.on_entry is p for p in settling)]
     if bounds is not None:
         try:
             layout.range_of([b""] * at, bounds)
         except QueryError:  # the bytes do not keep the order of the values, or cannot be searched by this prefix
-            return evolve(found, unordered=of.name)
-    return evolve(found, bounds=bounds, consumed=(*found.consumed, *settled))
+            return evolve(matched, unordered=field.name)
+    return evolve(matched, bounds=bounds, consumed=(*matched.consumed, *settled))
 
 
 _BOUNDLESS = {False: ((),), True: ((None,),)}
 """The lists of values for which `~in_` excludes nothing but None, by whether the field is nullable."""
 
 
-def bounds_of(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Predicate]]:
+def bounds_of(own: Sequence[Predicate], field: Field) -> tuple[Bounds | None, list[Predicate]]:
     """The tightest bounds of comparisons, a prefix or `~is_(None)` on a field, and the predicates that they enforce
     exactly.
     """
@@ -180,7 +182,7 @@ def bounds_of(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[
     high: Comparison | None = None
     prefix: StartsWith | None = None
     settled: list[Predicate] = []
-    key = of.codec.order_key
+    key = field.codec.order_key
     for p in own:
         if isinstance(p, Comparison) and p.operator in {">", ">="}:
             settled.append(p)
@@ -195,7 +197,9 @@ def bounds_of(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[
                 settled.append(p)
             elif prefix is None or len(p.prefix) > len(prefix.prefix):
                 prefix = p
-        elif isinstance(p, Not) and isinstance(p.parts[0], In) and tuple(p.parts[0].values) in _BOUNDLESS[of.nullable]:
+        elif (
+            isinstance(p, Not) and isinstance(p.parts[0], In) and tuple(p.parts[0].values) in _BOUNDLESS[field.nullable]
+        ):
             settled.append(p)
     if prefix is not None:
         settled.append(prefix)
@@ -208,6 +212,6 @@ def bounds_of(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[
         bounds |= {"high": high.value, "high_inclusive": high.operator == "<="}
     if prefix is not None:
         bounds["prefix"] = prefix.prefix
-    if not bounds and not of.nullable:
+    if not bounds and not field.nullable:
         return None, settled
     return Bounds(**bounds), settled

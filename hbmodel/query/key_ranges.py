@@ -23,7 +23,7 @@ from hbmodel.store.values import MAX_ROW_LENGTH
 def buckets_and_rows(
     schema: TableSchema,
     path: Path,
-    found: KeyConditions,
+    matched: KeyConditions,
     columns: ColumnRanges | None,
     backwards: bool,
     order: MergedOrder | None = None,
@@ -39,10 +39,10 @@ def buckets_and_rows(
         gathered: Mapping[tuple[int, bytes], list[KeyRange]] = {}
     else:
         gathered = _ranges(
-            path, found if columns is None else _of_rows(schema, found), 0 if order is None else order.cut
+            path, matched if columns is None else _of_rows(schema, matched), 0 if order is None else order.cut
         )
     rows = None
-    if path.index is None and found.complete(path.layout):
+    if path.index is None and matched.complete(path.layout):
         # No row has a key that HBase cannot store, and a get of such a key would be an error.
         keys = [r.start for ranges in gathered.values() for r in ranges if _can_be(schema, r.start)]
         rows = sorted(
@@ -61,7 +61,7 @@ def _can_be(schema: TableSchema, key: bytes) -> bool:
 
 
 def only_range(
-    schema: TableSchema, path: Path, found: KeyConditions, places: Sequence[int]
+    schema: TableSchema, path: Path, matched: KeyConditions, places: Sequence[int]
 ) -> Callable[[Sequence[bytes]], KeyRange] | None:
     """Makes a function that takes the bytes of some fields of a key, those at `places`, and returns the only range of
     keys, with the salt, that can contain a match.
@@ -69,25 +69,25 @@ def only_range(
     Returns:
         The function; None if there may be several ranges for such values, or if rows are read by get and not scanned.
     """
-    layout, salt, bounds = path.layout, path.salt, found.bounds
+    layout, salt, bounds = path.layout, path.salt, matched.bounds
     if (
         schema.wide is not None
-        or found.pieces is not None
-        or found.complete(layout)
-        or not located(path, found.fixed(layout))
+        or matched.pieces is not None
+        or matched.complete(layout)
+        or not located(path, matched.fixed(layout))
     ):
         return None
-    if any(len(values) != 1 for at, values in enumerate(found.parts) if at not in places):
+    if any(len(values) != 1 for at, values in enumerate(matched.parts) if at not in places):
         return None
-    parts = [values[0] if values else b"" for values in found.parts]
+    parts = [values[0] if values else b"" for values in matched.parts]
 
-    def of(packed: Sequence[bytes]) -> KeyRange:
+    def range_of(packed: Sequence[bytes]) -> KeyRange:
         for place, value in zip(places, packed, strict=True):
             parts[place] = value
         keys = layout.range_of(parts, bounds)
         return keys if salt.width == 0 or keys.empty else salt.range_in(salt.bucket_of(parts), keys)
 
-    return of
+    return range_of
 
 
 def located(path: Path, fixed: Sequence[str]) -> bool:
@@ -95,24 +95,24 @@ def located(path: Path, fixed: Sequence[str]) -> bool:
     return not path.salt.random and set(path.salt.by) <= set(fixed)
 
 
-def scans_of(path: Path, found: KeyConditions) -> int:
+def scans_of(path: Path, matched: KeyConditions) -> int:
     """The number of ranges that the pieces of a key give in all buckets together; 0 if there are no pieces."""
     names = path.layout.names
-    depths = Counter(len(piece.parts) for piece in found.pieces or ())
+    depths = Counter(len(piece.parts) for piece in matched.pieces or ())
     return sum(count * (1 if located(path, names[:depth]) else path.salt.buckets) for depth, count in depths.items())
 
 
-def _of_rows(schema: TableSchema, found: KeyConditions) -> KeyConditions:
+def _of_rows(schema: TableSchema, matched: KeyConditions) -> KeyConditions:
     """Only the conditions on the fields of the row key; the column ranges express the others."""
     rows = schema.layout.rows if isinstance(schema.layout, ObjectKeyLayout) else 0
-    return found if len(found.parts) < rows else evolve(found, parts=found.parts[:rows], bounds=None)
+    return matched if len(matched.parts) < rows else evolve(matched, parts=matched.parts[:rows], bounds=None)
 
 
-def _ranges(path: Path, found: KeyConditions, cut: int) -> Mapping[tuple[int, bytes], list[KeyRange]]:
+def _ranges(path: Path, matched: KeyConditions, cut: int) -> Mapping[tuple[int, bytes], list[KeyRange]]:
     """The ranges of keys, with the salt, that can contain a match, by bucket and bytes of the first `cut` fields."""
     names, salt = path.layout.names, path.salt
     gathered: dict[tuple[int, bytes], list[KeyRange]] = {}
-    for piece in found.all_pieces(path.layout):
+    for piece in matched.all_pieces(path.layout):
         if piece.range.empty:
             continue
         fixed = names[: len(piece.parts)]

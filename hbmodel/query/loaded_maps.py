@@ -40,11 +40,18 @@ def load_maps(store: Store, terms: QueryTerms, objects: Sequence[Any]) -> Sequen
     if not objects:
         return objects
     rows_of = KeyMapper.rows_code(schema)
-    asked = [(obj, of, row) for obj in objects for (row,) in (rows_of(key_of(schema, obj)),) for of in terms.loading]
-    found = store.get_each(schema.table, [Get(row, [of.family], of.qualifier) for _, of, row in asked])
-    for (obj, of, key), row in zip(asked, found, strict=True):
+    wanted = [
+        (obj, map_field, row)
+        for obj in objects
+        for (row,) in (rows_of(key_of(schema, obj)),)
+        for map_field in terms.loading
+    ]
+    rows_read = store.get_each(
+        schema.table, [Get(row, [map_field.family], map_field.qualifier) for _, map_field, row in wanted]
+    )
+    for (obj, map_field, key), row in zip(wanted, rows_read, strict=True):
         try:
-            vars(obj)[of.name] = of.entries({} if row is None else row.columns)
+            vars(obj)[map_field.name] = map_field.entries({} if row is None else row.columns)
         except DecodingError as error:
             raise DecodingError(error.message, **{**error.details, "table": schema.table, "key": key}) from None
     return objects

@@ -41,19 +41,21 @@ Found = tuple[bytes, bytes]
 """An entry before it is decoded: the bytes of its key, and its cell."""
 
 
-def entries_of(schema: TableSchema, of: MapField, row: bytes) -> WideRows:
+def entries_of(schema: TableSchema, map_field: MapField, row: bytes) -> WideRows:
     """Presents the entries of an object's map column as rows: each has one cell, and the entry's key as its row key.
 
     Args:
         row: the row key of the object, or its object key.
     """
     physical, prefix = (row, b"") if schema.wide is None else schema.wide.form.cut(row)
-    lead = prefix + of.qualifier
+    lead = prefix + map_field.qualifier
 
     def prefix_end(qualifier: bytes) -> int | None:
         return len(qualifier) if len(qualifier) > len(lead) and qualifier.startswith(lead) else None
 
-    return WideRows(schema.table, of.family, ObjectKeyForm(row=physical, kind=lead), prefix_end, [of.family + b":"])
+    return WideRows(
+        schema.table, map_field.family, ObjectKeyForm(row=physical, kind=lead), prefix_end, [map_field.family + b":"]
+    )
 
 
 @frozen(eq=False)
@@ -133,10 +135,10 @@ class EntryReader:
         """A digest that distinguishes the tokens of this slice from those of other slices."""
         return digest_of("map", self.schema.table, self.of.column, self.row, keys.start, keys.stop)
 
-    def decoded(self, found: Found) -> tuple[Any, Any]:
+    def decoded(self, entry: Found) -> tuple[Any, Any]:
         """The decoded key and value; raises `DecodingError`."""
         try:
-            return self.of.key_of(found[0]), self.of.value_of(found[1])
+            return self.of.key_of(entry[0]), self.of.value_of(entry[1])
         except DecodingError as error:
             raise DecodingError(
                 error.message, **{**error.details, "table": self.schema.table, "key": self.row}
@@ -182,26 +184,26 @@ class MapSlice(Generic[K, V]):
 
     def _within(self, bounds: Bounds) -> MapSlice[K, V]:
         try:
-            found = self._reader.of.layout.range_of((), bounds)
+            key_range = self._reader.of.layout.range_of((), bounds)
         except (EncodingError, QueryError) as error:
             raise type(error)(error.message, **{**error.details, "field": self._reader.of.name}) from None
-        return evolve(self, range=self.range.intersect(found))
+        return evolve(self, range=self.range.intersect(key_range))
 
     def limit(self, count: int) -> MapSlice[K, V]:
         """Keeps at most `count` entries, also in pages and in `count()`."""
         return evolve(self, maximum=whole(count, "limit"))
 
     def __iter__(self) -> Iterator[tuple[K, V]]:
-        with closing(self._found()) as found:
-            for entry in found:
+        with closing(self._found()) as entries:
+            for entry in entries:
                 yield self._reader.decoded(entry)
 
     def _found(self) -> Generator[Found, None, None]:
         if self.maximum is None:
             yield from self._reader.found(self.range)
         elif self.maximum:
-            with closing(self._reader.found(self.range, self.maximum)) as found:
-                yield from islice(found, self.maximum)
+            with closing(self._reader.found(self.range, self.maximum)) as entries:
+                yield from islice(entries, self.maximum)
 
     def all(self) -> dict[K, V]:
         """All entries, in memory."""
@@ -209,8 +211,8 @@ class MapSlice(Generic[K, V]):
 
     def get(self, key: K, default: D | None = None) -> V | D | None:
         """The value under a key of the slice, or the default."""
-        found = self.range.intersect(KeyRange.exactly(self._reader.of.key_bytes(key)))
-        return next((self._reader.decoded(entry)[1] for entry in list(self._reader.found(found, 1))), default)
+        key_range = self.range.intersect(KeyRange.exactly(self._reader.of.key_bytes(key)))
+        return next((self._reader.decoded(entry)[1] for entry in list(self._reader.found(key_range, 1))), default)
 
     def first(self) -> tuple[K, V] | None:
         """The first entry, or None."""
@@ -220,13 +222,13 @@ class MapSlice(Generic[K, V]):
         """The last entry, or None. It is found by bisection, so the cost hardly depends on the number of entries."""
         if self.maximum is not None:
             raise QueryError("last() cannot be combined with limit(): leave it out.", field=self._reader.of.name)
-        found = self._reader.last(self.range)
-        return None if found is None else self._reader.decoded(found)
+        entry = self._reader.last(self.range)
+        return None if entry is None else self._reader.decoded(entry)
 
     def count(self) -> int:
         """The number of entries. All are read, because removed entries do not count, but not kept in memory."""
-        with closing(self._found()) as found:
-            return sum(1 for _ in found)
+        with closing(self._found()) as entries:
+            return sum(1 for _ in entries)
 
     def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[tuple[K, V]]:
         """One page: the first one, the one after a page, or the one before a page.
@@ -241,7 +243,7 @@ class MapSlice(Generic[K, V]):
             TokenError: the token is damaged, belongs to another slice, or was passed as `after` instead of `before` or
                 the other way round.
         """
-        most, keys = whole(size, "page", 1), self.range
+        page_size, keys = whole(size, "page", 1), self.range
         reader, digest = self._reader, self._reader.digest(keys)
         at, backwards = given_token(after, before)
         token = None if at is None else check_direction(decode_token(at, digest, reader.seal), backwards)
@@ -250,13 +252,13 @@ class MapSlice(Generic[K, V]):
                 "The continuation token belongs to another query: repeat the query of its page, or "
                 "start from the first page."
             )
-        window = PageWindow.of(most, token, self.maximum)
+        window = PageWindow.of(page_size, token, self.maximum)
         if window.position is not None:
             keys = keys.before(window.position) if backwards else keys.after(window.position)
         with closing(reader.found(keys, window.wanted, backwards=backwards)) as entries:
-            found = list(islice(entries, window.wanted))
+            taken = list(islice(entries, window.wanted))
 
-        def made(position: bytes | None, passed: int | None, of_previous: bool) -> str:
+        def token_at(position: bytes | None, passed: int | None, of_previous: bool) -> str:
             return encode_token(Token(digest, reader.of.name, position, passed, of_previous), reader.seal)
 
-        return window.page(found, reader.decoded, made)
+        return window.page(taken, reader.decoded, token_at)

@@ -41,7 +41,7 @@ class Direction:
 
 def direction(
     layout: KeyLayout,
-    found: KeyConditions,
+    matched: KeyConditions,
     ordering: Sequence[Ordering],
     never_none: Set[str],
     each: Set[str] = frozenset(),
@@ -54,14 +54,14 @@ def direction(
     """
     if not ordering:
         return Direction(False)
-    fixed = each | {name for name, parts in zip(layout.names, found.parts, strict=False) if len(parts) <= 1}
-    asked = [part for part in ordering if part.field.name not in fixed]
+    fixed = each | {name for name, parts in zip(layout.names, matched.parts, strict=False) if len(parts) <= 1}
+    open_parts = [part for part in ordering if part.field.name not in fixed]
     free = iter([at for at, name in enumerate(layout.names) if name not in fixed])
     merged: list[int] = []
     backwards: bool | None = None
-    for part in asked:
+    for part in open_parts:
         at = next(free, None)
-        while at is not None and layout.names[at] != part.field.name and at < len(found.parts):
+        while at is not None and layout.names[at] != part.field.name and at < len(matched.parts):
             merged.append(at)
             at = next(free, None)
         order = None if at is None else layout.order_of(at)
@@ -77,11 +77,11 @@ def direction(
     return Direction(bool(backwards), tuple(merged))
 
 
-def combinations(found: KeyConditions, positions: Sequence[int]) -> int:
+def combinations(matched: KeyConditions, positions: Sequence[int]) -> int:
     """The number of combinations of values that the fields at some positions of a key have; all of them are fixed."""
-    if found.pieces is not None:
-        return len({tuple(piece.parts[at] for at in positions) for piece in found.pieces})
-    return math.prod(len(found.parts[at]) for at in positions)
+    if matched.pieces is not None:
+        return len({tuple(piece.parts[at] for at in positions) for piece in matched.pieces})
+    return math.prod(len(matched.parts[at]) for at in positions)
 
 
 @frozen(eq=False)
@@ -98,13 +98,13 @@ class MergedOrder:
     runs: Mapping[bytes, tuple[bytes, bytes]]
 
     @classmethod
-    def of(cls, layout: KeyLayout, found: KeyConditions, merged: Sequence[int]) -> MergedOrder | None:
+    def of(cls, layout: KeyLayout, matched: KeyConditions, merged: Sequence[int]) -> MergedOrder | None:
         """The merged order of the key ranges that the conditions give; None if no field is merged."""
         if not merged:
             return None
-        made = cls(merged, {})
-        leads = {tuple(piece.parts[: made.cut]) for piece in found.all_pieces(layout)}
-        return cls(merged, {b"".join(parts): made.place(parts) for parts in leads})
+        order = cls(merged, {})
+        leads = {tuple(piece.parts[: order.cut]) for piece in matched.all_pieces(layout)}
+        return cls(merged, {b"".join(parts): order.place(parts) for parts in leads})
 
     @property
     def cut(self) -> int:
@@ -128,12 +128,14 @@ class MergedOrder:
             TokenError: the key is in none of the runs, which only happens for an altered token.
         """
         for length in self._lengths:
-            found = self.runs.get(position[:length])
-            if found is not None:
-                return found[0] + position[length:], found[1]
+            run = self.runs.get(position[:length])
+            if run is not None:
+                return run[0] + position[length:], run[1]
         raise TokenError("The continuation token is damaged: start from the first page.")
 
-    def beyond(self, of: KeyRange, prefix: bytes, lead: bytes, place: tuple[bytes, bytes], above: bool) -> KeyRange:
+    def beyond(
+        self, key_range: KeyRange, prefix: bytes, lead: bytes, place: tuple[bytes, bytes], above: bool
+    ) -> KeyRange:
         """The part of a range of one run whose keys are above a place, or below it.
 
         Args:
@@ -144,8 +146,8 @@ class MergedOrder:
         """
         (rest, last), (first, own) = place, self.runs[lead]
         if not rest.startswith(first):
-            return of if (first > rest) == above else KeyRange(b"", b"")
+            return key_range if (first > rest) == above else KeyRange(b"", b"")
         key = prefix + lead + rest[len(first) :]
         if above:
-            return of.intersect(KeyRange(key if own > last else key_successor(key), None))
-        return of.intersect(KeyRange(b"", key_successor(key) if own < last else key))
+            return key_range.intersect(KeyRange(key if own > last else key_successor(key), None))
+        return key_range.intersect(KeyRange(b"", key_successor(key) if own < last else key))

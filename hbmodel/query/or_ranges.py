@@ -31,35 +31,35 @@ MAX_CONDITIONS = 1_000
 """
 
 
-def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions:
+def refined(layout: KeyLayout, matched: KeyConditions, limit: int) -> KeyConditions:
     """Adds the key ranges of trees of conditions to a match; returns the match unchanged if the ranges exclude no
     further keys.
 
     Args:
-        most: the maximum number of ranges. If the conditions need more, fewer and wider ranges are used.
+        limit: the maximum number of ranges. If the conditions need more, fewer and wider ranges are used.
     """
     # If a field is not fixed, conditions on later fields cannot bound the key.
-    reach = {*layout.names[: len(found.parts) + 1]}
-    if not any(isinstance(c.on_entry, And | Or | Not) and c.on_entry.names() & reach for c in found.conditions):
-        return found
-    conditions = [_without_not(c.on_entry) for c in found.conditions]
+    reach = {*layout.names[: len(matched.parts) + 1]}
+    if not any(isinstance(c.on_entry, And | Or | Not) and c.on_entry.names() & reach for c in matched.conditions):
+        return matched
+    conditions = [_without_not(c.on_entry) for c in matched.conditions]
     if not any(isinstance(c, And | Or) for c in conditions) or sum(map(_size, conditions)) > MAX_CONDITIONS:
-        return found
-    roots, pieces = _pieces(layout, conditions, most)
+        return matched
+    roots, pieces = _pieces(layout, conditions, limit)
     if pieces is None or (len(pieces) == 1 and not pieces[0].parts and not pieces[0].bounded):
-        return found
-    consumed = [c.asked for at, c in enumerate(found.conditions) if all(left[at] is True for left in roots)]
+        return matched
+    consumed = [c.asked for at, c in enumerate(matched.conditions) if all(left[at] is True for left in roots)]
     depth = min((len(piece.parts) for piece in pieces), default=0)
-    if pieces and depth < len(found.parts):
-        return found  # ranges were joined because there were too many: the single predicates fix more fields
+    if pieces and depth < len(matched.parts):
+        return matched  # ranges were joined because there were too many: the single predicates fix more fields
     parts = [sorted({piece.parts[at] for piece in pieces}) for at in range(depth)] if pieces else [[]]
-    made = evolve(found, parts=parts, bounds=None, pieces=pieces, consumed=consumed, excess=None)
-    if found.unordered in layout.names[:depth]:
-        made = evolve(made, unordered=None)
-    same = merge_ranges(piece.range for piece in found.all_pieces(layout)) == merge_ranges(
+    refinement = evolve(matched, parts=parts, bounds=None, pieces=pieces, consumed=consumed, excess=None)
+    if matched.unordered in layout.names[:depth]:
+        refinement = evolve(refinement, unordered=None)
+    same = merge_ranges(piece.range for piece in matched.all_pieces(layout)) == merge_ranges(
         piece.range for piece in pieces
     )
-    return found if same and len(consumed) <= len(found.consumed) else made
+    return matched if same and len(consumed) <= len(matched.consumed) else refinement
 
 
 def _without_not(predicate: Predicate) -> Predicate:
@@ -75,9 +75,9 @@ def _without_not(predicate: Predicate) -> Predicate:
             return And(tuple(_without_not(Not((part,))) for part in parts))
         case Not((Not((part,)),)):
             return _without_not(part)
-        case Not((Comparison(of, operator, value),)):
-            opposite = Comparison(of, _OPPOSITE[operator], value)
-            return Or((In(of, (None,)), opposite)) if of.nullable and operator in _ORDERED else opposite
+        case Not((Comparison(field, operator, value),)):
+            opposite = Comparison(field, _OPPOSITE[operator], value)
+            return Or((In(field, (None,)), opposite)) if field.nullable and operator in _ORDERED else opposite
     return predicate
 
 
@@ -102,7 +102,7 @@ class _Prefix:
 
 
 def _pieces(
-    layout: KeyLayout, conditions: Sequence[Predicate], most: int
+    layout: KeyLayout, conditions: Sequence[Predicate], limit: int
 ) -> tuple[list[tuple[Left, ...]], list[KeyPiece]] | tuple[list[tuple[Left, ...]], None]:
     """Returns the conditions left in each range of keys, and the ranges; None instead of the ranges if the first field
     alone needs too many.
@@ -118,7 +118,7 @@ def _pieces(
             if same not in known:
                 known[same] = _Level.of(layout, at, prefix.left)
             levels.append(known[same])
-        narrow = len(pieces) + sum(len(level.segments) for level in levels) <= most
+        narrow = len(pieces) + sum(len(level.segments) for level in levels) <= limit
         if not narrow and not at:
             return [], None
         points: list[_Prefix] = []
@@ -177,8 +177,8 @@ class _Level:
 
 def _field_name(leaf: Predicate) -> str:
     """Name of the field of a single condition."""
-    (of,) = leaf.fields()
-    return of.name
+    (field,) = leaf.fields()
+    return field.name
 
 
 def _leaves(tree: Predicate) -> Iterator[Predicate]:
@@ -191,15 +191,15 @@ def _leaves(tree: Predicate) -> Iterator[Predicate]:
 
 def _joined(segments: Sequence[Segment], points: Mapping[tuple[bytes, bytes | None], bytes]) -> list[Segment]:
     """Merges neighbouring segments in which the same conditions are left; points are not merged."""
-    made: list[Segment] = []
+    joined: list[Segment] = []
     for segment in segments:
-        last = made[-1] if made else None
+        last = joined[-1] if joined else None
         alone = segment[:2] in points or last is None or last[:2] in points or last.stop != segment.start
         if last is None or alone or any(a is not b for a, b in zip(last.left, segment.left, strict=True)):
-            made.append(segment)
+            joined.append(segment)
         else:
-            made[-1] = Segment(last.start, segment.stop, last.left)
-    return made
+            joined[-1] = Segment(last.start, segment.stop, last.left)
+    return joined
 
 
 def _hull(segments: Sequence[Segment], left: tuple[Left, ...]) -> list[Segment]:
@@ -254,8 +254,8 @@ class _Field:
             of_leaf = named[id(leaf)] = []
             for value in wanted:
                 packed = layout.pack_field(at, value)
-                of = layout.slots[at].keys_of(packed)
-                place = of.start, of.stop
+                key_range = layout.slots[at].keys_of(packed)
+                place = key_range.start, key_range.stop
                 of_leaf.append(place)
                 points[place], values[place] = packed, value
         ordered = sorted(points, key=lambda each: each[0])
@@ -278,22 +278,24 @@ class _Field:
         if bounds is None:
             return [Segment(*EVERY, (tree,))]
         try:
-            of = self.layout.range_of([b""] * self.at, bounds)
+            key_range = self.layout.range_of([b""] * self.at, bounds)
         except QueryError:  # the bytes keep no order
             return [Segment(*EVERY, (tree,))]
-        if of.empty:
+        if key_range.empty:
             return []
-        start, stop = self._outermost(self.snapped(of.start), None if of.stop is None else self.snapped(of.stop))
+        start, stop = self._outermost(
+            self.snapped(key_range.start), None if key_range.stop is None else self.snapped(key_range.stop)
+        )
         return [Segment(start, stop, (True,))] if stop is None or start < stop else []
 
     def _outermost(self, start: bytes, stop: bytes | None) -> tuple[bytes, bytes | None]:
         """Extends a segment of a nullable field to the edge of all keys if it reaches the outermost value on the side
         without None, so that neighbouring segments meet.
         """
-        of = self.layout.fields[self.at]
-        if of.nullable and of.desc:
+        key_field = self.layout.fields[self.at]
+        if key_field.nullable and key_field.desc:
             return b"" if start == SOME.translate(COMPLEMENT) else start, stop
-        return start, None if of.nullable and stop == prefix_successor(SOME) else stop
+        return start, None if key_field.nullable and stop == prefix_successor(SOME) else stop
 
     def snapped(self, cut: bytes) -> bytes:
         """Moves a bound from inside the range of a point to its end, as no key of the point is above the bound."""
@@ -353,6 +355,6 @@ def _bounds(leaf: Predicate) -> Bounds | None:
             return Bounds(high=value, high_inclusive=operator == "<=")
         case StartsWith(_, prefix):
             return Bounds(prefix=prefix) if prefix else Bounds()
-        case Not((In(of, values),)) if not values or (of.nullable and tuple(values) == (None,)):
-            return Bounds() if values or not of.nullable else None
+        case Not((In(field, values),)) if not values or (field.nullable and tuple(values) == (None,)):
+            return Bounds() if values or not field.nullable else None
     return None

@@ -43,25 +43,25 @@ class PageWindow:
             passed = None if maximum is None and not skipped else 0
             return cls(skipped, size if maximum is None else min(size, maximum), None, False, passed, maximum)
         passed = None if maximum is None and not skipped else token.passed or 0
-        most = [size]
+        limits = [size]
         if passed is not None and token.backwards:
-            most.append(passed)
+            limits.append(passed)
         if maximum is not None:
-            most.append(maximum if token.backwards else max(0, maximum - (passed or 0)))
-        return cls(0, min(most), token.position, token.backwards, passed, maximum)
+            limits.append(maximum if token.backwards else max(0, maximum - (passed or 0)))
+        return cls(0, min(limits), token.position, token.backwards, passed, maximum)
 
     @property
     def wanted(self) -> int:
         """The number of items to read: the skipped ones, those of the page, and one to see whether others follow."""
         return self.skip + self.take + 1 if self.take else 0
 
-    def page(self, found: Sequence[F], item: Callable[[F], Any], token: WriteToken) -> Page[Any]:
+    def page(self, items: Sequence[F], item: Callable[[F], Any], token: WriteToken) -> Page[Any]:
         """Makes the page.
 
         Args:
-            found: positions and data of the items in the order in which they were read, without the skipped ones.
+            items: positions and data of the items in the order in which they were read, without the skipped ones.
         """
-        taken, more = list(found[: self.take]), len(found) > self.take
+        taken, more = list(items[: self.take]), len(items) > self.take
         start = stop = self.passed
         if self.backwards:
             taken.reverse()

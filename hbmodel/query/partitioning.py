@@ -34,8 +34,10 @@ def partition(plan: Plan, region_starts: Sequence[bytes], count: int) -> list[Se
     units = _units(plan, sorted(set(region_starts)))
     parts = min(count, len(units))
     bounds = [len(units) * number // parts for number in range(parts + 1)] if parts else []
-    made = [merge_ranges(itertools.chain.from_iterable(units[low:high])) for low, high in itertools.pairwise(bounds)]
-    return made[::-1] if plan.backwards else made
+    partitions = [
+        merge_ranges(itertools.chain.from_iterable(units[low:high])) for low, high in itertools.pairwise(bounds)
+    ]
+    return partitions[::-1] if plan.backwards else partitions
 
 
 def _units(plan: Plan, region_starts: Sequence[bytes]) -> list[Unit]:
@@ -53,7 +55,9 @@ def _units(plan: Plan, region_starts: Sequence[bytes]) -> list[Unit]:
         cut = [_cut_bucket(bucket, cuts) for bucket in plan.buckets]
         units = [tuple(itertools.chain.from_iterable(pieces)) for pieces in zip(*cut, strict=True)]
         return [unit for unit in units if unit]
-    pieces = [piece for bucket in plan.buckets for of in bucket.ranges for piece in _cut(of, region_starts)]
+    pieces = [
+        piece for bucket in plan.buckets for key_range in bucket.ranges for piece in _cut(key_range, region_starts)
+    ]
     return [(piece,) for piece in sorted(pieces, key=lambda piece: piece.start)]
 
 
@@ -63,44 +67,44 @@ def _cut_bucket(bucket: Bucket, cuts: Sequence[bytes]) -> Sequence[Sequence[KeyR
     """
     starts = [bucket.prefix + cut for cut in cuts]
     pieces: list[list[KeyRange]] = [[] for _ in cuts]
-    for of in bucket.ranges:
-        for piece in _cut(of, starts):
+    for key_range in bucket.ranges:
+        for piece in _cut(key_range, starts):
             pieces[bisect_right(starts, piece.start) - 1].append(piece)
     return pieces
 
 
-def _cut(of: KeyRange, cuts: Sequence[bytes]) -> list[KeyRange]:
+def _cut(key_range: KeyRange, cuts: Sequence[bytes]) -> list[KeyRange]:
     """Cuts a range at those of the sorted `cuts` that are inside it."""
-    last = len(cuts) if of.stop is None else bisect_left(cuts, of.stop)
-    bounds = [of.start, *cuts[bisect_right(cuts, of.start) : last]]
-    return [KeyRange(low, high) for low, high in itertools.pairwise([*bounds, of.stop]) if low is not None]
+    last = len(cuts) if key_range.stop is None else bisect_left(cuts, key_range.stop)
+    bounds = [key_range.start, *cuts[bisect_right(cuts, key_range.start) : last]]
+    return [KeyRange(low, high) for low, high in itertools.pairwise([*bounds, key_range.stop]) if low is not None]
 
 
 def _common(ranges: Sequence[KeyRange], limits: Sequence[KeyRange]) -> list[KeyRange]:
     """The intersection of two lists of ranges, each sorted and disjoint."""
     starts = [limit.start for limit in limits]
-    found: list[KeyRange] = []
-    for of in ranges:
-        first = max(0, bisect_right(starts, of.start) - 1)
-        last = len(starts) if of.stop is None else bisect_left(starts, of.stop)
-        found += [common for limit in limits[first:last] if not (common := of.intersect(limit)).empty]
-    return found
+    common_ranges: list[KeyRange] = []
+    for key_range in ranges:
+        first = max(0, bisect_right(starts, key_range.start) - 1)
+        last = len(starts) if key_range.stop is None else bisect_left(starts, key_range.stop)
+        common_ranges += [common for limit in limits[first:last] if not (common := key_range.intersect(limit)).empty]
+    return common_ranges
 
 
-def within(plan: Plan, of: QueryPartition[object]) -> Plan:
+def within(plan: Plan, partition: QueryPartition[object]) -> Plan:
     """The plan, restricted to the keys of one partition.
 
     Raises:
         QueryError: the plan and the partition read different tables, because the index was rebuilt after the query was
             divided.
     """
-    if (plan.path.name, plan.path.table) != (of.path, of.table):
+    if (plan.path.name, plan.path.table) != (partition.path, partition.table):
         raise QueryError(
             "The partition belongs to another table than the query would read now: call partitions() again.",
             table=plan.path.table,
-            partition=of.table,
+            partition=partition.table,
         )
-    limits = of.key_ranges
+    limits = partition.key_ranges
     buckets = [evolve(bucket, ranges=_common(bucket.ranges, limits)) for bucket in plan.buckets]
     rows = plan.rows
     if rows is not None:

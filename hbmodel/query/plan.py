@@ -93,7 +93,7 @@ class Plan:
     @cached_property
     def scope(self) -> EntryScope:
         """The entries that the whole query covers."""
-        ranges = [of for bucket in self.asked for of in bucket.ranges]
+        ranges = [key_range for bucket in self.asked for key_range in bucket.ranges]
         return EntryScope(ranges, self.path.salt.width, self.entry_test)
 
     @cached_property
@@ -148,8 +148,8 @@ class Plan:
     def _needed(self) -> frozenset[str]:
         """Names of the fields that the query needs from a verified entry."""
         terms = self.terms
-        asked = terms.schema.fields if terms.selection is None else terms.selection
-        return frozenset[str]().union(*(f.reads for f in asked), *(p.reads() for p in self._open_on_entries))
+        fields = terms.schema.fields if terms.selection is None else terms.selection
+        return frozenset[str]().union(*(f.reads for f in fields), *(p.reads() for p in self._open_on_entries))
 
     @cached_property
     def lacking(self) -> Sequence[str]:
@@ -255,12 +255,12 @@ class Plan:
         return [row for row in rows if (self.row_place(row) > place if above else self.row_place(row) < place)]
 
     def _beyond(self, bucket: Bucket, place: KeyPlace, above: bool) -> Iterator[KeyRange]:
-        for of in bucket.ranges:
+        for key_range in bucket.ranges:
             if self.order is not None and isinstance(place, tuple):
-                rest = self.order.beyond(of, bucket.prefix, bucket.lead, place, above)
+                rest = self.order.beyond(key_range, bucket.prefix, bucket.lead, place, above)
             else:
                 key = bucket.prefix + (place if isinstance(place, bytes) else b"")
-                rest = of.after(key) if above else of.before(key)
+                rest = key_range.after(key) if above else key_range.before(key)
             if not rest.empty:
                 yield rest
 

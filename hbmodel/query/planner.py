@@ -78,22 +78,30 @@ def plan(
     candidates: list[tuple[tuple[bool, int, bool, bool, bool], Path, KeyConditions, Direction]] = []
     merging: list[tuple[Path, KeyConditions, Direction]] = []
     for path in paths:
-        found = _match(path, parts, schema)
-        if found is None or not each <= set(found.fixed(path.layout)):
+        path_match = _match(path, parts, schema)
+        if path_match is None or not each <= set(path_match.fixed(path.layout)):
             continue
-        way = direction(path.layout, found, terms.ordering, never_none, each)
-        if way is not None and _scans_to_merge(path, found, way, each) > MAX_MERGED:
-            merging.append((path, found, way))
+        way = direction(path.layout, path_match, terms.ordering, never_none, each)
+        if way is not None and _scans_to_merge(path, path_match, way, each) > MAX_MERGED:
+            merging.append((path, path_match, way))
         elif way is not None:
-            whole = path.index is None and found.complete(path.layout)
-            bounded = found.bounded or found.narrowed
-            rank = (whole, len(found.parts), bounded, not found.unordered, path.index is None or found.narrowed)
-            candidates.append((rank, path, found, way))
+            whole = path.index is None and path_match.complete(path.layout)
+            bounded = path_match.bounded or path_match.narrowed
+            rank = (
+                whole,
+                len(path_match.parts),
+                bounded,
+                not path_match.unordered,
+                path.index is None or path_match.narrowed,
+            )
+            candidates.append((rank, path, path_match, way))
     if not candidates:
         _mention_merging(terms, merging)
         _mention_unreadable(terms, readable)
         _mention_misfit(schema, paths, parts)
-        matched = [(path.layout, found) for path in paths if (found := _match(path, parts, schema)) is not None]
+        matched = [
+            (path.layout, path_match) for path in paths if (path_match := _match(path, parts, schema)) is not None
+        ]
         _mention_apart(schema, matched, each)
         _mention_none(terms, matched, never_none)
         raise OrderNotAvailable(
@@ -103,24 +111,24 @@ def plan(
             path=wanted,
         )
     best = max(candidates, key=lambda candidate: candidate[0])
-    made = _build(terms, best[1], best[2], best[3], indexed, adopting, each)
-    if terms.full_scan or not made.buckets:
-        return made
-    if made.match.excess and made.full_scan:
+    built = _build(terms, best[1], best[2], best[3], indexed, adopting, each)
+    if terms.full_scan or not built.buckets:
+        return built
+    if built.match.excess and built.full_scan:
         raise FullScanRefused(
             "The query has more values for this key field than key ranges are allowed: split it, or say "
             ".allow_full_scan().",
             table=schema.table,
-            path=made.path.name,
-            field=made.match.excess,
+            path=built.path.name,
+            field=built.match.excess,
         )
-    if made.match.unordered:
+    if built.match.unordered:
         raise QueryError(
             "The bytes of this key field do not keep the order of its values, so it cannot bound a scan; "
             "say .allow_full_scan() to check every row instead.",
-            table=schema.table, field=made.match.unordered,
+            table=schema.table, field=built.match.unordered,
         )  # fmt: skip
-    if made.full_scan:
+    if built.full_scan:
         _mention_merging(terms, merging)
         _mention_unreadable(terms, readable)
         raise FullScanRefused(
@@ -129,10 +137,10 @@ def plan(
             "call .allow_full_scan(). first(), last() and limit() need neither if the key ranges alone decide "
             "every condition.",
             table=schema.table,
-            path=made.path.name,
-            leading=made.path.layout.names[0],
+            path=built.path.name,
+            leading=built.path.layout.names[0],
         )
-    return made
+    return built
 
 
 def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> KeyConditions | None:
@@ -141,16 +149,16 @@ def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> 
     if met is None:
         return None
     operands = schema.by_name if path.index is None else path.index.operands
-    found = match(path.layout, met.conditions, operands, MAX_RANGES)
-    if combinations(found, range(len(found.parts))) * path.salt.buckets > MAX_SCANS and not located(
-        path, found.fixed(path.layout)
+    matched = match(path.layout, met.conditions, operands, MAX_RANGES)
+    if combinations(matched, range(len(matched.parts))) * path.salt.buckets > MAX_SCANS and not located(
+        path, matched.fixed(path.layout)
     ):
-        found = match(path.layout, met.conditions, operands, MAX_SCANS // path.salt.buckets)
-    pieces = refined(path.layout, found, MAX_RANGES)
+        matched = match(path.layout, met.conditions, operands, MAX_SCANS // path.salt.buckets)
+    pieces = refined(path.layout, matched, MAX_RANGES)
     if scans_of(path, pieces) > MAX_SCANS:
-        pieces = refined(path.layout, found, MAX_SCANS // path.salt.buckets)
-    found = pieces
-    return evolve(found, narrowed=met.narrowed, consumed=[*found.consumed, *met.settled])
+        pieces = refined(path.layout, matched, MAX_SCANS // path.salt.buckets)
+    matched = pieces
+    return evolve(matched, narrowed=met.narrowed, consumed=[*matched.consumed, *met.settled])
 
 
 def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequence[Predicate]) -> None:
@@ -167,7 +175,7 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
 
 def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyConditions]], each: Set[str]) -> None:
     """Raises `QueryError` if no path can read the items of each value of some fields separately."""
-    if each and not any(each <= set(found.fixed(layout)) for layout, found in ways):
+    if each and not any(each <= set(matched.fixed(layout)) for layout, matched in ways):
         raise QueryError(
             "first_of_each() needs the leading fields of the key of the table or of an index: fix the other "
             "leading fields with where().",
@@ -191,9 +199,9 @@ def _mention_unreadable(terms: QueryTerms, readable: Sequence[Index]) -> None:
     parts = conjuncts(terms.predicate)
     for path in paths_of(schema, schema.indexes.values())[1:]:
         index = path.index
-        if index is None or index.name in known or (found := _match(path, parts, schema)) is None or found.open:
+        if index is None or index.name in known or (matched := _match(path, parts, schema)) is None or matched.open:
             continue
-        if direction(index.layout, found, terms.ordering, _never_none(parts)) is not None:
+        if direction(index.layout, matched, terms.ordering, _never_none(parts)) is not None:
             raise IndexUnavailable(
                 _UNBUILT,
                 table=schema.table, index=index.name,
@@ -213,7 +221,7 @@ def _mention_none(terms: QueryTerms, ways: Sequence[tuple[KeyLayout, KeyConditio
     """Raises `OrderNotAvailable` if a path gives the order of all values, but puts None at the wrong end."""
     wrong = [part.field.name for part in terms.ordering if part.field.nullable and part.field.name not in never_none]
     if wrong and any(
-        direction(layout, found, terms.ordering, never_none | set(wrong)) is not None for layout, found in ways
+        direction(layout, matched, terms.ordering, never_none | set(wrong)) is not None for layout, matched in ways
     ):
         raise OrderNotAvailable(
             "None sorts before every value, but this codec stores the largest value first, with None at the other "
@@ -231,18 +239,18 @@ def _never_none(parts: Sequence[Predicate]) -> Set[str]:
     return {name for name, test in alone if not test({name: None})}
 
 
-def _scans_to_merge(path: Path, found: KeyConditions, way: Direction, each: Set[str] = frozenset()) -> int:
+def _scans_to_merge(path: Path, matched: KeyConditions, way: Direction, each: Set[str] = frozenset()) -> int:
     """How many scans must be merged to give an order that the keys do not have; 0 if rows are read by their keys."""
-    if not way.merged or (path.index is None and found.complete(path.layout)):
+    if not way.merged or (path.index is None and matched.complete(path.layout)):
         return 0
     leading = path.layout.names[: way.merged[-1] + 1]
-    together = combinations(found, [at for at, name in enumerate(leading) if name not in each])
+    together = combinations(matched, [at for at, name in enumerate(leading) if name not in each])
     return together * (1 if located(path, leading) else path.salt.buckets)
 
 
 def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions, Direction]]) -> None:
     """Raises `QueryError` if a path could give the order only by merging too many scans."""
-    for path, found, way in ways:
+    for path, matched, way in ways:
         raise QueryError(
             "The order needs a merge of more scans than are allowed, one for each combination of values and salt "
             "bucket: give in_ fewer "
@@ -250,7 +258,7 @@ def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions
             table=terms.schema.table,
             path=path.name,
             fields=[path.layout.names[at] for at in way.merged],
-            scans=_scans_to_merge(path, found, way),
+            scans=_scans_to_merge(path, matched, way),
             most=MAX_MERGED,
         )
 
@@ -258,23 +266,23 @@ def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions
 def _build(
     terms: QueryTerms,
     path: Path,
-    found: KeyConditions,
+    matched: KeyConditions,
     way: Direction,
     indexed: bool,
     adopting: bool,
     each: Set[str] = frozenset(),
 ) -> Plan:
     schema, backwards = terms.schema, way.backwards != terms.backwards
-    if way.merged and found.pieces is None:
-        found = evolve(
-            found, pieces=[piece for piece in found.all_pieces(path.layout) if not piece.range.empty], bounds=None
+    if way.merged and matched.pieces is None:
+        matched = evolve(
+            matched, pieces=[piece for piece in matched.all_pieces(path.layout) if not piece.range.empty], bounds=None
         )
-    order = MergedOrder.of(path.layout, found, way.merged)
+    order = MergedOrder.of(path.layout, matched, way.merged)
     every = conjuncts(terms.predicate)
-    columns = column_ranges(schema, found) if path.index is None else None
+    columns = column_ranges(schema, matched) if path.index is None else None
     if columns is not None:
-        found = evolve(found, consumed=[*found.consumed, *columns.consumed])
-    residual = tuple(p for p in every if not any(p is consumed for consumed in found.consumed))
+        matched = evolve(matched, consumed=[*matched.consumed, *columns.consumed])
+    residual = tuple(p for p in every if not any(p is consumed for consumed in matched.consumed))
     names: frozenset[str] | None = None
     if terms.selection is not None:
         names = frozenset[str]().union(*(f.reads for f in terms.selection), *(p.reads() for p in every))
@@ -283,19 +291,19 @@ def _build(
     reader = RowDecoder.of(schema, indexed, names, adopting)
     if terms.moment is not None:
         check_kept(reader)
-    read = found
-    if each and path.index is None and order is None and found.pieces is None and not found.complete(path.layout):
+    read = matched
+    if each and path.index is None and order is None and matched.pieces is None and not matched.complete(path.layout):
         # The ranges of each value are computed when the value is read; here the ranges of one value represent all.
-        fixed = zip(found.fixed(path.layout), found.parts, strict=True)
-        read = evolve(found, parts=[values[:1] if name in each else values for name, values in fixed])
+        fixed = zip(matched.fixed(path.layout), matched.parts, strict=True)
+        read = evolve(matched, parts=[values[:1] if name in each else values for name, values in fixed])
     buckets, rows = buckets_and_rows(schema, path, read, columns, backwards, order)
     # Under a random salt, the newest of several rows with the same key decides, so the server must not drop rows by
     # their values.
-    by_key = [p for p in residual if all(of.is_key for of in p.fields())]
+    by_key = [p for p in residual if all(field.is_key for field in p.fields())]
     pushed = by_key if path.salt.random else residual
     if path.index is not None:
-        pushed = [c.on_entry for c in found.conditions if any(c.asked is p for p in residual)]
-    made = Plan(
+        pushed = [c.on_entry for c in matched.conditions if any(c.asked is p for p in residual)]
+    built = Plan(
         terms=terms,
         path=path,
         buckets=buckets,
@@ -311,14 +319,14 @@ def _build(
         # Entries in the key ranges of an index satisfy conditions that their rows may not: the row decides (rule 5).
         residual=every if path.index is not None else residual,
         rows=rows,
-        match=found,
+        match=matched,
         order=order,
     )
-    return within_bounds(made, way.backwards)
+    return within_bounds(built, way.backwards)
 
 
 def explain(
-    made: Plan,
+    plan: Plan,
     one_call_scans: bool,
     states: Mapping[str, str] | None = None,
     lease: float | None = None,
@@ -328,82 +336,82 @@ def explain(
     """Describes a plan.
 
     Args:
-        made: the plan.
+        plan: the plan.
         one_call_scans: whether a scan of the store is one call (see `Capabilities`).
         states: the states of the declared indexes, by name.
         lease: seconds after which a session notices that a state has changed.
         one_call_gets: whether one call of the store can read different columns of each row.
     """
-    ranges = sum(len(bucket.ranges) for bucket in made.buckets)
-    through_index = made.path.index is not None
-    access: Access = "scan + get" if through_index and made.covering is None else "scan"
-    if not made.buckets:
+    ranges = sum(len(bucket.ranges) for bucket in plan.buckets)
+    through_index = plan.path.index is not None
+    access: Access = "scan + get" if through_index and plan.covering is None else "scan"
+    if not plan.buckets:
         access = "nothing"
-    elif made.rows is not None:
+    elif plan.rows is not None:
         access = "get"
-    fixed = made.path.layout.names[: len(made.match.parts)]
+    fixed = plan.path.layout.names[: len(plan.match.parts)]
     bounded = (
-        made.path.layout.names[len(fixed)] if made.match.bounded and len(fixed) < len(made.path.layout.names) else None
+        plan.path.layout.names[len(fixed)] if plan.match.bounded and len(fixed) < len(plan.path.layout.names) else None
     )
-    slices = slices_of(made)
-    scans = slices.scans if slices is not None else len(made.buckets) if access.startswith("scan") else 0
+    slices = slices_of(plan)
+    scans = slices.scans if slices is not None else len(plan.buckets) if access.startswith("scan") else 0
     gets = int(access.endswith("get"))
-    if made.terms.schema.wide is not None and gets:
-        gets = calls_of_gets(made, one_call_gets)
+    if plan.terms.schema.wide is not None and gets:
+        gets = calls_of_gets(plan, one_call_gets)
     turns = slices.turns if slices is not None else int(scans > 0)
     opened = 0 if one_call_scans else scans
-    dropping = dropped_by_client(made) if made.buckets else ()
-    in_turn = made.rows is None and any(len(bucket.ranges) > 1 for bucket in made.buckets)
+    dropping = dropped_by_client(plan) if plan.buckets else ()
+    in_turn = plan.rows is None and any(len(bucket.ranges) > 1 for bucket in plan.buckets)
     known = {} if states is None else states
     return Explanation(
-        path=made.path.name,
-        table=made.path.table,
-        kinds=() if made.path.index is None else made.path.index.kinds,
+        path=plan.path.name,
+        table=plan.path.table,
+        kinds=() if plan.path.index is None else plan.path.index.kinds,
         access=access,
         equalities=fixed,
         range_field=bounded,
-        buckets=len({bucket.prefix for bucket in made.buckets}),
-        of_buckets=made.path.salt.buckets,
+        buckets=len({bucket.prefix for bucket in plan.buckets}),
+        of_buckets=plan.path.salt.buckets,
         ranges=ranges,
-        backwards=made.backwards,
+        backwards=plan.backwards,
         server=RANGES_OF_COLUMNS
         if slices is not None
         else None
-        if made.filter is None
-        else describe_filter(made.filter),
-        client=[describe(p) for p in made.residual],
+        if plan.filter is None
+        else describe_filter(plan.filter),
+        client=[describe(p) for p in plan.residual],
         calls=opened + scans + gets,
         round_trips=turns * (1 + bool(opened)) + bool(gets),
         calls_saved=opened,
-        full_scan=made.full_scan and bool(made.buckets),
+        full_scan=plan.full_scan and bool(plan.buckets),
         scan_calls=opened + scans,
         gets=gets,
-        covering=_covering(made),
-        lacking=made.lacking if _covering(made) == "incomplete" else (),
-        state=known.get(made.path.name) if through_index else None,
+        covering=_covering(plan),
+        lacking=plan.lacking if _covering(plan) == "incomplete" else (),
+        state=known.get(plan.path.name) if through_index else None,
         unreadable={name: state for name, state in known.items() if state != "readable"},
         lease=lease,
         slices=slices,
-        as_of=made.terms.moment,
-        limit=_limit(made),
-        merged=[] if made.order is None else [made.path.layout.names[at] for at in made.order.merged],
+        as_of=plan.terms.moment,
+        limit=_limit(plan),
+        merged=[] if plan.order is None else [plan.path.layout.names[at] for at in plan.order.merged],
         dropping=[describe(p) for p in dropping],
         at_least=bool(dropping) or in_turn,
     )
 
 
-def _limit(made: Plan) -> int | None:
+def _limit(plan: Plan) -> int | None:
     """The number of rows at which the scan of each bucket ends, or None if the limit does not end scans."""
-    terms = made.terms
-    ends = made.match.open and made.limited and made.buckets
+    terms = plan.terms
+    ends = plan.match.open and plan.limited and plan.buckets
     return terms.offset + terms.limit if terms.limit is not None and ends else None
 
 
-def _covering(made: Plan) -> Covering | None:
+def _covering(plan: Plan) -> Covering | None:
     """Whether the entries of a plan's covering index answer its query, as `Explanation.covering` says it."""
-    index = made.path.index
+    index = plan.path.index
     if index is None or not index.covers:
         return None
-    if index.name not in made.terms.schema.covering:
+    if index.name not in plan.terms.schema.covering:
         return "copy"
-    return "incomplete" if made.covering is None else "verified"
+    return "incomplete" if plan.covering is None else "verified"

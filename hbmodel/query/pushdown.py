@@ -44,7 +44,7 @@ def server_filter(
         indexed: whether rows have system cells; dead rows are then filtered out on the server.
         adopting: whether rows without system cells exist too.
     """
-    filters = [made for made in (_filter(p, layout, on_index) for p in residual) if made is not None]
+    filters = [pushed for pushed in (_filter(p, layout, on_index) for p in residual) if pushed is not None]
     if not on_index and indexed:
         filters.insert(0, ValueFilter(schema.liveness_column, ">=", LIVE, adopting))  # dead rows have 00 there
     elif not on_index and schema.exists_column is not None:
@@ -54,14 +54,14 @@ def server_filter(
     return filters[0] if len(filters) == 1 else AllOf(filters)
 
 
-def dropped_by_client(made: Plan) -> list[Predicate]:
+def dropped_by_client(plan: Plan) -> list[Predicate]:
     """The conditions for which the client may drop rows after reading them, because neither the key ranges nor the
     scan's filter enforce them exactly.
     """
-    schema, layout, on_index = made.terms.schema, made.path.layout, made.path.index is not None
-    settled = made.match.consumed if on_index else ()
-    server = made.rows is None and made.filter is not None and schema.wide is None and not made.path.salt.random
-    left = [p for p in made.residual if not any(p is done for done in settled)]
+    schema, layout, on_index = plan.terms.schema, plan.path.layout, plan.path.index is not None
+    settled = plan.match.consumed if on_index else ()
+    server = plan.rows is None and plan.filter is not None and schema.wide is None and not plan.path.salt.random
+    left = [p for p in plan.residual if not any(p is done for done in settled)]
     return [p for p in left if not (server and not on_index and _filtered(p, layout))]
 
 
@@ -77,34 +77,38 @@ def _filtered(predicate: Predicate, layout: KeyLayout) -> bool:
 
 def _filter(predicate: Predicate, layout: KeyLayout, on_index: bool) -> Filter | None:
     if isinstance(predicate, And):
-        known = [made for made in (_filter(part, layout, on_index) for part in predicate.parts) if made is not None]
+        known = [
+            pushed for pushed in (_filter(part, layout, on_index) for part in predicate.parts) if pushed is not None
+        ]
         return AllOf(known) if known else None
     if isinstance(predicate, Or):
         if len(predicate.parts) > MAX_ALTERNATIVES:
             return None
-        known = [made for made in (_filter(part, layout, on_index) for part in predicate.parts) if made is not None]
+        known = [
+            pushed for pushed in (_filter(part, layout, on_index) for part in predicate.parts) if pushed is not None
+        ]
         return AnyOf(known) if len(known) == len(predicate.parts) else None
     if not isinstance(predicate, Comparison | In | StartsWith):
         return None
-    of = predicate.field
-    if of.is_key or on_index:
+    field = predicate.field
+    if field.is_key or on_index:
         return _key_filter(predicate, layout)
-    if of.kind != "column" or not of.codec.canonical or of.null == "delete":
+    if field.kind != "column" or not field.codec.canonical or field.null == "delete":
         return None
-    missing = _accepts_missing(predicate, of)
-    made = _column_filter(predicate, of, missing)
-    if made is None or not missing or not of.empty_is_missing:
-        return made
-    blank = ValueFilter(of.column, "=", b"", missing)
-    return AnyOf([blank, *made.filters] if isinstance(made, AnyOf) else [blank, made])
+    missing = _accepts_missing(predicate, field)
+    pushed = _column_filter(predicate, field, missing)
+    if pushed is None or not missing or not field.empty_is_missing:
+        return pushed
+    blank = ValueFilter(field.column, "=", b"", missing)
+    return AnyOf([blank, *pushed.filters] if isinstance(pushed, AnyOf) else [blank, pushed])
 
 
-def _accepts_missing(predicate: Predicate, of: Field) -> bool:
+def _accepts_missing(predicate: Predicate, field: Field) -> bool:
     """Whether a row without the column may satisfy the predicate on it."""
-    if of.required:
+    if field.required:
         return False
     # A factory may make a different value for the row than it makes here.
-    return isinstance(of.default, Factory) or predicate.test()({of.name: of.default_value()})  # type: ignore[arg-type]
+    return isinstance(field.default, Factory) or predicate.test()({field.name: field.default_value()})  # type: ignore[arg-type]
 
 
 def _key_filter(predicate: Comparison | In | StartsWith, layout: KeyLayout) -> Filter | None:
@@ -112,29 +116,29 @@ def _key_filter(predicate: Comparison | In | StartsWith, layout: KeyLayout) -> F
 
     None for other conditions, and for descending fields, whose bytes are complemented.
     """
-    of = predicate.field
-    packed = next((f for f in layout.fields if f.name == of.name), None)
-    if packed is None or packed.desc or of.codec.python_type is not str:
+    field = predicate.field
+    packed = next((f for f in layout.fields if f.name == field.name), None)
+    if packed is None or packed.desc or field.codec.python_type is not str:
         return None
     if isinstance(predicate, Comparison) and predicate.operator == "=":
         text = predicate.value
-        if text and text.isascii() and text.isprintable() and text.encode() in of.codec.encode_part(text):
+        if text and text.isascii() and text.isprintable() and text.encode() in field.codec.encode_part(text):
             return RowContains(text)
     return None
 
 
-def _column_filter(predicate: Comparison | In | StartsWith, of: Field, missing: bool) -> Filter | None:
-    column = of.column
+def _column_filter(predicate: Comparison | In | StartsWith, field: Field, missing: bool) -> Filter | None:
+    column = field.column
     if isinstance(predicate, In):
         if not predicate.values or len(predicate.values) > MAX_ALTERNATIVES:
             return None
-        equal = [ValueFilter(column, "=", of.encode_cell(value), missing) for value in predicate.values]
+        equal = [ValueFilter(column, "=", field.encode_cell(value), missing) for value in predicate.values]
         return equal[0] if len(equal) == 1 else AnyOf(equal)
     if isinstance(predicate, StartsWith):
-        if of.codec.raw_order != "ascending" or not predicate.prefix:
+        if field.codec.raw_order != "ascending" or not predicate.prefix:
             return None
         try:
-            start = of.codec.raw_prefix(predicate.prefix)
+            start = field.codec.raw_prefix(predicate.prefix)
         except QueryError:  # the bytes do not show which values have this prefix
             return None
         if not start or start[0] == 0:  # nullable columns escape values that begin with 00
@@ -145,10 +149,10 @@ def _column_filter(predicate: Comparison | In | StartsWith, of: Field, missing: 
             filters.append(ValueFilter(column, "<", stop, missing))
         return AllOf(filters)
     if predicate.operator == "=":
-        return ValueFilter(column, "=", of.encode_cell(predicate.value), missing)
-    if predicate.operator == "!=" or of.codec.raw_order != "ascending":
+        return ValueFilter(column, "=", field.encode_cell(predicate.value), missing)
+    if predicate.operator == "!=" or field.codec.raw_order != "ascending":
         return None
-    bound = ValueFilter(column, predicate.operator, of.encode_cell(predicate.value), missing)
-    if of.nullable and predicate.operator in {"<", "<="}:  # None is the empty cell, below every value
+    bound = ValueFilter(column, predicate.operator, field.encode_cell(predicate.value), missing)
+    if field.nullable and predicate.operator in {"<", "<="}:  # None is the empty cell, below every value
         return AllOf([ValueFilter(column, "!=", b"", missing), bound])
     return bound

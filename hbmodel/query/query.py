@@ -271,7 +271,12 @@ class Query(Generic[R_co]):
         if terms.moment is not None:
             raise QueryError(NO_FORMER_MAPS, table=terms.schema.table)
         return self._of(
-            evolve(terms, loading=tuple(dict.fromkeys((*terms.loading, *(map_of(terms.schema, of) for of in maps)))))
+            evolve(
+                terms,
+                loading=tuple(
+                    dict.fromkeys((*terms.loading, *(map_of(terms.schema, map_column) for map_column in maps)))
+                ),
+            )
         )
 
     def __iter__(self) -> Iterator[R_co]:
@@ -299,16 +304,16 @@ class Query(Generic[R_co]):
             NoResultFound: there is none.
             MultipleResultsFound: there is more than one.
         """
-        found = self.limit(2 if self.terms.limit is None else min(self.terms.limit, 2)).all()
-        if not found:
+        items = self.limit(2 if self.terms.limit is None else min(self.terms.limit, 2)).all()
+        if not items:
             raise NoResultFound(
                 "The query has no item: use first() if there may be none.", table=self.terms.schema.table
             )
-        if len(found) > 1:
+        if len(items) > 1:
             raise MultipleResultsFound(
                 "The query has more than one item: use first() to read one of them.", table=self.terms.schema.table
             )
-        return found[0]
+        return items[0]
 
     def last(self) -> R_co | None:
         """The last item, or None, by a reversed scan."""
@@ -429,7 +434,7 @@ class Query(Generic[R_co]):
             QueryError: the query has a limit, an offset or an order, which partitions cannot keep, or is a partition
                 itself.
         """
-        terms, most = self.terms, whole(count, "partitions", 1)
+        terms, number = self.terms, whole(count, "partitions", 1)
         if terms.limit is not None or terms.offset:
             raise QueryError(
                 "A query with limit() or offset() has no partitions: none would know how many items the others "
@@ -442,7 +447,7 @@ class Query(Generic[R_co]):
             )
         if terms.partition is not None:
             raise QueryError("A partition cannot be divided again: ask the whole query for more partitions.")
-        return self._source.partitions(terms, most)
+        return self._source.partitions(terms, number)
 
     def __reduce__(self) -> NoReturn:
         raise QueryError(

@@ -69,16 +69,16 @@ def layout_digest(schema: TableSchema, path: str) -> bytes:
 def described(predicate: Predicate) -> tuple[Any, ...]:
     """A predicate as nested tuples of text and bytes: operator, name of the field, bytes of the values."""
     match predicate:
-        case Comparison(of, operator, value):
-            return (operator, of.name, of.codec.encode(value))
-        case In(of, values):
-            return ("in", of.name, tuple(None if value is None else of.codec.encode(value) for value in values))
-        case StartsWith(of, prefix):
-            return ("prefix", of.name, prefix)
-        case Contains(of, element, values):
+        case Comparison(field, operator, value):
+            return (operator, field.name, field.codec.encode(value))
+        case In(field, values):
+            return ("in", field.name, tuple(None if value is None else field.codec.encode(value) for value in values))
+        case StartsWith(field, prefix):
+            return ("prefix", field.name, prefix)
+        case Contains(field, element, values):
             return (
                 "contains",
-                of.name,
+                field.name,
                 tuple(None if value is None else element.codec.encode(value) for value in values),
             )
         case And(parts):
@@ -116,13 +116,13 @@ def _rebuilt(schema: TableSchema, description: Any) -> Predicate:
         (part,) = rest
         return Not((_rebuilt(schema, part),))
     name, value = rest
-    of = schema.field(name)
+    field = schema.field(name)
     if kind in COMPARISONS:
-        return Comparison(of, kind, of.codec.decode(value))
+        return Comparison(field, kind, field.codec.decode(value))
     if kind == "in":
-        return In(of, tuple(None if one is None else of.codec.decode(one) for one in value))
-    if kind == "contains" and (element := element_of(of)) is not None:
-        return Contains(of, element, tuple(None if one is None else element.codec.decode(one) for one in value))
-    if kind == "prefix" and isinstance(value, str | bytes) and of.codec.python_type is type(value):
-        return StartsWith(of, value)
+        return In(field, tuple(None if one is None else field.codec.decode(one) for one in value))
+    if kind == "contains" and (element := element_of(field)) is not None:
+        return Contains(field, element, tuple(None if one is None else element.codec.decode(one) for one in value))
+    if kind == "prefix" and isinstance(value, str | bytes) and field.codec.python_type is type(value):
+        return StartsWith(field, value)
     raise ValueError(kind)

@@ -33,7 +33,9 @@ def row_bound(schema: TableSchema, item: object, above: bool) -> RowBound:
         QueryError: the item is none of these.
     """
     if isinstance(item, schema.model):
-        return RowBound({name: getattr(item, name) for name, of in schema.by_name.items() if of.reads == {name}}, above)
+        return RowBound(
+            {name: getattr(item, name) for name, field in schema.by_name.items() if field.reads == {name}}, above
+        )
     if isinstance(item, Mapping):
         given = dict(item)
     elif isinstance(item, Sequence) and not isinstance(item, str | bytes):

@@ -62,8 +62,8 @@ class QueryTerms:
         parts += ["backwards"] if self.backwards else []
         parts += ["between objects" if len(self.row_bounds) > 1 else "from an object on"] if self.row_bounds else []
         parts += [f"index {self.index_name}"] if self.index_name is not None else []
-        parts += [f"select {', '.join(of.name for of in self.selection)}"] if self.selection is not None else []
-        parts += [f"load {', '.join(of.name for of in self.loading)}"] if self.loading else []
+        parts += [f"select {', '.join(field.name for field in self.selection)}"] if self.selection is not None else []
+        parts += [f"load {', '.join(map_field.name for map_field in self.loading)}"] if self.loading else []
         parts += ["full scan allowed"] if self.full_scan else []
         parts += [f"as of {self.moment.isoformat()}"] if self.moment is not None else []
         return ", ".join(parts)

@@ -30,8 +30,8 @@ EVERY = (b"", None)
 def as_one(segment: Segment) -> Segment:
     """The same segment with the conditions that are left combined into one."""
     left = [tree for tree in segment.left if not isinstance(tree, bool)]
-    found = all_of(left)
-    return Segment(segment.start, segment.stop, (found,))
+    condition = all_of(left)
+    return Segment(segment.start, segment.stop, (condition,))
 
 
 def all_of(trees: Sequence[Predicate]) -> Left:
@@ -51,18 +51,18 @@ def _below(stop: bytes | None, other: bytes | None) -> bool:
 
 def both(left: Sequence[Segment], right: Sequence[Segment]) -> list[Segment]:
     """The segments of the values that are in both lists, with the conditions of both."""
-    found: list[Segment] = []
+    segments: list[Segment] = []
     at = to = 0
     while at < len(left) and to < len(right):
         a, b = left[at], right[to]
         start, stop = max(a.start, b.start), a.stop if _below(a.stop, b.stop) else b.stop
         if stop is None or start < stop:
-            found.append(Segment(start, stop, a.left + b.left))
+            segments.append(Segment(start, stop, a.left + b.left))
         if _below(a.stop, b.stop):
             at += 1
         else:
             to += 1
-    return found
+    return segments
 
 
 def either(sides: Sequence[Sequence[Segment]]) -> list[Segment]:
@@ -79,7 +79,7 @@ def either(sides: Sequence[Sequence[Segment]]) -> list[Segment]:
     places = sorted(events)
     active: dict[int, Left] = {}
     settling: set[int] = set()
-    found: list[Segment] = []
+    either_segments: list[Segment] = []
     for start, stop in zip(places, [*places[1:], None], strict=False):
         for number, left in events[start]:
             settling.discard(number)
@@ -90,8 +90,8 @@ def either(sides: Sequence[Sequence[Segment]]) -> list[Segment]:
                 if left is True:
                     settling.add(number)
         if settling:
-            found.append(Segment(start, stop, (True,)))
+            either_segments.append(Segment(start, stop, (True,)))
         elif active:
             trees = list({id(tree): tree for tree in active.values() if not isinstance(tree, bool)}.values())
-            found.append(Segment(start, stop, (trees[0] if len(trees) == 1 else Or(tuple(trees)),)))
-    return found
+            either_segments.append(Segment(start, stop, (trees[0] if len(trees) == 1 else Or(tuple(trees)),)))
+    return either_segments

@@ -91,8 +91,8 @@ class Pending:
 
 def held_version(schema: TableSchema, obj: object) -> NextVersion | None:
     """The version of an object that an update returned, as long as the outcome of the update is not known, or None."""
-    of = schema.version_field
-    return None if of is None else waiting(getattr(obj, of.name, None))
+    field = schema.version_field
+    return None if field is None else waiting(getattr(obj, field.name, None))
 
 
 @define(eq=False)
@@ -190,7 +190,7 @@ def _changes_one_of(fields: frozenset[str], write: RowWrite) -> bool:
     return bool(fields) and (not isinstance(write, UpdateFields) or not fields.isdisjoint(write.changes))
 
 
-def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Batch]:
+def split_batches(pending: Sequence[Pending], size: int = BATCH_ROWS) -> list[Batch]:
     """Splits writes into batches, and sets how many outcomes each pending call waits for.
 
     The order of writes to one row is kept. A put is dropped if the next write of its row is a put with the same
@@ -213,8 +213,8 @@ def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Ba
             uniques[model] = _unique_fields(call.schema)
         unique = uniques[model]
         call.remaining = len(call.writes)
-        for asked in call.writes:
-            write = asked
+        for original in call.writes:
+            write = original
             if isinstance(write, PutObject) and call.schema.salt.random:
                 # Puts of one key in several buckets would share a timestamp, and readers could not tell which is the
                 # newest.
@@ -235,7 +235,7 @@ def split_batches(pending: Sequence[Pending], most: int = BATCH_ROWS) -> list[Ba
                     holder.owners[place], holder.writes[place] = call, write
                     continue
             at = max(-1 if before is None else before[0], first_open.get(model, 0) - 1) + 1
-            while at < len(own) and len(own[at].writes) >= most:
+            while at < len(own) and len(own[at].writes) >= size:
                 at += 1
                 if before is None:
                     first_open[model] = at

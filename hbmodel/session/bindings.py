@@ -114,10 +114,10 @@ class Bindings:
         calls = NOTHING_COUNTED if self._roll is None else self._counted(self._roll, schemas)
         if self._apart or counts:
             return calls
-        kept = self._kept.get(schemas)
-        if kept is None:
-            kept = self._kept[schemas] = [schema for schema in schemas if _keeps_versions(schema)]
-        return self._then_tick(kept, calls) if kept else calls
+        keeping = self._kept.get(schemas)
+        if keeping is None:
+            keeping = self._kept[schemas] = [schema for schema in schemas if _keeps_versions(schema)]
+        return self._then_tick(keeping, calls) if keeping else calls
 
     def _counted(self, roll: WritersRoll, schemas: tuple[TableSchema, ...]) -> AbstractContextManager[object]:
         rows = self._rows.get(schemas)

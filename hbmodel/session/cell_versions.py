@@ -51,12 +51,12 @@ def versions_of(
     store: Store,
     bind: Callable[[TableSchema], Binding],
     schema: TableSchema,
-    of: object,
+    expression: object,
     key: dict[str, Any],
     limit: Any,
 ) -> list[CellVersion[Any]]:
     """The versions of a column of the object under a key, newest first; see `Session.versions`."""
-    most = _most(schema, of, limit)
+    count = _most(schema, expression, limit)
     rows = known_rows(schema, key)
     if schema.salt.random or schema.replaces is not None:
         raise QueryError(
@@ -66,8 +66,8 @@ def versions_of(
         )
     if not rows:
         return []
-    assert isinstance(of, FieldExpression)
-    return _versions(store, bind(schema), schema, of.of, rows[0], most)
+    assert isinstance(expression, FieldExpression)
+    return _versions(store, bind(schema), schema, expression.of, rows[0], count)
 
 
 def asks_as_of(schema: TableSchema) -> bool:
@@ -75,54 +75,54 @@ def asks_as_of(schema: TableSchema) -> bool:
     return "as_of" not in schema.layout.names
 
 
-def _most(schema: TableSchema, of: object, limit: Any) -> int:
+def _most(schema: TableSchema, expression: object, limit: Any) -> int:
     """The maximum number of versions of a field to read."""
-    if not isinstance(of, FieldExpression) or schema.by_name.get(of.of.name) is not of.of:
+    if not isinstance(expression, FieldExpression) or schema.by_name.get(expression.of.name) is not expression.of:
         raise UnknownField(
             "versions() takes a column as an attribute of the model class: Model.field.", table=schema.table
         )
-    asked: Field = of.of
-    family = next((family for family in schema.families if family.name == asked.family), None)
-    kept = asked.versions or (None if family is None else family.max_versions)
-    if asked.kind != "column" or kept is None:
+    field: Field = expression.of
+    family = next((family for family in schema.families if family.name == field.family), None)
+    kept_versions = field.versions or (None if family is None else family.max_versions)
+    if field.kind != "column" or kept_versions is None:
         raise QueryError(
             "The column keeps only its newest version: declare hb.column(versions=n).",
             table=schema.table,
-            field=asked.name,
+            field=field.name,
         )
-    return kept if limit is None else min(kept, whole(limit, "limit", 1))
+    return kept_versions if limit is None else min(kept_versions, whole(limit, "limit", 1))
 
 
 def _versions(
-    store: Store, binding: Binding, schema: TableSchema, of: Field, row: bytes, most: int
+    store: Store, binding: Binding, schema: TableSchema, field: Field, row: bytes, count: int
 ) -> list[CellVersion[Any]]:
     reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
     # Liveness is read after the column, so that a delete in between hides the versions that were read.
-    read = [] if binding.indexed else read_versions(store, schema.table, row, [of.column], most)
-    (found,) = store.get(schema.table, [row], reader.columns)
-    if found is None or not reader.exists(found):
+    read = [] if binding.indexed else read_versions(store, schema.table, row, [field.column], count)
+    (current,) = store.get(schema.table, [row], reader.columns)
+    if current is None or not reader.exists(current):
         return []
-    if binding.indexed or schema.liveness_column in found.columns:
-        read = read_versions(store, schema.table, row, [of.column, schema.liveness_column], most)
+    if binding.indexed or schema.liveness_column in current.columns:
+        read = read_versions(store, schema.table, row, [field.column, schema.liveness_column], count)
     cells, *marks = read
     died = max((mark.timestamp for mark in (marks[0] if marks else ()) if mark.value[:1] != LIVE), default=-1)
     return [
-        _version(schema, of, row, cell)
+        _version(schema, field, row, cell)
         for cell in cells
-        if cell.timestamp > died and (cell.value or not of.empty_is_missing)
+        if cell.timestamp > died and (cell.value or not field.empty_is_missing)
     ]
 
 
-def _version(schema: TableSchema, of: Field, row: bytes, cell: Cell) -> CellVersion[Any]:
+def _version(schema: TableSchema, field: Field, row: bytes, cell: Cell) -> CellVersion[Any]:
     try:
         time = _EPOCH + timedelta(milliseconds=cell.timestamp)
     except OverflowError:
         raise DecodingError(
-            "The cell's timestamp is later than the year 9999.", table=schema.table, key=row, field=of.name
+            "The cell's timestamp is later than the year 9999.", table=schema.table, key=row, field=field.name
         ) from None
     try:
-        return CellVersion(time, of.decode_cell(cell.value))
+        return CellVersion(time, field.decode_cell(cell.value))
     except DecodingError as error:
         raise DecodingError(
-            error.message, **{**error.details, "table": schema.table, "key": row, "field": of.name}
+            error.message, **{**error.details, "table": schema.table, "key": row, "field": field.name}
         ) from None

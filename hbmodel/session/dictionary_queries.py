@@ -100,18 +100,21 @@ class DictionaryQueryRunner(QueryRunner):
             return super().count(self._with_ids(terms))
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        named = [(at, of.codec) for at, of in enumerate(fields) if isinstance(of.codec, Dictionary)]
+        named = [(at, field.codec) for at, field in enumerate(fields) if isinstance(field.codec, Dictionary)]
         if not terms.schema.dictionaries:
             return super().first_of_each(terms, fields, keys)
         with self._names.bound():
-            ids = {at: self._names.find(of, [key[at] for key in keys if key[at] is not None]) for at, of in named}
+            ids = {
+                at: self._names.find(dictionary, [key[at] for key in keys if key[at] is not None])
+                for at, dictionary in named
+            }
             known = [n for n, key in enumerate(keys) if all(key[at] is None or key[at] in ids[at] for at, _ in named)]
-            found: list[Any] = [None] * len(keys)
+            items: list[Any] = [None] * len(keys)
             for n, item in zip(
                 known, super().first_of_each(self._with_ids(terms), fields, [keys[n] for n in known]), strict=True
             ):
-                found[n] = item
-        return found
+                items[n] = item
+        return items
 
     def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
         with self._names.bound():
@@ -128,10 +131,10 @@ class DictionaryQueryRunner(QueryRunner):
 
 def _names_in(predicate: Predicate) -> Iterator[tuple[Dictionary, Iterable[str]]]:
     match predicate:
-        case Comparison(of, _, value) if isinstance(of.codec, Dictionary):
-            yield of.codec, (value,)
-        case In(of, values) if isinstance(of.codec, Dictionary):
-            yield of.codec, [value for value in values if value is not None]
+        case Comparison(field, _, value) if isinstance(field.codec, Dictionary):
+            yield field.codec, (value,)
+        case In(field, values) if isinstance(field.codec, Dictionary):
+            yield field.codec, [value for value in values if value is not None]
         case And(parts) | Or(parts) | Not(parts):
             for part in parts:
                 yield from _names_in(part)
@@ -142,10 +145,12 @@ def _names_in(predicate: Predicate) -> Iterator[tuple[Dictionary, Iterable[str]]
 def _known(predicate: Predicate, ids: Mapping[Dictionary, Mapping[str, int]]) -> Predicate:
     """An equivalent predicate without the names that have no id."""
     match predicate:
-        case Comparison(of, operator, value) if isinstance(of.codec, Dictionary) and value not in ids[of.codec]:
-            return In(of, ()) if operator == "=" else Not((In(of, ()),))
-        case In(of, values) if isinstance(of.codec, Dictionary):
-            return In(of, tuple(value for value in values if value is None or value in ids[of.codec]))
+        case Comparison(field, operator, value) if (
+            isinstance(field.codec, Dictionary) and value not in ids[field.codec]
+        ):
+            return In(field, ()) if operator == "=" else Not((In(field, ()),))
+        case In(field, values) if isinstance(field.codec, Dictionary):
+            return In(field, tuple(value for value in values if value is None or value in ids[field.codec]))
         case And(parts):
             return And(_all_known(parts, ids))
         case Or(parts):

@@ -48,9 +48,9 @@ def get_many(
     # each key has one row, and no two keys have the same row
     if len(wanted) == len(homes) == sum(map(len, homes)) and not schema.salt.random:
         return [make(values(row)) if row is not None and exists(row) else None for row in got]
-    found = {row.row: row for row in got if row is not None and exists(row)}
+    live_rows = {row.row: row for row in got if row is not None and exists(row)}
     objects: list[Any] = []
     for rows in homes:
-        row = newest_of([found[row] for row in rows if row in found])
+        row = newest_of([live_rows[row] for row in rows if row in live_rows])
         objects.append(None if row is None else make(values(row)))
     return objects

@@ -63,12 +63,12 @@ def increment(
         binding = bind(schema)
         if binding.indexed or any(f.required for f in schema.columns) or schema.exists_column is not None:
             reader = RowDecoder.of(schema, binding.indexed, frozenset((counter.of.name,)), binding.adopting)
-            (found,) = store.get(schema.table, [row], reader.columns)
-            if found is None or not reader.exists(found):
+            (current,) = store.get(schema.table, [row], reader.columns)
+            if current is None or not reader.exists(current):
                 raise RowNotFound(
                     "There is no row with this key to increment: add the object first.", table=schema.table, key=row
                 )
-            cell.check(found, number)
+            cell.check(current, number)
             return cell.add(number)
         # The increment may create a row here, which it must not do once rows need system cells.
         with suppress(_Changed):
@@ -104,9 +104,9 @@ class CounterCell:
     column: bytes
     field: str
 
-    def check(self, found: Row, amount: int) -> None:
+    def check(self, row: Row, amount: int) -> None:
         """Raises `CounterOverflow` if the counter in a row that was read leaves no room for the amount."""
-        cell = found.columns.get(self.column)
+        cell = row.columns.get(self.column)
         if cell is not None and len(cell.value) == LONG.size and not in_range(LONG.unpack(cell.value)[0] + amount):
             raise self._refused()
 
@@ -146,8 +146,8 @@ class CounterCell:
         try:
             return self.store.increment(self.table, self.row, self.column, amount)
         except InvalidRequest:
-            (found,) = self.store.get(self.table, [self.row], [self.column])
-            cell = None if found is None else found.columns.get(self.column)
+            (row,) = self.store.get(self.table, [self.row], [self.column])
+            cell = None if row is None else row.columns.get(self.column)
             if cell is None or cell.value:
                 raise
         zero = Put(self.row, {self.column: COUNTER_ZERO})

@@ -210,7 +210,7 @@ class Attempt(Generic[T]):
             RowIndexer(schema, binding.written, binding.adopting, plain=binding.rows == "plain"), row
         )
         unique = [index for index in binding.written if index.unique]
-        found: list[UniqueViolation] = []
+        violations: list[UniqueViolation] = []
         for index in unique:
             (read,) = yield GetRows(schema.table, [row], schema.row_columns)
             if read is not None:
@@ -218,8 +218,8 @@ class Attempt(Generic[T]):
                 planner = VersionedRowPlanner(
                     schema, (index,), self.by.clock.bound, adopting=binding.adopting, answering=others
                 )
-                found += yield from claim_existing(planner, [read])
-        return found
+                violations += yield from claim_existing(planner, [read])
+        return violations
 
     def _take_back(self, binding: Binding, outcome: Outcome, violation: UniqueViolation, sent: SentChanges) -> None:
         """Deletes the row if it still has the version that the insert gave it, and raises the violation."""
@@ -246,9 +246,9 @@ class Attempt(Generic[T]):
         schema = schema_of(type(self.obj))
         if not schema.versioned:
             return as_written(self.obj)
-        (found,) = outcome
-        assert found.version is not None
-        return as_written(self.obj, found.version)
+        (result,) = outcome
+        assert result.version is not None
+        return as_written(self.obj, result.version)
 
 
 def insert_between(work: UnitOfWork, obj: T) -> T:

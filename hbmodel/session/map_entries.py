@@ -19,7 +19,7 @@ from hbmodel.tables.registration import Binding
 
 
 def slice_of(
-    of: Any,
+    map_column: Any,
     key: Mapping[str, Any],
     store: Store,
     view: Callable[[TableSchema], Store],
@@ -28,8 +28,8 @@ def slice_of(
     pages: PageSizes,
 ) -> MapSlice[Any, Any]:
     """The entries of one object's map column; see `Session.entries`."""
-    schema = schema_of(getattr(of, "model", None))  # type: ignore[arg-type]
-    entries = map_of(schema, of)
+    schema = schema_of(getattr(map_column, "model", None))  # type: ignore[arg-type]
+    entries = map_of(schema, map_column)
     rows = known_rows(schema, key)
     if not rows:  # the key has a name that no row has
         return MapSlice(EntryReader(store, evolve(schema, wide=None), entries, b"\x00", lambda: False, seal))
@@ -38,7 +38,7 @@ def slice_of(
     def exists() -> bool:
         binding = bind(schema)
         reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
-        (found,) = view(schema).get(schema.table, [row], reader.columns)
-        return found is not None and reader.exists(found)
+        (current,) = view(schema).get(schema.table, [row], reader.columns)
+        return current is not None and reader.exists(current)
 
     return MapSlice(EntryReader(store, schema, entries, row, exists, seal, pages))

@@ -12,23 +12,25 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.mapping.values_as_read import stored_entries
 
 
-def put_changes(obj: object, of: object, entries: object) -> dict[str, Any]:
+def put_changes(obj: object, map_column: object, entries: object) -> dict[str, Any]:
     """The changes of an update that puts entries."""
-    return {map_of(schema_of(type(obj)), of).name: entries}
+    return {map_of(schema_of(type(obj)), map_column).name: entries}
 
 
-def remove_changes(obj: object, of: object, keys: Iterable[Any]) -> dict[str, Any]:
+def remove_changes(obj: object, map_column: object, keys: Iterable[Any]) -> dict[str, Any]:
     """The changes of an update that removes entries."""
     schema = schema_of(type(obj))
-    found = map_of(schema, of)
+    map_field = map_of(schema, map_column)
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise QueryError(
-            "Give a collection of map keys.", table=schema.table, field=found.name, found=type(keys).__name__
+            "Give a collection of map keys.", table=schema.table, field=map_field.name, found=type(keys).__name__
         )
     try:
-        return {found.name: Removed(dict.fromkeys(keys))}
+        return {map_field.name: Removed(dict.fromkeys(keys))}
     except TypeError as error:
-        raise EncodingError("A map key is hashable.", table=schema.table, field=found.name, reason=str(error)) from None
+        raise EncodingError(
+            "A map key is hashable.", table=schema.table, field=map_field.name, reason=str(error)
+        ) from None
 
 
 class Removed(dict[Any, None]):
@@ -36,23 +38,23 @@ class Removed(dict[Any, None]):
 
 
 def merged_entries(
-    schema: TableSchema, held: Any, name: str, entries: object, row: bytes
+    schema: TableSchema, loaded: Any, name: str, entries: object, row: bytes
 ) -> tuple[dict[Any, Any], Any]:
     """The entries to write, with None as the value of those to remove, and the resulting map column of the object.
 
     Args:
-        held: the entries of the object, or `NotLoaded`.
+        loaded: the entries of the object, or `NotLoaded`.
 
     Raises:
         EncodingError: an entry cannot be stored; names the field.
     """
-    of = schema.maps_by_name[name]
+    map_field = schema.maps_by_name[name]
     try:
-        asked: Mapping[Any, Any] = entries if isinstance(entries, Removed) else checked_values(of, entries)
-        written = of.settled(asked, row)
+        given: Mapping[Any, Any] = entries if isinstance(entries, Removed) else checked_values(map_field, entries)
+        written = map_field.settled(given, row)
     except EncodingError as error:
         raise EncodingError(error.message, **{"table": schema.table, **error.details}) from None
-    if held is NotLoaded:
+    if loaded is NotLoaded:
         return written, NotLoaded
-    merged = {**stored_entries(of, held), **written}
+    merged = {**stored_entries(map_field, loaded), **written}
     return written, {key: value for key, value in merged.items() if value is not None}

@@ -71,9 +71,9 @@ class MigrationRouting:
         keys = list(keys)
         while True:
             moment = self.moment(schema)
-            found = self._found(schema, [_of(schema, side) for side in moment[0].reads], keys)
-            if None not in found or self.lasts(schema, moment):
-                return found
+            objects = self._found(schema, [_of(schema, side) for side in moment[0].reads], keys)
+            if None not in objects or self.lasts(schema, moment):
+                return objects
 
     def moment(self, schema: TableSchema) -> Moment:
         """The phase, and the time of its start."""
@@ -98,17 +98,17 @@ class MigrationRouting:
             if not any(_can_have(layout, key) for layout in layouts):
                 # a key that no table can have is an error of the caller
                 mapper.rows([key[name] for name in schema.layout.names])
-        found: list[Any] = [None] * len(named)
+        objects: list[Any] = [None] * len(named)
         for layout in layouts:
-            lacking = [at for at, obj in enumerate(found) if obj is None and _can_have(layout, named[at])]
+            lacking = [at for at, obj in enumerate(objects) if obj is None and _can_have(layout, named[at])]
             if lacking:
-                reader = lambda of=layout: self._bind(of).reader  # noqa: E731
+                reader = lambda bound_layout=layout: self._bind(bound_layout).reader  # noqa: E731
                 got = get_many(self._view(layout), layout, [named[at] for at in lacking], reader)
                 for at, obj in zip(lacking, got, strict=True):
-                    found[at] = obj
-        return found
+                    objects[at] = obj
+        return objects
 
-    def check_changes(self, schema: TableSchema, what: str) -> TableSchema:
+    def check_changes(self, schema: TableSchema, action: str) -> TableSchema:
         """The layout in which an object may be deleted, or put only if its key is free.
 
         Raises:
@@ -119,7 +119,7 @@ class MigrationRouting:
         phase = self.phase(schema)
         if not phase.changes:
             raise CapabilityError(
-                f"{what} is not possible while objects move between tables, since another program may look only "
+                f"{action} is not possible while objects move between tables, since another program may look only "
                 "into the other one: "
                 "wait until the migration is over.",
                 table=schema.table,
@@ -190,7 +190,7 @@ class MigrationRouting:
         bindings = [self._bind(layout) for layout in layouts]
         for binding in bindings:
             binding.check_writable()
-        source, target = (VersionedRowPlanner(of.schema, of.written, bound) for of in bindings)
+        source, target = (VersionedRowPlanner(binding.schema, binding.written, bound) for binding in bindings)
         way = Way(source, evolve(target, over_closed=phase.back), phase.back, phase.seals)
         writes = [PairedWrite(*(rewritten(layout, write) for layout in layouts)) for write in batch.writes]
         sent = {layout.table: batch.sent_to(layout.table) for layout in layouts}
@@ -211,9 +211,9 @@ def _can_have(layout: TableSchema, key: Mapping[str, Any]) -> bool:
     the other layout can store.
     """
     try:
-        for of in layout.key_fields:
-            value = FieldExpression[Any](of=of).checked(key[of.name])
-            if value != key[of.name] and not is_nan(value):
+        for key_field in layout.key_fields:
+            value = FieldExpression[Any](of=key_field).checked(key[key_field.name])
+            if value != key[key_field.name] and not is_nan(value):
                 return False
     except EncodingError:
         return False

@@ -76,15 +76,15 @@ class QueryRunner:
         known = self._plans.get((id(terms), path))
         if known is not None and known[0] is terms and known[1] is binding:
             return known[2], binding
-        made = plan(terms, binding.readable, binding.indexed, path, binding.adopting)
+        query_plan = plan(terms, binding.readable, binding.indexed, path, binding.adopting)
         if terms.partition is not None:
-            made = within(made, terms.partition)
+            query_plan = within(query_plan, terms.partition)
         if len(self._plans) >= PLANS_KEPT:
             self._plans.clear()
-        self._plans[id(terms), path] = terms, binding, made
-        return made, binding
+        self._plans[id(terms), path] = terms, binding, query_plan
+        return query_plan, binding
 
-    def _check(self, terms: QueryTerms, made: Plan, planned: Binding) -> Callable[[], None]:
+    def _check(self, terms: QueryTerms, query_plan: Plan, planned: Binding) -> Callable[[], None]:
         """A function that raises `_Outdated` if the lease of the plan's binding has expired and the registry has
         changed.
         """
@@ -95,9 +95,9 @@ class QueryRunner:
             current = self._bind(terms.schema)
             if current is planned:
                 return
-            index = made.path.index
+            index = query_plan.path.index
             if current.rows != planned.rows or (
-                index is not None and made.path.table not in {one.table for one in current.readable}
+                index is not None and query_plan.path.table not in {one.table for one in current.readable}
             ):
                 raise _Outdated
 
@@ -122,7 +122,7 @@ class QueryRunner:
         return read_token(text, terms, lambda path: self._plan(terms, path), self._seal, backwards)
 
     def found(
-        self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None
+        self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
         """Yields the items of a plan after a position on its path, as positions and values. The caller takes at most
         `wanted`.
@@ -133,9 +133,11 @@ class QueryRunner:
         binding = self._bind(terms.schema)
         try:
             with closing(
-                PlanExecutor(self._store(terms), made, wanted, self._check(terms, made, binding)).items(after)
-            ) as found:
-                for item in found:
+                PlanExecutor(self._store(terms), query_plan, wanted, self._check(terms, query_plan, binding)).items(
+                    after
+                )
+            ) as items:
+                for item in items:
                     if self._guard.closed:
                         raise SessionClosed(_CLOSED)
                     yield item
@@ -149,19 +151,21 @@ class QueryRunner:
         items = self._items(terms, *self._planned(terms))
         return with_maps(self._view(terms.schema), terms, items) if terms.loading and terms.selection is None else items
 
-    def _items(self, terms: QueryTerms, made: Plan, binding: Binding) -> Iterator[Any]:
+    def _items(self, terms: QueryTerms, query_plan: Plan, binding: Binding) -> Iterator[Any]:
         if terms.limit == 0:
             return
         wanted = None if terms.limit is None else terms.offset + terms.limit
-        item = shape(made)
+        item = shape(query_plan)
         remaining, skip = terms.limit, terms.offset
         after: bytes | None = None
         while True:
             try:
                 with closing(
-                    PlanExecutor(self._store(terms), made, wanted, self._check(terms, made, binding)).items(after)
-                ) as found:
-                    for position, values in found:
+                    PlanExecutor(self._store(terms), query_plan, wanted, self._check(terms, query_plan, binding)).items(
+                        after
+                    )
+                ) as items:
+                    for position, values in items:
                         after = position
                         if skip:
                             skip -= 1
@@ -174,8 +178,8 @@ class QueryRunner:
                             if not remaining:
                                 return
             except _Outdated:
-                made, binding = self._planned(
-                    terms, made.path.name
+                query_plan, binding = self._planned(
+                    terms, query_plan.path.name
                 )  # continue on the same path after the last item, with the current state of the table
             else:
                 return
@@ -188,16 +192,18 @@ class QueryRunner:
     def _page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         token: Token | None = None
         if at is None:
-            made, binding = self._planned(terms)
+            query_plan, binding = self._planned(terms)
         else:
             # at worst older than the binding of the plan: then the query is planned once more
             binding = self._bind(terms.schema)
-            token, made = self.token(terms, at, backwards)
+            token, query_plan = self.token(terms, at, backwards)
         while True:
             try:
-                return read_page(self._store(terms), made, size, token, self._seal, self._check(terms, made, binding))
+                return read_page(
+                    self._store(terms), query_plan, size, token, self._seal, self._check(terms, query_plan, binding)
+                )
             except _Outdated:
-                made, binding = self._planned(terms, made.path.name)
+                query_plan, binding = self._planned(terms, query_plan.path.name)
 
     def delete(self, terms: QueryTerms, batch_size: int, progress: Progress | None) -> int:
         """Deletes the items."""
@@ -214,7 +220,7 @@ class QueryRunner:
         """Deletes the items on the pages of a query."""
         assert self._work is not None, "of a session"
         work = self._work.apart(atomic_rows=False)
-        return BulkDelete(work, lambda asked, size, after: page(asked, size, after, False), progress).run(
+        return BulkDelete(work, lambda narrowed, size, after: page(narrowed, size, after, False), progress).run(
             terms, batch_size
         )
 
@@ -222,62 +228,66 @@ class QueryRunner:
         """The number of items."""
         # Counting selects nothing: only the cells that predicates and existence need are read.
         terms = evolve(terms, selection=())
-        made, binding = self._planned(terms)
+        query_plan, binding = self._planned(terms)
         if terms.limit is not None:
-            return sum(1 for _ in self._items(terms, made, binding))
+            return sum(1 for _ in self._items(terms, query_plan, binding))
         while True:
             try:
-                found = count_items(PlanExecutor(self._store(terms), made, None, self._check(terms, made, binding)))
-                return max(0, found - terms.offset)
+                number = count_items(
+                    PlanExecutor(self._store(terms), query_plan, None, self._check(terms, query_plan, binding))
+                )
+                return max(0, number - terms.offset)
             except _Outdated:
-                made, binding = self._planned(terms, made.path.name)
+                query_plan, binding = self._planned(terms, query_plan.path.name)
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
         """The first item for each key, which holds a value of each of the fields; None for a key without an item."""
-        found: dict[Key, Any] = {}
+        firsts: dict[Key, Any] = {}
         for some in in_plans(list(dict.fromkeys(keys)), self._sizes.ranges):
-            asked = terms.with_conditions(conditions_of(fields, some))
-            found.update(zip(some, self._firsts(asked, [of.name for of in fields], some), strict=True))
+            narrowed = terms.with_conditions(conditions_of(fields, some))
+            firsts.update(zip(some, self._firsts(narrowed, [field.name for field in fields], some), strict=True))
         if terms.loading:
-            load_maps(self._view(terms.schema), terms, [item for item in found.values() if item is not None])
-        return [found[key] for key in keys]
+            load_maps(self._view(terms.schema), terms, [item for item in firsts.values() if item is not None])
+        return [firsts[key] for key in keys]
 
     def _firsts(self, terms: QueryTerms, names: Sequence[str], keys: Sequence[Key]) -> Iterator[Any]:
         path: str | None = None
         while True:
             binding = self._bind(terms.schema)
-            made = plan(terms, binding.readable, binding.indexed, path, binding.adopting, frozenset(names))
-            executor = PlanExecutor(self._store(terms), made, 1, self._check(terms, made, binding))
+            query_plan = plan(terms, binding.readable, binding.indexed, path, binding.adopting, frozenset(names))
+            executor = PlanExecutor(self._store(terms), query_plan, 1, self._check(terms, query_plan, binding))
             try:
-                found = first_of_each(executor, names, keys, self._sizes.scans)
+                firsts = first_of_each(executor, names, keys, self._sizes.scans)
             except _Outdated:
-                path = made.path.name
+                path = query_plan.path.name
                 continue
-            item = shape(made)
-            return (None if each is None else item(each[1]) for each in found)
+            item = shape(query_plan)
+            return (None if each is None else item(each[1]) for each in firsts)
 
     def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
         """At most `count` partitions."""
-        made = self._plan(terms)
+        query_plan = self._plan(terms)
         starts = (
-            [region.range.start for region in self._view(terms.schema).regions(made.path.table)] if made.buckets else []
+            [region.range.start for region in self._view(terms.schema).regions(query_plan.path.table)]
+            if query_plan.buckets
+            else []
         )
         return [
             QueryPartition(
                 model=terms.schema.model,
-                layout=layout_digest(terms.schema, made.path.name),
-                path=made.path.name,
-                table=made.path.table,
+                layout=layout_digest(terms.schema, query_plan.path.name),
+                path=query_plan.path.name,
+                table=query_plan.path.table,
                 predicate=None if terms.predicate is None else described(terms.predicate),
                 selection=None if terms.selection is None else tuple(f.name for f in terms.selection),
                 backwards=terms.backwards,
                 # row bounds are part of the partition's ranges, and are not stored themselves
                 full_scan=terms.full_scan or bool(terms.row_bounds),
                 ranges=tuple((r.start, r.stop) for r in ranges),
-                loading=tuple(of.name for of in terms.loading),
+                loading=tuple(map_field.name for map_field in terms.loading),
                 moment=terms.moment,
             )
-            for ranges in partition(made, starts, count)
+            for ranges in partition(query_plan, starts, count)
         ]
 
     def of_partition(self, partition: QueryPartition[Any]) -> Query[Any]:
@@ -316,6 +326,6 @@ class QueryRunner:
 
     def explain(self, terms: QueryTerms) -> Explanation:
         """The plan of a query."""
-        made, binding = self._planned(terms)
+        query_plan, binding = self._planned(terms)
         able = self._view(terms.schema).capabilities
-        return explain(made, able.one_call_scans, binding.states, self._lease, one_call_gets=able.one_call_gets)
+        return explain(query_plan, able.one_call_scans, binding.states, self._lease, one_call_gets=able.one_call_gets)

@@ -46,8 +46,8 @@ def rekey(
             done: Moved = drive(store, moved_to(_mover(binding, clock.bound), move, progress), clock, check)
         except SchemaMismatch:  # the next run finds what is already done
             continue
-        found: T = (done[0] if isinstance(done, list) else done).obj
-        return found
+        moved: T = (done[0] if isinstance(done, list) else done).obj
+        return moved
     raise SchemaMismatch(_CHANGING, table=schema.table)
 
 
@@ -113,8 +113,8 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
             table=schema.table,
         )
     stored = {name: schema.by_name[name].read_back(value) for name, value in changes.items()}
-    held = held_version(schema, obj)
-    return Move(old, new, stored, version_of(schema, obj) if held is None else held.stored, one_row)
+    own_version = held_version(schema, obj)
+    return Move(old, new, stored, version_of(schema, obj) if own_version is None else own_version.stored, one_row)
 
 
 def _mover(binding: Binding, bound: int) -> RowMover:

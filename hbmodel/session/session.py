@@ -214,8 +214,8 @@ class Session:
         """
         schema = schema_of(model)
         if "as_of" in key and asks_as_of(schema):
-            found: T | None = get_as_of(self._runner, schema, key)
-            return found
+            obj: T | None = get_as_of(self._runner, schema, key)
+            return obj
         try:
             rows = [] if schema.replaces is not None else KeyMapper.rows_code(schema)(key)
         except UnknownName:  # no row has this name
@@ -252,25 +252,25 @@ class Session:
         return self._runner.of_partition(partition)
 
     @overload
-    def entries(self, of: MapExpression[K, V], /, **key: Any) -> MapSlice[K, V]: ...
+    def entries(self, map_column: MapExpression[K, V], /, **key: Any) -> MapSlice[K, V]: ...
     @overload
-    def entries(self, of: Mapping[K, V], /, **key: Any) -> MapSlice[K, V]: ...
+    def entries(self, map_column: Mapping[K, V], /, **key: Any) -> MapSlice[K, V]: ...
     @guarded
-    def entries(self, of: Any, /, **key: Any) -> MapSlice[Any, Any]:
+    def entries(self, map_column: Any, /, **key: Any) -> MapSlice[Any, Any]:
         """The entries of one object's map column; refine them with `between` and others, and read them by iterating,
         `page`, ...
 
         Args:
-            of: the map column, as an attribute of the model class.
+            map_column: the map column, as an attribute of the model class.
             **key: every key field of the object by name.
 
         Raises:
             IncompleteKey: names the missing fields.
         """
-        return slice_of(of, key, self.store, self._view, self._planning_binding, self._seal, self._sizes.pages)
+        return slice_of(map_column, key, self.store, self._view, self._planning_binding, self._seal, self._sizes.pages)
 
     @guarded
-    def versions(self, model: type[Any], of: FieldExpression[V], /, **key: Any) -> list[CellVersion[V]]:
+    def versions(self, model: type[Any], field: FieldExpression[V], /, **key: Any) -> list[CellVersion[V]]:
         """The versions of one column of one object, newest first, each with the time when it was written.
 
         Returns as many versions as the column keeps, see `hb.column(versions=n)`, and none if there is no such object.
@@ -278,7 +278,7 @@ class Session:
 
         Args:
             model: the model class.
-            of: the column, as an attribute of the class.
+            field: the column, as an attribute of the class.
             **key: every key field of the object by name; and `limit` (unless a key field has this name), the maximum
                 number of versions.
 
@@ -289,7 +289,7 @@ class Session:
         """
         schema = schema_of(model)
         limit = None if "limit" in schema.layout.names else key.pop("limit", None)
-        return versions_of(self._view(schema), self._bind, schema, of, key, limit)
+        return versions_of(self._view(schema), self._bind, schema, field, key, limit)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -518,7 +518,7 @@ class Session:
         return BulkAdd(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).run(objs)
 
     @guarded
-    def put_entries(self, obj: Any, of: MapExpression[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:
+    def put_entries(self, obj: Any, map_column: MapExpression[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:
         """Puts entries of a map column at the next commit; uses only the key and version of `obj`.
 
         Existing entries with the same keys are overwritten. A versioned object has the row's version after the commit.
@@ -527,20 +527,20 @@ class Session:
         Args:
             obj: the object whose key identifies the row. If the row is absent at the commit, the call fails with
                 `RowNotFound`.
-            of: the map column, as an attribute of the model class.
+            map_column: the map column, as an attribute of the model class.
             entries: keys and values.
 
         Raises:
             EncodingError: a key or a value cannot be stored; names the field.
         """
-        self._add_entries(obj, put_changes(obj, of, entries))
+        self._add_entries(obj, put_changes(obj, map_column, entries))
 
     @guarded
-    def remove_entries(self, obj: Any, of: MapExpression[K, V] | Mapping[K, V], keys: Iterable[K], /) -> None:
+    def remove_entries(self, obj: Any, map_column: MapExpression[K, V] | Mapping[K, V], keys: Iterable[K], /) -> None:
         """Removes entries of a map column at the next commit, whether they exist or not; otherwise like
         `put_entries`.
         """
-        self._add_entries(obj, remove_changes(obj, of, keys))
+        self._add_entries(obj, remove_changes(obj, map_column, keys))
 
     def _add_entries(self, obj: Any, changes: dict[str, Any]) -> None:
         call = update_call(obj, changes, None)

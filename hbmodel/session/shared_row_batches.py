@@ -71,14 +71,17 @@ def row_of(schema: TableSchema, place: bytes) -> bytes:
 
 
 def joint_batches(
-    calls: Sequence[Pending], can: Capabilities, at_server_time: Callable[[TableSchema], bool], most: int = BATCH_ROWS
+    calls: Sequence[Pending],
+    can: Capabilities,
+    at_server_time: Callable[[TableSchema], bool],
+    batch_rows: int = BATCH_ROWS,
 ) -> list[JointBatch] | None:
     """The batches of all writes into one table; None if each write has its own row, so that no writes need to be
     joined.
 
     Args:
         at_server_time: whether the rows of a model are written at the server's time.
-        most: the number of writes after which another batch begins; the writes of one row stay in one batch.
+        batch_rows: the number of writes after which another batch begins; the writes of one row stay in one batch.
 
     Raises:
         SessionError: an object is written twice, or models that share a row cannot be combined.
@@ -99,29 +102,29 @@ def joint_batches(
         if row in shared:
             _check(row, of_row, can, at_server_time)
     chunks: list[list[bytes]] = [[]]
-    held = 0
+    row_count = 0
     for row, of_row in latest.items():
-        if held >= most:
+        if row_count >= batch_rows:
             chunks.append([])
-            held = 0
+            row_count = 0
         chunks[-1].append(row)
-        held += len(of_row)
+        row_count += len(of_row)
     return [_batch([call for row in chunk for call in latest[row]], shared.intersection(chunk)) for chunk in chunks]
 
 
 def _latest(calls: Sequence[Call]) -> list[Call]:
     """The writes of one row, one for each object: several writes of an object are combined."""
-    found: dict[tuple[int, bytes], Call] = {}
-    for call, asked in calls:
-        write = asked
-        earlier = found.get(key := (id(call.schema), write.row))
+    latest: dict[tuple[int, bytes], Call] = {}
+    for call, original in calls:
+        write = original
+        earlier = latest.get(key := (id(call.schema), write.row))
         if earlier is not None:
             before, other = earlier
             write = _both(call.schema, other, write)
             if call is not before:
                 call.superseded = before
-        found[key] = call, write
-    return list(found.values())
+        latest[key] = call, write
+    return list(latest.values())
 
 
 def _both(schema: TableSchema, first: RowWrite, second: RowWrite) -> RowWrite:

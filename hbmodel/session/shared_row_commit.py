@@ -140,18 +140,18 @@ class Part:
         """The row changes of the operation, or None if it does anything else or its answer matters to the protocol."""
         operation = self.operation
         each = operation.operations if isinstance(operation, Together) else [operation]
-        found: list[Put | Delete] = []
+        row_changes: list[Put | Delete] = []
         for one in each:
             match one:
                 case PutRows(table, puts) if table == self.schema.table:
-                    found += puts
+                    row_changes += puts
                 case DeleteRows(table, deletes) if table == self.schema.table:
-                    found += deletes
+                    row_changes += deletes
                 case MutateRow(table, mutations) if table == self.schema.table:
-                    found += mutations
+                    row_changes += mutations
                 case _:
                     return None
-        return None if self._asks_for_time(found) else found
+        return None if self._asks_for_time(row_changes) else row_changes
 
     def _asks_for_time(self, mutations: Sequence[Put | Delete]) -> bool:
         """Whether the mutations only put stamps. A protocol puts a stamp to learn the time of a row before it changes
@@ -169,8 +169,8 @@ class Part:
     def has(self, change: ConditionalChange) -> bool:
         """Whether a change of an object of a versioned model was carried out: its nonce is among those of the row."""
         schema = self.schema
-        (found,) = self.view.get(schema.table, [change.row], [schema.version_column])
-        cell = None if found is None else found.columns.get(schema.version_column)
+        (row,) = self.view.get(schema.table, [change.row], [schema.version_column])
+        cell = None if row is None else row.columns.get(schema.version_column)
         put = next((m.cells.get(schema.version_column) for m in change.mutations if isinstance(m, Put)), None)
         return (
             cell is not None and put is not None and VersionCell.of(put).nonces[0] in VersionCell.of(cell.value).nonces
@@ -224,8 +224,8 @@ class JointCommit:
     @property
     def outcomes(self) -> Sequence[Sequence[Outcome]] | None:
         """The acknowledged outcomes, by part; None until there are outcomes of all parts."""
-        found = [part.outcomes for part in self._parts if part.outcomes is not None]
-        return found if len(found) == len(self._parts) else None
+        outcomes = [part.outcomes for part in self._parts if part.outcomes is not None]
+        return outcomes if len(outcomes) == len(self._parts) else None
 
     def run(self, _: Store | None = None) -> None:
         """Continues until all protocols end.
@@ -244,9 +244,9 @@ class JointCommit:
             except CapabilityError:
                 self._forget()
                 raise
-            except _SeveralTimes as found:  # not raised again, unless another program writes one of the objects
+            except _SeveralTimes as several:  # not raised again, unless another program writes one of the objects
                 self._forget()
-                self._now = found.latest
+                self._now = several.latest
             else:
                 return
 
@@ -328,10 +328,10 @@ class JointCommit:
         self._wrote |= isinstance(operation, Change)
         return answer
 
-    def _carry_out(self, held: Set[bytes]) -> None:
-        """Changes the rows, except those in `held`, which are changed under a condition."""
+    def _carry_out(self, held_back: Set[bytes]) -> None:
+        """Changes the rows, except those in `held_back`, which are changed under a condition."""
         if self._changes:
-            self._changes.carry_out(held)
+            self._changes.carry_out(held_back)
         self._begin_round()
         for part in self._parts:
             part.gathered = bool(self._changes)
@@ -356,12 +356,14 @@ class JointCommit:
         A row is not changed while one of its objects waits for a unique value.
         """
         operations = [part.operation for part in parts if isinstance(part.operation, CheckAndMutateRows)]
-        asked = [operation.changes for operation in operations]
+        changes_of_parts = [operation.changes for operation in operations]
         waiting = {
             row for part, operation in zip(parts, operations, strict=True) for row in part.rows_of(operation.waiting)
         }
         changes = [
-            part.conditional(change) for part, of_partition in zip(parts, asked, strict=True) for change in of_partition
+            part.conditional(change)
+            for part, of_partition in zip(parts, changes_of_parts, strict=True)
+            for change in of_partition
         ]
         with gated(self._check):  # rows whose versions are checked in two families are planned again, for one family
             waiting |= link_apart(self._store, self._table, [change for change in changes if change.row not in waiting])
@@ -370,7 +372,7 @@ class JointCommit:
         try:
             with gated(self._check):
                 changed = change_together(self._store, self._table, ready)
-            found = iter(self._landed(parts, asked, ready, changed))
+            landed = iter(self._landed(parts, changes_of_parts, ready, changed))
         except SchemaMismatch:
             self._wrote |= len(ready) > 1  # some of the changes may have been made
             raise
@@ -379,13 +381,13 @@ class JointCommit:
                 self._wrote |= part.failed(error)
             raise
         self._wrote |= any(change.mutations for change in ready)
-        applied = [change.row not in waiting and next(found) for change in changes]
+        applied = [change.row not in waiting and next(landed) for change in changes]
         self._changes.drop({change.row for change, went_through in zip(changes, applied, strict=True) if went_through})
         for part in self._parts:
             part.gathered = bool(self._changes) and part not in parts
         sure = [change.row in waiting or self._store.capabilities.final_refusals for change in changes]
         answers = zip(applied, sure, strict=True)
-        for part, of_partition in zip(parts, asked, strict=True):
+        for part, of_partition in zip(parts, changes_of_parts, strict=True):
             part.step(
                 [
                     went_through or (False if certain and not part.again else None)
@@ -396,7 +398,7 @@ class JointCommit:
     def _landed(
         self,
         parts: Sequence[Part],
-        asked: Sequence[Sequence[ConditionalChange]],
+        changes_of_parts: Sequence[Sequence[ConditionalChange]],
         ready: Sequence[ConditionalChange],
         applied: Sequence[bool],
     ) -> Sequence[bool]:
@@ -411,7 +413,7 @@ class JointCommit:
         refused = {change.row for change, went_through in zip(ready, applied, strict=True) if not went_through}
         rows = {change.row for change in ready if not change.mutations} & refused
         landed: set[bytes] = set()
-        for part, changes in zip(parts, asked, strict=True):
+        for part, changes in zip(parts, changes_of_parts, strict=True):
             for change in changes if rows else ():
                 (row,) = part.rows_of([change.row])
                 if row in rows - landed and change.mutations and part.has(change):

@@ -72,9 +72,9 @@ class TwoTableQueries:
         """The result of a read, which is repeated until it cannot have missed an object."""
         while True:
             moment = self.moves.moment(terms.schema)
-            found = read()
+            result = read()
             if self.moves.lasts(terms.schema, moment):
-                return found
+                return result
 
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page; a token is valid as long as the same tables are read."""
@@ -134,7 +134,7 @@ class TwoTableQueries:
                 "first_of_each() is not possible while both tables are read: wait until the migration is over.",
                 table=terms.schema.table,
             )
-        return self.runner.first_of_each(alone, [alone.schema.field(of.name) for of in fields], keys)
+        return self.runner.first_of_each(alone, [alone.schema.field(field.name) for field in fields], keys)
 
     # --- one table ----------------------------------------------------------------------------------------------------
 
@@ -150,29 +150,31 @@ class TwoTableQueries:
     def _merged_items(self, terms: QueryTerms) -> Generator[Any, None, None]:
         if terms.limit == 0:
             return
-        made = self.runner.planned(terms)
+        query_plan = self.runner.planned(terms)
         wanted = None if terms.limit is None else terms.offset + terms.limit
-        item = shape(made)
-        with self._merged(terms, made, wanted, None) as found:
-            for _, values in itertools.islice(found, terms.offset, wanted):
+        item = shape(query_plan)
+        with self._merged(terms, query_plan, wanted, None) as items:
+            for _, values in itertools.islice(items, terms.offset, wanted):
                 yield item(values)
 
     def _merged_page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         token: Token | None = None
         if at is None:
-            made = self.runner.planned(terms)
+            query_plan = self.runner.planned(terms)
         else:
-            token, made = self.runner.token(terms, at, backwards)
+            token, query_plan = self.runner.token(terms, at, backwards)
         window = PageWindow.of(size, token, terms.limit, terms.offset)
-        found: list[Found] = []
+        taken: list[Found] = []
         if window.take:
-            with self._merged(terms, made.opposite if backwards else made, window.wanted, window.position) as merged:
-                found = list(itertools.islice(merged, window.skip, window.wanted))
-        return page_of(made, window, found, self.runner.seal)
+            with self._merged(
+                terms, query_plan.opposite if backwards else query_plan, window.wanted, window.position
+            ) as merged:
+                taken = list(itertools.islice(merged, window.skip, window.wanted))
+        return page_of(query_plan, window, taken, self.runner.seal)
 
     @contextmanager
     def _merged(
-        self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None
+        self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
     ) -> Iterator[Iterator[Found]]:
         """The objects of both tables, each once, in the order of the new table's path.
 
@@ -181,20 +183,20 @@ class TwoTableQueries:
         """
         replaced = terms.schema.replaces
         assert replaced is not None
-        backwards = made.backwards
+        backwards = query_plan.backwards
         if terms.schema.versioned:
-            with closing(self._one_by_one(terms, made, wanted, after)) as merged:
+            with closing(self._one_by_one(terms, query_plan, wanted, after)) as merged:
                 yield merged
             return
         with (
-            closing(self._old_items(terms, made, replaced, wanted, after)) as old,
-            closing(self.runner.found(terms, made, wanted, after)) as new,
+            closing(self._old_items(terms, query_plan, replaced, wanted, after)) as old,
+            closing(self.runner.found(terms, query_plan, wanted, after)) as new,
         ):
-            merged = heapq.merge(new, old, key=lambda found: found[0], reverse=backwards)
-            yield (next(same) for _, same in itertools.groupby(merged, key=lambda found: found[0]))
+            merged = heapq.merge(new, old, key=lambda item: item[0], reverse=backwards)
+            yield (next(same) for _, same in itertools.groupby(merged, key=lambda item: item[0]))
 
     def _one_by_one(
-        self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None
+        self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
         """Like `_merged`, for objects that move from one table to the other: the source table is read to its end first.
 
@@ -203,24 +205,24 @@ class TwoTableQueries:
         """
         replaced, names = terms.schema.replaces, terms.schema.layout.names
         assert replaced is not None
-        old = self._old_items(terms, made, replaced, wanted, after)
-        new = self.runner.found(terms, made, wanted, after)
+        old = self._old_items(terms, query_plan, replaced, wanted, after)
+        new = self.runner.found(terms, query_plan, wanted, after)
         first, second = (new, old) if self.moves.phase(terms.schema).back else (old, new)
         with closing(second), closing(first):
             before = list(itertools.islice(first, wanted))
             known = {tuple(values[name] for name in names) for _, values in before}
-            others = (found for found in second if tuple(found[1][name] for name in names) not in known)
-            yield from heapq.merge(before, others, key=lambda found: found[0], reverse=made.backwards)
+            others = (item for item in second if tuple(item[1][name] for name in names) not in known)
+            yield from heapq.merge(before, others, key=lambda item: item[0], reverse=query_plan.backwards)
 
     def _old_items(
-        self, terms: QueryTerms, made: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
+        self, terms: QueryTerms, query_plan: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
         """The items of the old table, by their places in the new table's path."""
         # Whole objects are read, because any field may be needed to determine the position.
         whole = evolve(terms, selection=None, limit=None, offset=0, index_name=None)
-        if _alike(made, replaced):
-            path = self.runner.planned(evolve(in_layout(whole, replaced), index_name=made.path.name))
-            alike_read = path if path.backwards == made.backwards else path.opposite
+        if _alike(query_plan, replaced):
+            path = self.runner.planned(evolve(in_layout(whole, replaced), index_name=query_plan.path.name))
+            alike_read = path if path.backwards == query_plan.backwards else path.opposite
             yield from self.runner.found(path.terms, alike_read, wanted, after)
             return
         if terms.row_bounds:
@@ -232,37 +234,37 @@ class TwoTableQueries:
                 replaces=replaced.table,
             )
         plan = self.runner.planned(in_layout(evolve(whole, ordering=(), backwards=False), replaced))
-        position, backwards = _position(made), made.backwards
+        position, backwards = _position(query_plan), query_plan.backwards
         placed: Iterator[Found] = (
             (at, values)
             for _, values in self.runner.found(plan.terms, plan, None, None)
             if (at := position(values)) is not None and (after is None or (at < after if backwards else at > after))
         )
         if wanted is None:
-            yield from sorted(placed, key=lambda found: found[0], reverse=backwards)
+            yield from sorted(placed, key=lambda item: item[0], reverse=backwards)
         else:
             first = heapq.nlargest if backwards else heapq.nsmallest
-            yield from first(wanted, placed, key=lambda found: found[0])
+            yield from first(wanted, placed, key=lambda item: item[0])
 
 
-def _alike(made: Plan, layout: TableSchema) -> bool:
+def _alike(query_plan: Plan, layout: TableSchema) -> bool:
     """Whether the old table also has the path of a plan, in the same order."""
-    path = made.path
+    path = query_plan.path
     if path.index is None:
         return layout.layout.spec == path.layout.spec
     index = layout.indexes.get(path.index.name)
     return index is not None and index.layout.spec == path.layout.spec and index.spec == path.index.spec
 
 
-def _position(made: Plan) -> Position:
+def _position(query_plan: Plan) -> Position:
     """A function from the values of an object to its place in the path of a plan; None if it is not in the path."""
-    path, schema, replaced = made.path, made.terms.schema, made.terms.schema.replaces
+    path, schema, replaced = query_plan.path, query_plan.terms.schema, query_plan.terms.schema.replaces
     assert replaced is not None, "objects come from its table"
     keys, names = KeyMapper(schema), schema.layout.names
 
     def row(values: Values) -> bytes:
-        (found,) = keys.rows([values[name] for name in names])
-        return found
+        (key,) = keys.rows([values[name] for name in names])
+        return key
 
     def placed(values: Values) -> bytes | None:
         first = row(values) if entries is None else scope.first(entries(values, row(values)))
@@ -270,7 +272,7 @@ def _position(made: Plan) -> Position:
 
     entries, scope, remains = (
         None if path.index is None else keys.entries_code(path.index),
-        made.scope,
+        query_plan.scope,
         KeyMapper(replaced),
     )
 
@@ -278,7 +280,7 @@ def _position(made: Plan) -> Position:
         try:
             return placed(values)
         except (EncodingError, KeyTooLong):  # the object cannot move, see the report of the migration
-            (found,) = remains.rows([values[name] for name in replaced.layout.names])
-            return UNPLACED + found
+            (key,) = remains.rows([values[name] for name in replaced.layout.names])
+            return UNPLACED + key
 
     return position

@@ -170,11 +170,11 @@ class UnitOfWork:
         """Finds the pending update whose copy a call writes. If that update is pending in another session, the call
         requires the version that the row had before the update.
         """
-        held = held_version(call.schema, call.subject)
-        if held is not None:
-            call.base = self._updates.get(id(held))
+        own_version = held_version(call.schema, call.subject)
+        if own_version is not None:
+            call.base = self._updates.get(id(own_version))
             if call.base is None:
-                call.require(held.stored)
+                call.require(own_version.stored)
         if call.following is not None:
             self._updates[id(call.following)] = call
 
@@ -242,17 +242,17 @@ class UnitOfWork:
     def _split(self, pending: Sequence[Pending]) -> list[Batch | JointBatch]:
         """The batches of a commit; writes into shared rows are joined."""
         batches: list[Batch | JointBatch] = []
-        apart, most = list(pending), self._sizes.batch_rows
+        apart, batch_rows = list(pending), self._sizes.batch_rows
         for table in self._shared:
             calls = [call for call in apart if call.schema.table == table and not call.schema.salt.random]
             joint = joint_batches(
-                calls, self._store.capabilities, lambda schema: self._bind(schema).rows in AT_SERVER_TIME, most
+                calls, self._store.capabilities, lambda schema: self._bind(schema).rows in AT_SERVER_TIME, batch_rows
             )
             if joint is not None:
                 batches += joint
                 joined = set(map(id, calls))
                 apart = [call for call in apart if id(call) not in joined]
-        return [*batches, *split_batches(apart, most)] if batches else [*split_batches(pending, most)]
+        return [*batches, *split_batches(apart, batch_rows)] if batches else [*split_batches(pending, batch_rows)]
 
     def _run(self, current: Batch | JointBatch) -> None:
         if isinstance(current, JointBatch):
@@ -274,7 +274,7 @@ class UnitOfWork:
                 lambda: self._protocol(current),
                 self._clock,
                 lambda: self._check_bound(current),
-                lambda of: self._only_once(current, of),
+                lambda each: self._only_once(current, each),
             )
         running = current.running
         try:

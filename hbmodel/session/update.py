@@ -54,14 +54,14 @@ def _update(
     changes: dict[str, Any],
     condition: Predicate | None,
     version: int,
-    held: Callable[[str], Any],
+    loaded: Callable[[str], Any],
 ) -> tuple[UpdateFields, dict[str, Any]]:
     """The write of an update, and the resulting contents of the map columns that it changes.
 
     Args:
         subject: the object or key that outcomes and errors name.
         changes: new values by field name, and `ttl`, which is taken out.
-        held: returns the entries of a map column by its name, or `NotLoaded`.
+        loaded: returns the entries of a map column by its name, or `NotLoaded`.
     """
     check_condition(schema, condition)
     ttl = None if "ttl" in schema.by_name else milliseconds(schema, changes.pop("ttl", None))
@@ -80,7 +80,7 @@ def _update(
     merged: dict[str, Any] = {}
     for name, value in changes.items():
         if name in schema.maps_by_name:
-            written[name], merged[name] = merged_entries(schema, held(name), name, value, row)
+            written[name], merged[name] = merged_entries(schema, loaded(name), name, value, row)
             continue
         declared = schema.by_name[name]
         with claiming():

@@ -118,8 +118,8 @@ class FoldedStore(WrappingStore):
         if self._of(table, columns) is None:
             return self._store.get(table, rows, columns)
         distinct = list(dict.fromkeys(rows))
-        found = dict(zip(distinct, self.get_each(table, [Get(row, columns) for row in distinct]), strict=True))
-        return [found[row] for row in rows]
+        rows_by_key = dict(zip(distinct, self.get_each(table, [Get(row, columns) for row in distinct]), strict=True))
+        return [rows_by_key[row] for row in rows]
 
     def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
         """See `Store.get_each`."""
@@ -135,29 +135,32 @@ class FoldedStore(WrappingStore):
     def _get_each(self, table: str, wide: WideRows | None, gets: Sequence[Get]) -> Sequence[Row | None]:
         if wide is None:
             return self._store.get_each(table, gets)
-        asked = [PartOfRow(wide, get) for get in gets]
+        requests = [PartOfRow(wide, get) for get in gets]
         # The versions are read before the objects: a later change of an object changes the version too, so that a
         # change under the condition of the version read here is refused.
-        versions = self._row_versions(wide, {part.get.row for part in asked if part.versioned})
-        rows = self._store.get_each(wide.table, [part.get for part in asked])
-        return [part.object(row, versions.get(part.get.row)) for part, row in zip(asked, rows, strict=True)]
+        versions = self._row_versions(wide, {part.get.row for part in requests if part.versioned})
+        rows = self._store.get_each(wide.table, [part.get for part in requests])
+        return [part.object(row, versions.get(part.get.row)) for part, row in zip(requests, rows, strict=True)]
 
     def _row_versions(self, wide: WideRows, rows: Iterable[bytes]) -> dict[bytes, Cell]:
         """The versions of the rows that have one; empty if the model does not read versions."""
-        if wide.row_version is None or not (asked := list(rows)):
+        if wide.row_version is None or not (wanted_rows := list(rows)):
             return {}
         own = wide.lead + ROW_VERSION
         return {
-            row: version.shown(own) for row, version in read_row_versions(self._store, wide.table, own, asked).items()
+            row: version.shown(own)
+            for row, version in read_row_versions(self._store, wide.table, own, wanted_rows).items()
         }
 
-    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
         """See `VersionsStore`."""
         wide = self._of(table, columns)
         if wide is None:
-            return read_versions(self._store, table, row, columns, most)
-        held, prefix = wide.places.cut(row)
-        return read_versions(self._store, wide.table, held, [wide.column(prefix, column) for column in columns], most)
+            return read_versions(self._store, table, row, columns, limit)
+        shared_row, prefix = wide.places.cut(row)
+        return read_versions(
+            self._store, wide.table, shared_row, [wide.column(prefix, column) for column in columns], limit
+        )
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
         """See `Store.scan`. The first requests of all scans go out together."""
@@ -360,18 +363,18 @@ class FoldedStore(WrappingStore):
         return f"FoldedStore({self._store!r})"
 
 
-def _apart(kinds: Sequence[K], asked: Sequence[A], answer: Callable[[K, Sequence[A]], Sequence[R]]) -> Sequence[R]:
+def _apart(kinds: Sequence[K], requests: Sequence[A], answer: Callable[[K, Sequence[A]], Sequence[R]]) -> Sequence[R]:
     """Answers requests in their order; the requests of one kind are answered together.
 
     A kind is a wide model, or none, and the time as of which rows are read.
     """
     if len(distinct := set(kinds)) == 1:
-        return answer(distinct.pop(), asked)
-    found: dict[int, R] = {}
+        return answer(distinct.pop(), requests)
+    answers: dict[int, R] = {}
     for kind in distinct:
         places = [place for place, each in enumerate(kinds) if each == kind]
-        found.update(zip(places, answer(kind, [asked[place] for place in places]), strict=True))
-    return [found[place] for place in range(len(asked))]
+        answers.update(zip(places, answer(kind, [requests[place] for place in places]), strict=True))
+    return [answers[place] for place in range(len(requests))]
 
 
 def _parts(wide: WideRows, scan: Scan, columns: Sequence[Interval]) -> list[SliceScan]:
@@ -379,9 +382,9 @@ def _parts(wide: WideRows, scan: Scan, columns: Sequence[Interval]) -> list[Slic
     if scan.range.empty or scan.limit == 0:
         return []
     parts = [
-        SliceScan(found.rows, ranges, scan.reversed, keys_only(scan.filter), scan.limit)
-        for found in wide.places.slices(scan.range, wide.prefix_end)
-        if (ranges := within(columns, found.first, found.stop))
+        SliceScan(object_slice.rows, ranges, scan.reversed, keys_only(scan.filter), scan.limit)
+        for object_slice in wide.places.slices(scan.range, wide.prefix_end)
+        if (ranges := within(columns, object_slice.first, object_slice.stop))
     ]
     return parts[::-1] if scan.reversed else parts
 
@@ -434,8 +437,8 @@ def _shown(scan: Scan) -> Callable[[ObjectRow], ObjectRow | None] | None:
         return None
     wanted = frozenset(scan.columns)
 
-    def show(found: ObjectRow) -> ObjectRow | None:
-        columns = {column: cell for column, cell in found.columns.items() if column in wanted}
-        return ObjectRow(found.row, columns) if columns else None
+    def show(row: ObjectRow) -> ObjectRow | None:
+        columns = {column: cell for column, cell in row.columns.items() if column in wanted}
+        return ObjectRow(row.row, columns) if columns else None
 
     return show

@@ -60,14 +60,14 @@ class FoldedWrites:
             return store.begin_put(self.wide.table, self._merged(puts))
         return LatePut(lambda: self.put(puts))
 
-    def _merged(self, puts: Iterable[Put], most: int | None = MAX_PUT_BYTES) -> list[Put]:
-        """Puts of rows; those of one row with the same timestamp and TTL are merged into puts of about `most` bytes."""
+    def _merged(self, puts: Iterable[Put], max_bytes: int | None = MAX_PUT_BYTES) -> list[Put]:
+        """Puts of rows. Those of one row with the same timestamp and TTL are merged, to about `max_bytes` each."""
         growing: dict[bytes, list[_GrowingPut]] = {}
         for put in puts:
-            self._grow(growing, put, most)
+            self._grow(growing, put, max_bytes)
         return [Put(row, part.cells, part.timestamp, part.ttl) for row, parts in growing.items() for part in parts]
 
-    def _grow(self, growing: dict[bytes, list[_GrowingPut]], put: Put, most: int | None) -> None:
+    def _grow(self, growing: dict[bytes, list[_GrowingPut]], put: Put, max_bytes: int | None) -> None:
         """Adds a put to the puts of its row: it joins the last one with its timestamp, if that also has its TTL."""
         try:
             row, prefix = self._cut(put.row)
@@ -85,7 +85,11 @@ class FoldedWrites:
             check_put(self.wide.name, put)
         parts = growing.setdefault(row, [])
         same_time = next((part for part in reversed(parts) if part.timestamp == put.timestamp), None)
-        if same_time is None or same_time.ttl != put.ttl or (most is not None and same_time.size + size > most):
+        if (
+            same_time is None
+            or same_time.ttl != put.ttl
+            or (max_bytes is not None and same_time.size + size > max_bytes)
+        ):
             same_time = _GrowingPut(put.timestamp, put.ttl)
             parts.append(same_time)
         same_time.cells.update(cells)
@@ -95,21 +99,21 @@ class FoldedWrites:
 
     def delete(self, deletes: Sequence[Delete]) -> None:
         """See `FoldedStore.delete`."""
-        if made := self._deletes(deletes):
-            self.store.delete(self.wide.table, made)
+        if row_deletes := self._deletes(deletes):
+            self.store.delete(self.wide.table, row_deletes)
 
     def mutate_row(self, mutations: Sequence[Put | Delete]) -> None:
         """See `FoldedStore.mutate_row`."""
-        if made := self._change(mutations):
-            self.store.mutate_row(self.wide.table, made)
+        if row_changes := self._change(mutations):
+            self.store.mutate_row(self.wide.table, row_changes)
 
     def _change(self, mutations: Sequence[Put | Delete]) -> list[Put | Delete]:
         """The mutations of one row, as `of_rows` makes them; raises `InvalidRequest` if there are several rows."""
-        made = self.of_rows(mutations)
+        changes = self.of_rows(mutations)
         rows = {self._cut(mutation.row)[0] for mutation in mutations}
         if len(rows) > 1:
             raise InvalidRequest(ONE_ROW, table=self.wide.name, rows=len(rows))
-        return made
+        return changes
 
     def of_rows(self, mutations: Sequence[Put | Delete]) -> list[Put | Delete]:
         """Translates mutations of objects into mutations of the rows that hold them.
@@ -125,7 +129,7 @@ class FoldedWrites:
         """
         wide = self.wide
         whole = [delete.row for delete in deletes if delete.families or not delete.columns]
-        found = self._columns_of(whole) if whole else {}
+        columns_of_rows = self._columns_of(whole) if whole else {}
         growing: dict[tuple[bytes, int | None], dict[bytes, None]] = {}
         for delete in deletes:
             row, prefix = self._cut(delete.row)
@@ -133,7 +137,10 @@ class FoldedWrites:
             columns.update(dict.fromkeys(wide.column(prefix, column) for column in delete.columns))
             if delete.families or not delete.columns:
                 own = dict.fromkeys(
-                    [*(wide.column(prefix, column) for column in (*wide.columns, *wide.rare)), *found[delete.row]]
+                    [
+                        *(wide.column(prefix, column) for column in (*wide.columns, *wide.rare)),
+                        *columns_of_rows[delete.row],
+                    ]
                 )
                 for column in wide.kept:
                     own.pop(wide.column(prefix, column), None)
@@ -146,19 +153,19 @@ class FoldedWrites:
 
     def _columns_of(self, places: Iterable[bytes]) -> dict[bytes, Sequence[bytes]]:
         """The columns of the table that some objects have, by object key."""
-        asked = list(dict.fromkeys(places))
+        distinct = list(dict.fromkeys(places))
         if self.wide.bare:
-            return dict.fromkeys(asked, ())
+            return dict.fromkeys(distinct, ())
         gets = []
-        for place in asked:
+        for place in distinct:
             row, prefix = self._cut(place)
             gets.append(Get(row, [self.wide.family], prefix))
-        found = self.store.get_each(self.wide.table, gets)
+        rows_read = self.store.get_each(self.wide.table, gets)
         pass_gate()
         version = None if self.wide.row_version is None else self.wide.lead + ROW_VERSION
         return {
             place: () if row is None else [column for column in row.columns if column != version]
-            for place, row in zip(asked, found, strict=True)
+            for place, row in zip(distinct, rows_read, strict=True)
         }
 
     # --- conditions ---------------------------------------------------------------------------------------------------
@@ -167,19 +174,21 @@ class FoldedWrites:
         """See `FoldedStore.check_and_put`."""
         if put.row != place:
             check_conditional_put(self.wide.name, place, column, put)
-        made = self._conditional_put(ConditionalPut(column, expected, put))
-        return self.store.check_and_put(self.wide.table, made.put.row, made.column, expected, made.put)
+        row_put = self._conditional_put(ConditionalPut(column, expected, put))
+        return self.store.check_and_put(self.wide.table, row_put.put.row, row_put.column, expected, row_put.put)
 
     def check_and_put_each(self, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
         """See `FoldedStore.check_and_put_each`."""
         return check_and_put_each(self.store, self.wide.table, list(map(self._conditional_put, puts)))
 
-    def _conditional_put(self, of: ConditionalPut) -> ConditionalPut:
+    def _conditional_put(self, object_put: ConditionalPut) -> ConditionalPut:
         """A conditional put of an object as a conditional put of its row."""
-        row, prefix = self._cut(of.put.row)
-        cells = {self.wide.column(prefix, name): value for name, value in of.put.cells.items()}
+        row, prefix = self._cut(object_put.put.row)
+        cells = {self.wide.column(prefix, name): value for name, value in object_put.put.cells.items()}
         return ConditionalPut(
-            self.wide.column(prefix, of.column), of.expected, Put(row, cells, of.put.timestamp, of.put.ttl)
+            self.wide.column(prefix, object_put.column),
+            object_put.expected,
+            Put(row, cells, object_put.put.timestamp, object_put.put.ttl),
         )
 
     def check_and_mutate(
@@ -202,12 +211,14 @@ class FoldedWrites:
         for change in changes:
             if not change.mutations:
                 check_conditional_change(self.wide.name, change.row, change.column, ())
-        made = [self.conditional(change.row, change.column, change.expected, change.mutations) for change in changes]
-        if all(change.mutations for change in made):
+        row_changes = [
+            self.conditional(change.row, change.column, change.expected, change.mutations) for change in changes
+        ]
+        if all(change.mutations for change in row_changes):
             if self.wide.row_version is None:
-                return self.store.check_and_mutate_many(self.wide.table, made)
-            return change_together(self.store, self.wide.table, made, atomic=False)
-        return [self._change_if(change) for change in made]
+                return self.store.check_and_mutate_many(self.wide.table, row_changes)
+            return change_together(self.store, self.wide.table, row_changes, atomic=False)
+        return [self._change_if(change) for change in row_changes]
 
     def _cut(self, place: bytes) -> tuple[bytes, bytes]:
         """The row and the qualifier prefix of an object; an object key may be longer than a row key."""
@@ -223,12 +234,16 @@ class FoldedWrites:
         change = self._change(mutations)
         if any(mutation.row != row for mutation in change):
             raise InvalidRequest(ONE_ROW, table=self.wide.name, key=row)
-        made = ConditionalChange(row, self.wide.column(prefix, column), expected, change)
-        return made if self.wide.row_version is None else checked_where_it_stands(made, self.wide.lead + ROW_VERSION)
+        row_change = ConditionalChange(row, self.wide.column(prefix, column), expected, change)
+        return (
+            row_change
+            if self.wide.row_version is None
+            else checked_where_it_stands(row_change, self.wide.lead + ROW_VERSION)
+        )
 
     def _holds(self, change: ConditionalChange) -> bool:
-        (found,) = self.store.get(self.wide.table, [change.row], [change.column])
-        cell = None if found is None else found.columns.get(change.column)
+        (current,) = self.store.get(self.wide.table, [change.row], [change.column])
+        cell = None if current is None else current.columns.get(change.column)
         return (b"" if cell is None else cell.value) == (change.expected or b"")
 
     def increment(self, place: bytes, column: bytes, amount: int) -> int:

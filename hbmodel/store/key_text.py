@@ -31,7 +31,7 @@ def shell_bytes(text: str) -> bytes:
         raise InvalidRequest(r"Write bytes outside of ASCII as \xNN, as HBase's shell shows them.")
     if "\\" in ESCAPE.sub("", text):
         raise InvalidRequest("Write a backslash as \\x5C: elsewhere it must begin \\xNN.")
-    return ESCAPE.sub(lambda found: chr(int(found[1], 16)), text).encode("latin-1")
+    return ESCAPE.sub(lambda matched: chr(int(matched[1], 16)), text).encode("latin-1")
 
 
 def readings(text: str) -> dict[str, bytes]:
@@ -41,8 +41,8 @@ def readings(text: str) -> dict[str, bytes]:
         InvalidRequest: the text has neither form.
     """
     text = text.strip()
-    found = HEX.fullmatch(text)
-    if found is None:
+    matched = HEX.fullmatch(text)
+    if matched is None:
         return {"shell": shell_bytes(text)}
-    as_hex = bytes.fromhex(found[1])
+    as_hex = bytes.fromhex(matched[1])
     return {"hex": as_hex} if text.startswith("0x") else {"hex": as_hex, "shell": text.encode()}

@@ -46,13 +46,13 @@ def object_filter(filter: Filter | None, reversed: bool) -> ObjectFilter | None:
     passes = _predicate(filter)
     if passes is None:
         return _evaluated(RowFilter(filter, reversed))
-    return lambda found: found if passes(found) else None
+    return lambda row: row if passes(row) else None
 
 
-def _first_cell(found: ObjectRow) -> ObjectRow:
-    for column, cell in found.columns.items():
-        return ObjectRow(found.row, {column: cell})
-    return found
+def _first_cell(row: ObjectRow) -> ObjectRow:
+    for column, cell in row.columns.items():
+        return ObjectRow(row.row, {column: cell})
+    return row
 
 
 def _predicate(filter: Filter) -> Callable[[ObjectRow], bool] | None:
@@ -60,30 +60,30 @@ def _predicate(filter: Filter) -> Callable[[ObjectRow], bool] | None:
         case ValueFilter(column, operator, value, if_missing):
             compare = _COMPARISONS[operator]
 
-            def has_value(found: ObjectRow) -> bool:
-                cell = found.columns.get(column)
+            def has_value(row: ObjectRow) -> bool:
+                cell = row.columns.get(column)
                 return if_missing if cell is None else compare(cell.value, value)
 
             return has_value
         case RowContains(text):
             wanted = text.lower()
-            return lambda found: wanted in found.row.decode("utf-8", "replace").lower()
+            return lambda row: wanted in row.row.decode("utf-8", "replace").lower()
         case And(filters) | Or(filters):
             parts = [_predicate(part) for part in filters]
             known = [part for part in parts if part is not None]
             if len(known) < len(parts):
                 return None
             decide = all if isinstance(filter, And) else any
-            return lambda found: decide(part(found) for part in known)
+            return lambda row: decide(part(row) for part in known)
         case _:
             return None
 
 
 def _evaluated(filter: RowFilter) -> ObjectFilter:
-    def apply(found: ObjectRow) -> ObjectRow | None:
-        if filter.rejects(found.row):
+    def apply(row: ObjectRow) -> ObjectRow | None:
+        if filter.rejects(row.row):
             return None
-        kept = filter.kept(found.columns)
-        return ObjectRow(found.row, kept) if kept else None
+        passing = filter.kept(row.columns)
+        return ObjectRow(row.row, passing) if passing else None
 
     return apply

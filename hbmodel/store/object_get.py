@@ -15,12 +15,12 @@ class PartOfRow:
             the columns to read.
     """
 
-    def __init__(self, wide: WideRows, asked: Get) -> None:
-        self._row, self._lead, self._version = asked.row, wide.lead, wide.row_version
-        row, prefix = wide.places.cut(asked.row)
+    def __init__(self, wide: WideRows, get: Get) -> None:
+        self._row, self._lead, self._version = get.row, wide.lead, wide.row_version
+        row, prefix = wide.places.cut(get.row)
         lead = len(wide.lead)
         self._cut = lead + len(prefix)
-        columns = asked.columns
+        columns = get.columns
         if wide.bare:
             columns = [wide.lead]
         elif not columns or any(b":" not in column for column in columns):
@@ -28,14 +28,14 @@ class PartOfRow:
         self.versioned = wide.row_version is not None and (not columns or wide.row_version in columns)
         self._nothing = False
         if not columns:
-            self.get = Get(row, [wide.family], prefix + asked.prefix)
+            self.get = Get(row, [wide.family], prefix + get.prefix)
             return
-        if not asked.prefix and wide.row_version is None:
+        if not get.prefix and wide.row_version is None:
             head = wide.lead + prefix
             self.get = Get(row, [head + column[lead:] for column in columns])
             return
         own = [column for column in columns if column != wide.row_version]
-        wanted = [column for column in own if column[lead:].startswith(asked.prefix)]
+        wanted = [column for column in own if column[lead:].startswith(get.prefix)]
         self._nothing = not wanted
         self.get = Get(row, [wide.column(prefix, column) for column in wanted or own] or [wide.lead + ROW_VERSION])
 

@@ -139,16 +139,18 @@ class ObservedStore(WrappingStore):
         """See `Store.get_each`."""
         return self._found(table, "get_each", lambda store: store.get_each(table, gets))
 
-    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
         """See `VersionsStore`; raises `CapabilityError` if the store cannot read versions."""
         watch = _Stopwatch()
         try:
             with watch:
-                found = read_versions(self._view(watch.repeated), table, row, columns, most)
+                versions_of_columns = read_versions(self._view(watch.repeated), table, row, columns, limit)
         except Exception as error:
             self._tell(watch, table, "versions", error=error)
             raise
-        cells = [(column, cell) for column, versions in zip(columns, found, strict=True) for cell in versions]
+        cells = [
+            (column, cell) for column, versions in zip(columns, versions_of_columns, strict=True) for cell in versions
+        ]
         self._tell(
             watch,
             table,
@@ -156,18 +158,18 @@ class ObservedStore(WrappingStore):
             int(bool(cells)),
             len(row) + sum(len(column) + len(cell.value) for column, cell in cells),
         )
-        return found
+        return versions_of_columns
 
     def _found(self, table: str, operation: str, read: Callable[[Store], Sequence[Row | None]]) -> Sequence[Row | None]:
         watch = _Stopwatch()
         try:
             with watch:
-                found = read(self._view(watch.repeated))
+                rows = read(self._view(watch.repeated))
         except Exception as error:
             self._tell(watch, table, operation, error=error)
             raise
-        self._tell(watch, table, operation, *_received(row for row in found if row is not None))
-        return found
+        self._tell(watch, table, operation, *_received(row for row in rows if row is not None))
+        return rows
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
         """See `Store.scan`."""

@@ -238,23 +238,23 @@ class RepeatingStore(Protocol):
 class VersionsStore(Protocol):
     """A store that can read more than the newest version of a cell."""
 
-    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
         """The versions of some columns (`family:qualifier`) of one row, newest first, for each column in the order
         given.
 
-        At most `most` versions of each column are returned, and no more than its family keeps. No column is read at an
+        At most `limit` versions of each column are returned, and no more than its family keeps. No column is read at an
         earlier time than one that precedes it in `columns`.
         """
         ...
 
 
 def read_versions(
-    store: Store, table: str, row: bytes, columns: Sequence[bytes], most: int
+    store: Store, table: str, row: bytes, columns: Sequence[bytes], limit: int
 ) -> Sequence[Sequence[Cell]]:
     """Calls `VersionsStore.versions`; raises `CapabilityError` for a store that does not have it."""
     if not isinstance(store, VersionsStore):
         raise CapabilityError("This store reads only the newest version of a cell.", table=table)
-    return store.versions(table, row, columns, most)
+    return store.versions(table, row, columns, limit)
 
 
 @runtime_checkable

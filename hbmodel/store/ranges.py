@@ -15,10 +15,10 @@ def prefix_successor(prefix: bytes) -> bytes | None:
 
     Source: `org.apache.hadoop.hbase.client.ClientUtil.calculateTheClosestNextRowKeyForPrefix`.
     """
-    kept = prefix.rstrip(b"\xff")
-    if not kept:
+    stripped = prefix.rstrip(b"\xff")
+    if not stripped:
         return None
-    return kept[:-1] + bytes((kept[-1] + 1,))
+    return stripped[:-1] + bytes((stripped[-1] + 1,))
 
 
 def key_successor(key: bytes) -> bytes:

@@ -108,7 +108,7 @@ def change_together(
         sizes[change.row] = total
     if atomic:
         taken = {row: of_row for row, of_row in taken.items() if row not in differ}
-    made = [
+    changes_of_rows = [
         ConditionalChange(
             row,
             changes[of_row[0]].column,
@@ -118,9 +118,9 @@ def change_together(
         for row, of_row in taken.items()
     ]
     applied = [False] * len(changes)
-    sent = [change for change in made if change.mutations]
+    sent = [change for change in changes_of_rows if change.mutations]
     answers = iter(store.check_and_mutate_many(table, sent) if sent else ())
-    for of_row, change in zip(taken.values(), made, strict=True):
+    for of_row, change in zip(taken.values(), changes_of_rows, strict=True):
         went_through = next(answers) if change.mutations else True
         for at in of_row:
             applied[at] = went_through
@@ -160,13 +160,13 @@ class RowChanges:
 
     def joined(self, changes: Sequence[ConditionalChange]) -> list[ConditionalChange]:
         """The same conditional changes; the first one of each row also gets the mutations gathered for the row."""
-        made: list[ConditionalChange] = []
+        joined_changes: list[ConditionalChange] = []
         seen: set[bytes] = set()
         for change in changes:
             more = [] if change.row in seen else self._rows.get(change.row, [])
             seen.add(change.row)
-            made.append(evolve(change, mutations=[*change.mutations, *more]) if more else change)
-        return made
+            joined_changes.append(evolve(change, mutations=[*change.mutations, *more]) if more else change)
+        return joined_changes
 
     def drop(self, rows: Iterable[bytes]) -> None:
         """Forgets the gathered mutations of some rows."""
@@ -177,11 +177,11 @@ class RowChanges:
         """Forgets what was gathered."""
         self._rows.clear()
 
-    def carry_out(self, held: Set[bytes] = frozenset()) -> None:
+    def carry_out(self, held_back: Set[bytes] = frozenset()) -> None:
         """Changes the rows; after an error any subset of them may be changed, and this can be called again.
 
         Args:
-            held: rows that are not changed now; what was gathered for them stays.
+            held_back: rows that are not changed now; what was gathered for them stays.
 
         Raises:
             CapabilityError: a shared row cannot be changed at once; nothing was sent.
@@ -192,7 +192,7 @@ class RowChanges:
         changes: list[Sequence[Put | Delete]] = []
         atomic = self.store.capabilities.mutate_row
         for row, gathered in self._rows.items():
-            if row in held:
+            if row in held_back:
                 continue
             mutations = combined(gathered)
             if row in self.shared:
@@ -226,4 +226,4 @@ class RowChanges:
                 self.in_doubt |= any(m.timestamp is None for m in chain(puts, deletes, *changes))
             raise
         self.in_doubt = False
-        self.drop([row for row in self._rows if row not in held])
+        self.drop([row for row in self._rows if row not in held_back])

@@ -128,18 +128,18 @@ class RowFilter:
             families.setdefault(family, []).append((qualifier, column, cell))
         # A reversed scan reads no family on demand.
         essential = {family: self._reversed or self._root.essential(family) for family in families}
-        kept: dict[bytes, Cell] = {}
+        passing: dict[bytes, Cell] = {}
         for family, entries in families.items():
             if essential[family]:
-                self._pass(family, _once(entries), kept)
-        if not kept or self._root.excludes():
+                self._pass(family, _once(entries), passing)
+        if not passing or self._root.excludes():
             return {}
         if all(essential.values()):
-            return kept
+            return passing
         for family, entries in families.items():
             if not essential[family]:
-                self._pass(family, _once(entries), kept)
-        return {column: kept[column] for column in cells if column in kept}
+                self._pass(family, _once(entries), passing)
+        return {column: passing[column] for column in cells if column in passing}
 
     def kept_of_family(self, family: bytes, part: Callable[[bytes], Mapping[bytes, Cell] | None]) -> dict[bytes, Cell]:
         """The cells that pass, of a row of which only one family is read, in parts.
@@ -149,7 +149,7 @@ class RowFilter:
             part: returns the next part, or None at the end. It is called for no more parts than the filter wants to
                 see. Parts that lie wholly below the qualifier that it is given may be left out.
         """
-        kept: dict[bytes, Cell] = {}
+        passing: dict[bytes, Cell] = {}
         start = len(family) + 1
 
         def entries(resume: bytes) -> list[_Entry] | None:
@@ -157,10 +157,10 @@ class RowFilter:
             return None if cells is None else [(column[start:], column, cell) for column, cell in cells.items()]
 
         if self._root.essential(family):
-            self._pass(family, entries, kept)
-        return {} if self._root.excludes() else kept
+            self._pass(family, entries, passing)
+        return {} if self._root.excludes() else passing
 
-    def _pass(self, family: bytes, part: Callable[[bytes], list[_Entry] | None], kept: dict[bytes, Cell]) -> None:
+    def _pass(self, family: bytes, part: Callable[[bytes], list[_Entry] | None], passing: dict[bytes, Cell]) -> None:
         root = self._root
         resume = b""
         while (entries := part(resume)) is not None:
@@ -171,7 +171,7 @@ class RowFilter:
                 qualifier, column, cell = entries[position]
                 code = root.code(family, qualifier, cell)
                 if not code & 1:
-                    kept[column] = root.changed(cell)
+                    passing[column] = root.changed(cell)
                 if code == NEXT_ROW:
                     return
                 position += 1

@@ -36,15 +36,15 @@ class JoinedPieces:
 
     def piece(self, row: Row) -> list[ObjectRow]:
         """The objects that are complete with one more piece."""
-        found: list[ObjectRow] = []
+        objects: list[ObjectRow] = []
         key = row.row
         if key != self._row:
-            found = self.end()
+            objects = self.end()
             self._row, self._last, self._dropping, self._read, self._read_bytes = key, None, False, 0, 0
         columns: Mapping[bytes, Any] = row.columns
         if not columns:
             self._names, self._cells, self._dropping = [], [], True
-            return found
+            return objects
         names, cells = list(columns), list(columns.values())
         full = len(names) >= self._size
         if full:
@@ -55,10 +55,10 @@ class JoinedPieces:
         if not full:
             self._names += names
             self._cells += cells
-            found += self.end()
+            objects += self.end()
         elif names:
-            found += self._full(key, names, cells)
-        return found
+            objects += self._full(key, names, cells)
+        return objects
 
     def end(self) -> list[ObjectRow]:
         """The objects that wait, at the end of their row."""
@@ -67,16 +67,16 @@ class JoinedPieces:
         return self._unfolding.objects(key, names, cells) if names and key is not None else []
 
     def _full(self, key: bytes, names: list[bytes], cells: list[Any]) -> list[ObjectRow]:
-        resume, kept = cut(self._wide, names)
-        if not kept and self._names and self._names[0].startswith(self._wide.lead + resume):
+        resume, whole = cut(self._wide, names)
+        if not whole and self._names and self._names[0].startswith(self._wide.lead + resume):
             self._names += names
             self._cells += cells
-            found = []
+            objects = []
         else:
-            found = self._unfolding.objects(key, self._names + names[:kept], self._cells + cells[:kept])
-            self._last = names[kept - 1] if kept else self._names[-1] if self._names else self._last
-            self._names, self._cells = names[kept:], cells[kept:]
-        return found
+            objects = self._unfolding.objects(key, self._names + names[:whole], self._cells + cells[:whole])
+            self._last = names[whole - 1] if whole else self._names[-1] if self._names else self._last
+            self._names, self._cells = names[whole:], cells[whole:]
+        return objects
 
     def _behind(self, last: bytes) -> bytes | None:
         """The first column behind the object to which column `last` belongs; None if there is none."""
@@ -102,7 +102,7 @@ def cut(wide: WideRows, names: Sequence[bytes]) -> tuple[bytes, int]:
     if end is None or end == len(last):  # the last cell belongs to no object, or is a whole object
         return key_successor(last), len(names)
     prefix = names[-1][: start + end]
-    kept = len(names) - 1
-    while kept and names[kept - 1].startswith(prefix):
-        kept -= 1
-    return prefix[start:], kept
+    whole = len(names) - 1
+    while whole and names[whole - 1].startswith(prefix):
+        whole -= 1
+    return prefix[start:], whole

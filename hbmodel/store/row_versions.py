@@ -87,8 +87,8 @@ def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[by
     versions: dict[bytes, RowVersionCell] = {}
     linked: dict[bytes, list[bytes]] = {column: sorted(rows)}
     while linked:
-        column, asked = linked.popitem()
-        for row in store.get(table, asked, [column]) if asked else ():
+        column, linked_rows = linked.popitem()
+        for row in store.get(table, linked_rows, [column]) if linked_rows else ():
             cell = None if row is None else row.columns.get(column)
             if row is None or cell is None:
                 continue
@@ -108,14 +108,14 @@ def read_versions_of(
     Args:
         columns: the columns of the families' versions, by row.
     """
-    found: dict[bytes, dict[bytes, RowVersionCell]] = {row: {} for row in columns}
+    versions_by_column: dict[bytes, dict[bytes, RowVersionCell]] = {row: {} for row in columns}
     for column in sorted(set().union(*columns.values())):
         rows = [row for row, some in columns.items() if column in some]
         versions = read_row_versions(store, table, column, rows)
         for row in rows:
             version = versions.get(row) or RowVersionCell(column, b"", 0)
-            found[row][version.column] = version
-    return {row: list(of_row.values()) for row, of_row in found.items()}
+            versions_by_column[row][version.column] = version
+    return {row: list(of_row.values()) for row, of_row in versions_by_column.items()}
 
 
 def _linked_to(value: bytes) -> bytes:
@@ -140,10 +140,10 @@ def link_row_versions(
     new = {row: evolve(leader, value=os.urandom(LENGTH)) for row, leader in leaders.items() if not leader.value}
     created = [ConditionalChange(row, to.column, None, [Put(row, {to.column: to.value})]) for row, to in new.items()]
     links = [
-        ConditionalChange(row, of.column, of.value or None, [_link(row, of, leaders[row].column)])
+        ConditionalChange(row, version.column, version.value or None, [_link(row, version, leaders[row].column)])
         for row, versions in rows.items()
-        for of in versions
-        if of.column != leaders[row].column
+        for version in versions
+        if version.column != leaders[row].column
     ]
     done = leaders | new
     for changes in (created, links):
@@ -155,9 +155,9 @@ def link_row_versions(
     return done
 
 
-def _link(row: bytes, of: RowVersionCell, leader: bytes) -> Put:
+def _link(row: bytes, version: RowVersionCell, leader: bytes) -> Put:
     # The link is above the version that was read, whatever the clocks say. Nothing is put over a link.
-    return Put(row, {of.column: _LINK + leader}, of.timestamp + 1 if of.value else None)
+    return Put(row, {version.column: _LINK + leader}, version.timestamp + 1 if version.value else None)
 
 
 def link_apart(store: Store, table: str, changes: Sequence[ConditionalChange]) -> set[bytes]:

@@ -239,17 +239,17 @@ class SliceReader:
         """The objects of rows that come in pieces."""
         pieces = JoinedPieces(self._wide, self._unfolding, size, self._widths)
         for batch in batches:
-            if found := [each for piece in batch for each in pieces.piece(piece)]:
-                yield found
-        if found := pieces.end():
-            yield found
+            if objects := [each for piece in batch for each in pieces.piece(piece)]:
+                yield objects
+        if objects := pieces.end():
+            yield objects
 
     def _pages_of(
-        self, scan: SliceScan, row: Row | None, of: bytes | None = None
+        self, scan: SliceScan, row: Row | None, row_key: bytes | None = None
     ) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects of one row; its first page was read before, unless only the row's key is given."""
         sizes = self._sizes(scan)
-        key = row.row if row is not None else of
+        key = row.row if row is not None else row_key
         assert key is not None
         size, ranges = self._first_size(scan), list(scan.ranges)
         number = sum(each <= size for each in sizes[1:])
@@ -267,10 +267,10 @@ class SliceReader:
                 columns: Mapping[bytes, Any] = row.columns
                 names, cells = list(columns), list(columns.values())
                 if len(names) < size:
-                    if found := self._unfolding.objects(key, names, cells):
-                        yield found
+                    if objects := self._unfolding.objects(key, names, cells):
+                        yield objects
                     return
-                resume, kept = cut(self._wide, names)
+                resume, length = cut(self._wide, names)
                 following = starting(ranges, resume)
                 if following == ranges and self._wide.more:
                     prefix = names[0][self._start :][: self._wide.prefix_end(names[0][self._start :])]
@@ -294,8 +294,8 @@ class SliceReader:
                 ranges = following
                 if ranges and scan.limit is None:  # the next page is asked for before the caller works on this one
                     page = self._begin(scan, key, ranges, size)
-                if found := self._unfolding.objects(key, names[:kept], cells[:kept]):
-                    yield found
+                if objects := self._unfolding.objects(key, names[:length], cells[:length]):
+                    yield objects
                 if not ranges:
                     return
                 page = page or self._begin(scan, key, ranges, size)
@@ -312,10 +312,10 @@ class SliceReader:
     def _columns_of(self, row: bytes, prefix: bytes) -> ObjectRow | None:
         """An object with the columns that its model declares, read in one call."""
         columns = [self._wide.column(prefix, column) for column in self._wide.columns]
-        (found,) = self._store.get_each(self._wide.table, [Get(row, columns)])
-        if found is None:
+        (current,) = self._store.get_each(self._wide.table, [Get(row, columns)])
+        if current is None:
             return None
-        (whole,) = self._unfolding.objects(row, list(found.columns), list(found.columns.values()))
+        (whole,) = self._unfolding.objects(row, list(current.columns), list(current.columns.values()))
         return whole
 
     # --- backwards ----------------------------------------------------------------------------------------------------
@@ -333,15 +333,15 @@ class SliceReader:
             return
         bounds = [before[0][0]]
         keys = evolve(scan, ranges=before, reversed=False, keys_only=True, page=None)
-        most = self._pages.cells[-1]
+        cell_limit = self._pages.cells[-1]
         count = 0
         with closing(self._pages_of(keys, None, row)) as pages:
             for page in pages:
-                for found in page:
-                    if count and count + len(found.columns) > most:
-                        bounds.append(self._wide.places.cut(found.row)[1])
+                for object_row in page:
+                    if count and count + len(object_row.columns) > cell_limit:
+                        bounds.append(self._wide.places.cut(object_row.row)[1])
                         count = 0
-                    count += len(found.columns)
+                    count += len(object_row.columns)
         stops = [*bounds[1:], None]
         for first, stop in zip(reversed(bounds), reversed(stops), strict=True):
             yield from self._reversed(scan, row, starting(before if stop is None else until(before, stop), first))
@@ -351,25 +351,25 @@ class SliceReader:
     ) -> Generator[Sequence[ObjectRow], None, None]:
         if ranges:
             with closing(self._pages_of(evolve(scan, ranges=ranges, reversed=False), None, row)) as pages:
-                if found := [each for page in pages for each in page]:
-                    yield found[::-1]
+                if objects := [each for page in pages for each in page]:
+                    yield objects[::-1]
 
     def last_prefix(self, row: bytes, ranges: Sequence[Interval]) -> bytes | None:
         """The qualifier prefix of the last object of a row, found by bisection; None if the last cell belongs to no
         object, or if there is no cell.
         """
         probe = SliceScan(KeyRange.exactly(row), ranges, keys_only=True)
-        most = self._pages.cells[0]
+        cell_limit = self._pages.cells[0]
         low, high, middle = b"", ranges[-1][1], ranges[0][0]
         number = 0
         while True:
             names: list[bytes] = []
-            if asked := starting(ranges if high is None else until(ranges, high), middle):
-                found = _only(self._begin(probe, row, asked, most))
-                names = [] if found is None else [name[self._start :] for name in found.columns]
+            if remaining_ranges := starting(ranges if high is None else until(ranges, high), middle):
+                answer = _only(self._begin(probe, row, remaining_ranges, cell_limit))
+                names = [] if answer is None else [name[self._start :] for name in answer.columns]
             low = names[-1] if names else low
             # A page that is not full, or no cell right behind the last known one, shows that there are no more cells.
-            if 0 < len(names) < most or (not names and (not low or middle == key_successor(low))):
+            if 0 < len(names) < cell_limit or (not names and (not low or middle == key_successor(low))):
                 break
             if not names:
                 high = middle

@@ -29,8 +29,8 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
             option.
     """
     form = f"{scheme}://host:port,host:port?option=value"
-    found, colon, rest = url.partition("://")
-    if not colon or found != scheme:
+    written_scheme, colon, rest = url.partition("://")
+    if not colon or written_scheme != scheme:
         raise StoreURLError(
             "The scheme of the store URL is not known here: write the URL in the expected form.", expected=form
         )

@@ -161,7 +161,7 @@ class Unfolding:
         base, rest = self._places.join(row, kind), lead + len(kind)
         aliases, logical = self._aliases, self._names
         size, count = len(logical), len(names)
-        found: list[ObjectRow] = []
+        objects: list[ObjectRow] = []
         at = 0
         while at < count:
             name = names[at]
@@ -187,7 +187,7 @@ class Unfolding:
                 aliases = [b"", *(each[end:] for each in names[at:stop])]
                 logical = [self._lead + alias for alias in aliases[1:]]
                 size = stop - at
-            found.append(ObjectRow(base + name[rest:end], dict(zip(logical, cells[at:stop], strict=True))))
+            objects.append(ObjectRow(base + name[rest:end], dict(zip(logical, cells[at:stop], strict=True))))
             at = stop
         self._aliases, self._names = aliases, logical
-        return found
+        return objects

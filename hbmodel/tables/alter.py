@@ -97,10 +97,10 @@ def alter(
     check_times(times)
     check_work(progress=progress)
     check_choices(lossy=lossy, drop=drop)
-    found = diff(store, *models, splits=splits, registry=registry, sample=0)
-    _check(found, lossy)
+    differences = diff(store, *models, splits=splits, registry=registry, sample=0)
+    _check(differences, lossy)
     schemas = dict.fromkeys(schema_of(model) for some in models_and_ids(models) for model in some)
-    changes = _family_changes(found, {schema.table for schema in schemas})
+    changes = _family_changes(differences, {schema.table for schema in schemas})
     if changes and not store.capabilities.alter:
         lines = [
             shell_line(store.add_family if change.added else store.modify_family, change.table, change.family)
@@ -128,9 +128,13 @@ def alter(
         else []
     )
     create_tables(store, *models, splits=splits, registry=registry)
-    left = [difference for difference in found if difference.effect == "left" and not (drop and difference.undeclared)]
+    left = [
+        difference for difference in differences if difference.effect == "left" and not (drop and difference.undeclared)
+    ]
     return Alteration(
-        Diff(tuple(difference for difference in found if difference not in left)), Diff(tuple(left)), tuple(dropped)
+        Diff(tuple(difference for difference in differences if difference not in left)),
+        Diff(tuple(left)),
+        tuple(dropped),
     )
 
 
@@ -141,12 +145,12 @@ def _drop_undeclared(
 
     Indexes of which a killed call has left only the table are dropped too.
     """
-    found = None if catalog.table not in store.tables() else catalog.read(schema)
-    if found is None:
+    registration = None if catalog.table not in store.tables() else catalog.read(schema)
+    if registration is None:
         return []
     drops = [
         IndexStates(store, catalog, schema, state.name, times.drain, waiting(progress), state.cell)
-        for state in match_indexes(schema, found).undeclared
+        for state in match_indexes(schema, registration).undeclared
         if state.state != ABSENT or state.entry.get("left") or state.entry.get("creating")
     ]
     for each in drops:
@@ -156,8 +160,8 @@ def _drop_undeclared(
     return [table for each in drops for table in each.drop()]
 
 
-def _check(found: Diff, lossy: bool) -> None:
-    refused = [str(difference) for difference in found if difference.effect == "refused"]
+def _check(differences: Diff, lossy: bool) -> None:
+    refused = [str(difference) for difference in differences if difference.effect == "refused"]
     if refused:
         raise SchemaMismatch(
             "The live tables cannot be altered to what the models declare: declare what is live, as `differences` "
@@ -165,7 +169,7 @@ def _check(found: Diff, lossy: bool) -> None:
             "table.",
             differences=refused,
         )
-    losing = [str(difference) for difference in found if difference.effect == "lossy"]
+    losing = [str(difference) for difference in differences if difference.effect == "lossy"]
     if losing and not lossy:
         raise SchemaMismatch(
             "Altering the tables would lose data: pass lossy=True if that is intended.", differences=losing
@@ -179,13 +183,13 @@ def _add(store: Store, change: _FamilyChange) -> None:
         store.modify_family(change.table, change.family)
 
 
-def _family_changes(found: Iterable[Difference], primary_tables: set[str]) -> Sequence[_FamilyChange]:
+def _family_changes(found_differences: Iterable[Difference], primary_tables: set[str]) -> Sequence[_FamilyChange]:
     """The changes of families, in an order in which index entries never expire before their rows, even after a crash
     between two changes.
     """
     options: dict[tuple[str, str], list[Difference]] = {}
     changes: list[_FamilyChange] = []
-    for difference in found:
+    for difference in found_differences:
         if difference.effect == "left":
             continue
         if difference.kind == "family":

@@ -107,18 +107,18 @@ class BindingCache:
         known = self._bindings.get(schema)
         if known is not None and known[0].unknown and self._running() - known[1] >= self._unwritable:
             line.look(store)
-        found, began = line.state(store)
+        row, began = line.state(store)
         known, seen = self._bindings.get(schema), self._seen.get(schema)
-        if known is not None and seen is not None and seen[0] is known[0] and seen[1] is found and not known[0].unknown:
+        if known is not None and seen is not None and seen[0] is known[0] and seen[1] is row and not known[0].unknown:
             return known[0]
-        same = known is not None and known[0].cells == ({} if found is None else cells_of(found))
+        same = known is not None and known[0].cells == ({} if row is None else cells_of(row))
         if known is not None and not same and known[1] > began:  # a reader has seen a later state
             line.look(store)
-            found, began = line.state(store)
-        binding = known[0] if known is not None and same else registry.bound(schema, found)
+            row, began = line.state(store)
+        binding = known[0] if known is not None and same else registry.bound(schema, row)
         # Readers use this binding too, for a lease from the time when it was read.
         read = max(began, known[1]) if known is not None and same else began
-        self._bindings[schema], self._seen[schema] = (binding, read), (binding, found)
+        self._bindings[schema], self._seen[schema] = (binding, read), (binding, row)
         return binding
 
     def _in_transaction(self, schema: TableSchema, registry: Registry, read: ReadRow) -> Binding:

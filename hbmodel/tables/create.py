@@ -122,14 +122,14 @@ def create_tables(
     ]
     check_names([table for planned in groups for table in planned], registry)
     plans = [_Plan.of(store, planned, catalog) for planned in groups]
-    found: dict[str, TableOutcome] = {}
+    outcomes: dict[str, TableOutcome] = {}
     for plan in plans:
         for outcome in plan.carry_out(store, catalog):
-            found.setdefault(outcome.table, outcome)
-    made = Creation(tuple(found.values()))
-    for difference in made.differences:
+            outcomes.setdefault(outcome.table, outcome)
+    creation = Creation(tuple(outcomes.values()))
+    for difference in creation.differences:
         logger.warning("A live table differs from its model: %s", difference)
-    return made
+    return creation
 
 
 @frozen
@@ -161,14 +161,14 @@ class _Plan:
             else:
                 _check_unregistered(schema, existing, catalog)
         check_index_tables(store, catalog, planned, existing)
-        found = {
+        differences = {
             table.name: _compare_live(store, table)
             for table in planned
             if table.index is None and table.name in existing
         }
         namespaces = missing_namespaces(store, [catalog.table, *(table.name for table in new)], existing)
         _check_creatable(store, new, namespaces)
-        return cls(planned, existing, entries, new, found, namespaces)
+        return cls(planned, existing, entries, new, differences, namespaces)
 
     def carry_out(self, store: Store, catalog: Registry) -> Iterator[TableOutcome]:
         """Creates and registers everything; returns what became of each table."""
@@ -177,7 +177,7 @@ class _Plan:
                 store.create_namespace(namespace)
         catalog.create()
         created: set[str] = set()
-        found = dict(self.found)
+        differences = dict(self.found)
         for schema in self.entries:
             present = schema.table in self.existing
             created.update(self._index_tables(store, catalog, schema))
@@ -187,14 +187,16 @@ class _Plan:
             if present:
                 binding = catalog.bind(schema)
                 _check_index_tables(store, binding, self.existing)
-                found[schema.table] = found[schema.table] + _index_differences(binding)
+                differences[schema.table] = differences[schema.table] + _index_differences(binding)
                 live = {index.table for index in binding.written}
-                found.update({table.name: _compare_live(store, table) for table in self.planned if table.name in live})
+                differences.update(
+                    {table.name: _compare_live(store, table) for table in self.planned if table.name in live}
+                )
         created |= {table.name for table in self.new if table.index is None and create_declared(store, table)}
         yield TableOutcome(catalog.table, catalog.table not in self.existing)
         for table in self.planned:
             if table in self.new or table.name in self.existing:
-                yield TableOutcome(table.name, table.name in created, tuple(found.get(table.name, ())))
+                yield TableOutcome(table.name, table.name in created, tuple(differences.get(table.name, ())))
 
     def _index_tables(self, store: Store, catalog: Registry, schema: TableSchema) -> Iterator[str]:
         """Creates the missing index tables of a model; returns the names of those that this call created."""
@@ -212,17 +214,17 @@ def _check_unregistered(schema: TableSchema, existing: Collection[str], catalog:
     """
     if schema.table not in existing:
         return
-    found = next(
+    unregistered = next(
         (index for index in schema.indexes.values() if index.table in existing and catalog.owner(index.table) is None),
         None,
     )
-    if found is not None:
+    if unregistered is not None:
         raise SchemaMismatch(
             "The table and an index table exist, but the registry does not know them: name the registry in which "
             "they are registered, or "
             "drop them.",
             table=schema.table,
-            index=found.name,
+            index=unregistered.name,
             registry=catalog.table,
         )
 

@@ -177,14 +177,14 @@ class _Strategies:
 
     def of(self, table: str, schemas: Sequence[TableSchema], index: Index | None) -> list[bytes]:
         named = None if index is None else index.name
-        found = {
+        strategies = {
             tuple(split_keys(schema.model, strategy, index=named))
             for schema in schemas
             for strategy in (self._by_table.get(table), self._by_model.get(schema.model) if index is None else None)
             if strategy is not None
         }
-        if len(found) > 1:
+        if len(strategies) > 1:
             raise DeclarationError(
                 "Two strategies give the same table different split keys: give only one of them.", table=table
             )
-        return [key for keys in found for key in keys]
+        return [key for keys in strategies for key in keys]

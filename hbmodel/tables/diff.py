@@ -208,10 +208,10 @@ def diff(
         if some
     ]
     check_names([table for some in planned for table in some], registry)
-    found = [
+    differences = [
         difference for some in planned for difference in _differences(store, some, Registry(store, registry), sample)
     ]
-    return Diff(tuple(difference for at, difference in enumerate(found) if difference not in found[:at]))
+    return Diff(tuple(difference for at, difference in enumerate(differences) if difference not in differences[:at]))
 
 
 def _differences(
@@ -258,11 +258,11 @@ def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]
     external = {name for schema in table.schemas if schema.external for name in schema.family_names}
     for family in table.families:
         name = family.name.decode()
-        found = live.get(family.name)
-        if found is None:
+        live_family = live.get(family.name)
+        if live_family is None:
             yield Difference(table.name, "family", f"family {name}", family, None, family=name)
             continue
-        for option, declared, there in _options(family, found, configurable, family.name in external):
+        for option, declared, there in _options(family, live_family, configurable, family.name in external):
             if declared != there:
                 loss = _loss(option, declared, there)
                 effect: Effect = "safe" if loss is None else "lossy"
@@ -281,8 +281,8 @@ def _unmapped_families(
     for name in live:
         if name not in registered:
             why = "no model maps it: a delete of an object leaves what its row holds there"
-            what = f"family {name.decode()}"
-            yield Difference(table.name, "family", what, None, name.decode(), "left", why, family=name.decode())
+            subject = f"family {name.decode()}"
+            yield Difference(table.name, "family", subject, None, name.decode(), "left", why, family=name.decode())
 
 
 def _unmapped_columns(
@@ -298,22 +298,22 @@ def _unmapped_columns(
     others = registered_others(catalog, table.schemas)
     if others is None:
         return
-    found = unmapped_columns(store, table.schemas, others, sample)
+    unmapped = unmapped_columns(store, table.schemas, others, sample)
     known = {
         column: spec
         for entry in entries.values()
         if entry is not None
         for column, spec in entry.layout["columns"].items()
     }
-    for column, rows in found.held.items():
+    for column, rows in unmapped.held.items():
         name = "" if column not in known else f"; the registry has it as {known[column]['name']}"
-        live = f"in {rows} of {len(found.rows)} sampled rows"
+        live = f"in {rows} of {len(unmapped.rows)} sampled rows"
         yield Difference(
             table.name, "column", f"column {column}", None, live, "left", _UNMAPPED + name, column.partition(":")[0]
         )
     for schema, entry in entries.items():
         if entry is not None and schema in table.schemas and schema.wide is None:
-            lacking = lacking_columns(store, schema, found.rows, entry.rows)
+            lacking = lacking_columns(store, schema, unmapped.rows, entry.rows)
             for column, rows in lacking.lacking.items():
                 live = f"missing in {rows} of {lacking.objects} sampled rows"
                 family = column.partition(":")[0]
@@ -370,13 +370,13 @@ def _compare_entry(
         )
         return
     renames = field_renames(schema, entry.layout)
-    for what, declared, live in layout_mismatches(schema, entry.layout, SAFE):
+    for subject, declared, live in layout_mismatches(schema, entry.layout, SAFE):
         why = (
             f"{_MISREAD}; if a field was renamed, say renamed_from=..."
             if any(r.how == "ambiguous" for r in renames)
             else _MISREAD
         )
-        yield Difference(schema.table, "layout", what, declared, live, "refused", why)
+        yield Difference(schema.table, "layout", subject, declared, live, "refused", why)
     for rename in renames:
         if rename.how in SAFE:
             yield Difference(schema.table, "rename", rename.what, rename.declared, rename.live, why=_SAME_BYTES)
@@ -386,11 +386,11 @@ def _compare_entry(
         if column not in known:
             yield Difference(schema.table, "column", f"column {column}", spec, None)
     for change in member_changes(schema.layout_spec, entry.layout):
-        what = f"{'' if change.place.startswith('key ') else 'column '}{change.place} member {change.member}"
+        subject = f"{'' if change.place.startswith('key ') else 'column '}{change.place} member {change.member}"
         if change.declared:
-            yield Difference(schema.table, "member", what, change.member, None, why=_NEW_MEMBER)
+            yield Difference(schema.table, "member", subject, change.member, None, why=_NEW_MEMBER)
         else:
-            yield Difference(schema.table, "member", what, None, "not declared", "left", _OLD_MEMBER)
+            yield Difference(schema.table, "member", subject, None, "not declared", "left", _OLD_MEMBER)
     for state in match_indexes(schema, entry).unknown:
         why = UNDECLARED
         yield Difference(schema.table, "index", f"index {state.name}", None, dict(state.spec), "left", why)
@@ -422,11 +422,17 @@ def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]
         kind, shared = next(
             (kind, error.details[kind]) for kind in ("family", "index", "primary") if kind in error.details
         )
-        what, live = (
+        subject, live = (
             ("table", f"an index table of {shared}") if kind == "primary" else (f"{kind} {shared}", "another model's")
         )
         yield Difference(
-            schema.table, "layout", what, shared, live, "refused", "two models share it, and one of them would lose it"
+            schema.table,
+            "layout",
+            subject,
+            shared,
+            live,
+            "refused",
+            "two models share it, and one of them would lose it",
         )
 
 
@@ -452,7 +458,7 @@ def _compare_index(table: DeclaredTable, entry: Registration | None, existing: C
     index, schema = table.index, table.schemas[0]
     if index is None:
         return
-    what = f"index {index.name}"
+    subject = f"index {index.name}"
     state = None if entry is None else state_of_index(schema, entry, index.name)
     if (
         state is None
@@ -461,13 +467,13 @@ def _compare_index(table: DeclaredTable, entry: Registration | None, existing: C
     ):
         return
     if state is None:
-        yield Difference(schema.table, "index", what, dict(index.spec), None, why=_NOT_BUILT)
+        yield Difference(schema.table, "index", subject, dict(index.spec), None, why=_NOT_BUILT)
     elif not same_entries(index, state):
         if not is_live(state):
-            yield Difference(schema.table, "index", what, dict(index.spec), dict(state.spec), why=_NOT_BUILT)
+            yield Difference(schema.table, "index", subject, dict(index.spec), dict(state.spec), why=_NOT_BUILT)
         else:
             why = "its entries are stored as the live index declares"
-            yield Difference(schema.table, "index", what, *specs_to_compare(index, state), "refused", why)
+            yield Difference(schema.table, "index", subject, *specs_to_compare(index, state), "refused", why)
     elif not is_live(state):
         yield unbuilt(schema, index.name)
     if state is not None and is_live(state) and state.table not in existing:

@@ -102,12 +102,12 @@ def _index_tables(
         if index.table not in existing:
             continue
         if schema.table not in existing:
-            found = may_be_taken(store, catalog, schema, index, index.table)
+            tables = may_be_taken(store, catalog, schema, index, index.table)
         else:
-            found = (
+            tables = (
                 entry is None and catalog.owner(index.table) is None and has_families(store, schema, index, index.table)
             )
-        if found:
+        if tables:
             yield index.table
 
 

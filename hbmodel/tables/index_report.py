@@ -169,4 +169,4 @@ class IndexReport:
             lines.append(f"  claimed {self.claimed}, freed {self.freed}")
         if self.sampled and self.whole is not None:
             lines.append(f"  the whole table would take about {self.whole:.0f} s")
-        return "\n".join([*lines, *(f"    {what}: {key}" for what, key in self.samples)])
+        return "\n".join([*lines, *(f"    {problem}: {key}" for problem, key in self.samples)])

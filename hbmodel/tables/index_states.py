@@ -17,6 +17,7 @@ from hbmodel.errors import IndexUnavailable, SchemaMismatch, TableNotFound, Unkn
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
 from hbmodel.store.values import Delete
+from hbmodel.tables.claimed_ranges import WORK, work_row
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.declared import SplitsOption, plan_tables
 from hbmodel.tables.index_tables import may_be_taken, unused
@@ -24,7 +25,6 @@ from hbmodel.tables.other_programs import Drain, OtherPrograms, Waited
 from hbmodel.tables.registered_fields import check_layout, generation_of, named_anew, same_entries, state_of_index
 from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
 from hbmodel.tables.registry import FAMILY, ROWS, Registry, RegistryKey, index_cell, registry_row
-from hbmodel.tables.shared_ranges import WORK, work_row
 
 
 @frozen
@@ -53,51 +53,53 @@ class IndexStates:
 
     def registered(self) -> Registration:
         """What the registry says of the table; raises `SchemaMismatch` if it is not registered."""
-        found = self.registry.read(self.place)
-        if found is None:
+        registration = self.registry.read(self.place)
+        if registration is None:
             raise SchemaMismatch(
                 "The table is not registered: call hb.create_tables() first.",
                 table=self.place.table,
                 registry=self.registry.table,
             )
-        return found
+        return registration
 
-    def state(self, found: Registration) -> IndexState | None:
+    def state(self, registration: Registration) -> IndexState | None:
         """What the registration says of the index."""
         if self.cell is not None:
-            return found.indexes.get(self.cell)
+            return registration.indexes.get(self.cell)
         if isinstance(self.place, TableSchema):
-            return state_of_index(self.place, found, self.name)
-        return found.named(self.name)
+            return state_of_index(self.place, registration, self.name)
+        return registration.named(self.name)
 
-    def _change(self, found: Registration, before: IndexState | None, /, **changes: Any) -> bool:
+    def _change(self, registration: Registration, before: IndexState | None, /, **changes: Any) -> bool:
         """Changes the entry of the index unless another program has changed it since it was read; returns whether it
         was changed.
         """
-        return self.registry.change_index(self.place, self.name if before is None else before.cell, found, **changes)
+        return self.registry.change_index(
+            self.place, self.name if before is None else before.cell, registration, **changes
+        )
 
     def as_declared(self) -> Registration:
         """What the registry says of the table; raises `SchemaMismatch` if rows or entries have another layout than the
         model declares.
         """
-        found = self.registered()
-        check_layout(self._schema, found)
-        return found
+        registration = self.registered()
+        check_layout(self._schema, registration)
+        return registration
 
     def live(self) -> tuple[Registration, IndexState]:
         """The registration and the state of an index that writers keep.
 
         Raises `IndexUnavailable` if writers do not keep the index, and `SchemaMismatch` if it is declared otherwise.
         """
-        found = self.as_declared()
-        state = self.state(found)
+        registration = self.as_declared()
+        state = self.state(registration)
         if state is None or state.state == ABSENT:
             raise IndexUnavailable(
                 "The index is not built: build it with hb.indexes.build_index().",
                 table=self.place.table,
                 index=self.name,
             )
-        return found, state
+        return registration, state
 
     def until_building(self, splits: SplitsOption = None) -> Registration:
         """Leads an absent index to the state in which it is built, or finds it in that state or a later one.
@@ -107,10 +109,10 @@ class IndexStates:
         """
         schema = self._schema
         while True:
-            found = self.as_declared()
-            state = self.state(found)
+            registration = self.as_declared()
+            state = self.state(registration)
             if state is not None and state.state in {BUILDING, VERIFYING, READABLE}:
-                return found
+                return registration
             if state is not None and (state.entry.get("dropping") or state.entry.get("left")):
                 raise IndexUnavailable(
                     "The index is being dropped: let hb.indexes.drop_index() finish first.",
@@ -118,38 +120,38 @@ class IndexStates:
                     index=self.name,
                 )
             now = self.registry.server_time()
-            if found.rows == "unindexed" and schema.external:
-                self.registry.change_rows(self.place, found, "plain")
-            elif found.rows == "unindexed":
-                self.registry.change_rows(self.place, found, "marking")
-            elif found.rows == "marking":
+            if registration.rows == "unindexed" and schema.external:
+                self.registry.change_rows(self.place, registration, "plain")
+            elif registration.rows == "unindexed":
+                self.registry.change_rows(self.place, registration, "marking")
+            elif registration.rows == "marking":
                 # Only writers are waited for: sessions that read by an earlier state recognise a dead marker too.
-                if self._written(found, ROWS, found.rows_since, now):
-                    self.registry.change_rows(self.place, found, "adopting" if self._others.gated else "mixed")
+                if self._written(registration, ROWS, registration.rows_since, now):
+                    self.registry.change_rows(self.place, registration, "adopting" if self._others.gated else "mixed")
             elif state is None or state.state == ABSENT:
-                self._create(found, state, splits)
-            elif found.rows == "mixed":
-                if self._written(found, ROWS, found.rows_since, now):
-                    self.registry.change_rows(self.place, found, "adopting")
-            elif self._written(found, index_cell(state.cell), state.since, now):
-                self._change(found, state, state=BUILDING)
+                self._create(registration, state, splits)
+            elif registration.rows == "mixed":
+                if self._written(registration, ROWS, registration.rows_since, now):
+                    self.registry.change_rows(self.place, registration, "adopting")
+            elif self._written(registration, index_cell(state.cell), state.since, now):
+                self._change(registration, state, state=BUILDING)
 
-    def _written(self, found: Registration, cell: bytes, since: int, now: int) -> bool:
+    def _written(self, registration: Registration, cell: bytes, since: int, now: int) -> bool:
         """Whether no program can still write by what the registry said before a cell was changed; waits a moment if
         one can.
         """
-        return self._others.have_written(registry_row(self.place), found, cell, since, now)
+        return self._others.have_written(registry_row(self.place), registration, cell, since, now)
 
     @property
     def _others(self) -> OtherPrograms:
         return OtherPrograms(self.store, self.registry, self.drain, self.wait)
 
-    def _create(self, found: Registration, state: IndexState | None, splits: SplitsOption) -> None:
+    def _create(self, registration: Registration, state: IndexState | None, splits: SplitsOption) -> None:
         """Creates the index table, under a name that no table of the index has had. Then writers keep its entries."""
         schema = self._schema
         index = schema.index(self.name)
         if state is None or not state.entry.get("creating") or not same_entries(index, state):
-            existing, generation = set(self.store.tables()), generation_of(index, state, found)
+            existing, generation = set(self.store.tables()), generation_of(index, state, registration)
             name = index.table if generation == 0 else f"{index.table}.{generation + 1}"
             while name in existing:
                 generation += 1
@@ -157,18 +159,25 @@ class IndexStates:
             spec = {"spec": index.spec, "stored": index.stored_spec, **named_anew(index, state)}
             strays = [] if state is None else state.begun
             self._change(
-                found, state, state=ABSENT, table=name, generation=generation, creating=True, strays=strays, **spec
+                registration,
+                state,
+                state=ABSENT,
+                table=name,
+                generation=generation,
+                creating=True,
+                strays=strays,
+                **spec,
             )
             return
         self._delete_tables(self._unused(evolve(state, entry={**state.entry, "creating": False}).begun))
         planned = next(t for t in plan_tables([schema], splits, self.registry.table) if t.index is index)
-        made = create_declared(self.store, evolve(planned, name=state.table))
-        if not made and not may_be_taken(self.store, self.registry, schema, index, state.table):
+        created = create_declared(self.store, evolve(planned, name=state.table))
+        if not created and not may_be_taken(self.store, self.registry, schema, index, state.table):
             # Either another program is building the index already: then the entry has changed. Or another program has
             # created a table of this name for something else.
-            self._change(found, state, creating=False)
+            self._change(registration, state, creating=False)
             return
-        if not self._change(found, state, state=WRITE_ONLY, creating=False, strays=[]) and made:
+        if not self._change(registration, state, state=WRITE_ONLY, creating=False, strays=[]) and created:
             after = self.state(self.registered())
             if after is None or after.table != state.table:  # another declaration was registered meanwhile
                 self._delete_tables([state.table])
@@ -180,18 +189,18 @@ class IndexStates:
     def _delete_tables(self, names: Sequence[str]) -> list[str]:
         """Deletes those of the tables that exist; returns their names."""
         existing = set(self.store.tables()) if names else set[str]()
-        found = [name for name in names if name in existing]
-        for name in found:
+        existing_tables = [name for name in names if name in existing]
+        for name in existing_tables:
             with suppress(TableNotFound):  # another program was faster
                 self.store.delete_table(name)
-        return found
+        return existing_tables
 
     def change(self, before: str, after: str) -> None:
         """Changes the state from `before` to `after`, unless another program has done that."""
-        found = self.registered()
-        state = self.state(found)
+        registration = self.registered()
+        state = self.state(registration)
         if state is not None and state.state == before:
-            self._change(found, state, state=after)
+            self._change(registration, state, state=after)
 
     @property
     def rows_are_adopted(self) -> bool:
@@ -200,8 +209,8 @@ class IndexStates:
 
     def rows_adopted(self) -> None:
         """Registers that only rows with system cells are live; by now every row has them."""
-        while (found := self.registered()).rows == "adopting":
-            self.registry.change_rows(self.place, found, "indexed")
+        while (registration := self.registered()).rows == "adopting":
+            self.registry.change_rows(self.place, registration, "indexed")
 
     def drop(self) -> list[str]:
         """Leads an index to the state absent and drops its tables; returns their names.
@@ -212,16 +221,16 @@ class IndexStates:
         self._known()
         self.leave()
         while True:
-            found = self.registered()
-            state = self.state(found)
+            registration = self.registered()
+            state = self.state(registration)
             if state is None or state.state != ABSENT or not state.entry.get("left"):  # another program was faster
                 return []
-            if self._written(found, index_cell(state.cell), state.since, self.registry.server_time()):
+            if self._written(registration, index_cell(state.cell), state.since, self.registry.server_time()):
                 tables = list(state.entry["left"])
                 dropped = self._delete_tables(tables)
                 rows = [work_row(registry_row(self.place), table, work) for table in tables for work in WORK]
                 self.store.delete(self.registry.table, [Delete(row, families=(FAMILY,)) for row in rows])
-                self._change(found, state, left=[])
+                self._change(registration, state, left=[])
                 return dropped
 
     def to_drop(self) -> tuple[str, list[str]]:
@@ -237,8 +246,8 @@ class IndexStates:
         """What the registry says of the index; raises `UnknownIndex` if it has none of this name."""
         state = None
         if isinstance(self.name, str):
-            found = self.registered()
-            state = self.state(found) or found.dropped(self.name)
+            registration = self.registered()
+            state = self.state(registration) or registration.dropped(self.name)
         if state is None:
             raise UnknownIndex(
                 "The table has no such index: hb.indexes.index_status() lists them.",
@@ -249,12 +258,15 @@ class IndexStates:
 
     def hide(self) -> None:
         """Ends the use of the index by new queries."""
-        while (state := self.state(found := self.registered())) is not None and state.state not in {ABSENT, WRITE_ONLY}:
-            self._change(found, state, state=WRITE_ONLY, dropping=True)
+        while (state := self.state(registration := self.registered())) is not None and state.state not in {
+            ABSENT,
+            WRITE_ONLY,
+        }:
+            self._change(registration, state, state=WRITE_ONLY, dropping=True)
 
     def leave(self) -> None:
         """Ends the maintenance of the index by writes, once no query uses it."""
-        while (state := self.state(found := self.registered())) is not None:
+        while (state := self.state(registration := self.registered())) is not None:
             if state.state == ABSENT and not state.entry.get("creating"):  # with `creating`, its table may exist
                 return
             if state.state not in {ABSENT, WRITE_ONLY}:
@@ -262,9 +274,9 @@ class IndexStates:
                 continue
             hidden = state.state == WRITE_ONLY and state.entry.get("dropping")
             if not hidden or self._others.have_read(state.since, self.registry.server_time()):
-                self._leave(found, state)
+                self._leave(registration, state)
 
-    def _leave(self, found: Registration, state: IndexState) -> None:
+    def _leave(self, registration: Registration, state: IndexState) -> None:
         """Makes an index absent, and notes which of its tables are to be deleted."""
         changes: dict[str, Any] = {
             "state": ABSENT,
@@ -274,7 +286,7 @@ class IndexStates:
             "left": self._leaving(state),
             "strays": [],
         }
-        self._change(found, state, **changes)
+        self._change(registration, state, **changes)
 
     def _leaving(self, state: IndexState) -> list[str]:
         """The tables to delete when an index is dropped, including those that earlier, killed drops have left."""

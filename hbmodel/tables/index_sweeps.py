@@ -20,12 +20,12 @@ from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
+from hbmodel.tables.claimed_ranges import CLAIM_LIFE, WORK, ClaimLost, Counts, RangeClaim, SharedRanges, work_row
+from hbmodel.tables.claimed_ranges import Progress as ClaimProgress
 from hbmodel.tables.index_arguments import check_speeds
 from hbmodel.tables.other_programs import Awaited
 from hbmodel.tables.registration import ABSENT, IndexState
 from hbmodel.tables.registry import Registry, registry_row
-from hbmodel.tables.shared_ranges import CLAIM_LIFE, WORK, ClaimLost, Counts, RangeClaim, SharedRanges, work_row
-from hbmodel.tables.shared_ranges import Progress as ClaimProgress
 
 LOOK = 1.0
 """Seconds between two looks at what other programs do."""
@@ -205,65 +205,68 @@ class Sweeps:
         After that, a row without such cells is what late writes have left of a deleted row.
         """
         if self.then is not None:
-            found = self.registry.read(self.indexer.schema)
-            if found is not None and found.rows == "indexed":
+            registration = self.registry.read(self.indexer.schema)
+            if registration is not None and registration.rows == "indexed":
                 return self.then
         return self
 
     def batches(self, within: KeyRange) -> Iterator[tuple[Sequence[Row], int]]:
         """The rows of a range in batches, each with the server's time from before it was read."""
         table = self.indexer.schema.table
-        asked = following = self.clock.now()
+        read_at = following = self.clock.now()
         (batches,) = self.store.scan(table, [Scan(within, columns=self.indexer.columns, batch_size=self.batch_size)])
         try:
             for batch in batches:
-                yield batch, asked
-                asked, following = following, self.clock.now()  # a store may fetch a batch ahead
+                yield batch, read_at
+                read_at, following = following, self.clock.now()  # a store may fetch a batch ahead
         finally:
             close = getattr(batches, "close", None)
             if close is not None:
                 close()
 
     def _build(self, rows: Sequence[Row], since: int) -> Counts | None:
-        made = drive(self.store, index_rows(self.indexer, rows, since), self.clock)
-        return None if made is None else counted(made) + self.claim(rows)
+        row_entries = drive(self.store, index_rows(self.indexer, rows, since), self.clock)
+        return None if row_entries is None else counted(row_entries) + self.claim(rows)
 
     def claim(self, rows: Sequence[Row]) -> Counts:
         """Claims the values of rows in a unique index."""
-        found = [] if self.claims is None else drive(self.store, claim_existing(self.claims, rows), self.clock)
-        duplicated = tuple((repr(each.value), each.key.hex(), each.owner.hex()) for each in found)
-        return Counts(duplicates=len(found), duplicated=duplicated)
+        violations = [] if self.claims is None else drive(self.store, claim_existing(self.claims, rows), self.clock)
+        duplicated = tuple((repr(each.value), each.key.hex(), each.owner.hex()) for each in violations)
+        return Counts(duplicates=len(violations), duplicated=duplicated)
 
     def unclaimed(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows that lack a claim in a unique index."""
         return [] if self.claims is None else drive(self.store, unclaimed_rows(self.claims, rows), self.clock)
 
     def _verify(self, rows: Sequence[Row], since: int) -> Counts | None:
-        found = drive(self.store, find_missing(self.indexer, rows), self.clock)
-        if found.missing and self.put_missing(found) is None:
+        findings = drive(self.store, find_missing(self.indexer, rows), self.clock)
+        if findings.missing and self.put_missing(findings) is None:
             return None
         counts = Counts(
-            rows=found.live, missing=len(found.missing), refused=len(found.refused), samples=_samples(found.refused)
+            rows=findings.live,
+            missing=len(findings.missing),
+            refused=len(findings.refused),
+            samples=_samples(findings.refused),
         )
         return counts + self.claim(rows)
 
-    def put_missing(self, found: RowFindings) -> Counts | None:
+    def put_missing(self, findings: RowFindings) -> Counts | None:
         """Puts the missing entries of the rows as they are now; None if that took too long."""
         since = self.clock.now()
         again = self.store.get(
-            self.indexer.schema.table, [entries.row for entries in found.missing], self.indexer.columns
+            self.indexer.schema.table, [entries.row for entries in findings.missing], self.indexer.columns
         )
-        made = drive(
+        row_entries = drive(
             self.store,
             index_rows(self.indexer, [row for row in again if row is not None], since, again=True),
             self.clock,
         )
-        return None if made is None else counted(made)
+        return None if row_entries is None else counted(row_entries)
 
     def _state(self) -> IndexState:
         """The state of the index; raises `IndexUnavailable` if it was dropped during the work."""
-        found = self.registry.read(self.indexer.schema)
-        states = () if found is None else found.indexes.values()
+        registration = self.registry.read(self.indexer.schema)
+        states = () if registration is None else registration.indexes.values()
         state = next((state for state in states if state.table == self.index.table), None)
         if state is None or state.state == ABSENT or state.entry.get("dropping"):
             raise IndexUnavailable(
@@ -275,13 +278,13 @@ class Sweeps:
         return state
 
 
-def counted(made: Sequence[RowEntries]) -> Counts:
+def counted(row_entries: Sequence[RowEntries]) -> Counts:
     """The counts of rows whose entries were put."""
-    refused = [one for one in made if one.error is not None]
+    refused = [one for one in row_entries if one.error is not None]
     return Counts(
-        rows=len(made),
-        entries=sum(len(one.entries) for one in made),
-        adopted=sum(one.adoption is not None for one in made),
+        rows=len(row_entries),
+        entries=sum(len(one.entries) for one in row_entries),
+        adopted=sum(one.adoption is not None for one in row_entries),
         refused=len(refused),
         samples=_samples(refused),
     )

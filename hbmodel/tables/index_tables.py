@@ -54,8 +54,8 @@ def check_index_table(store: Store, catalog: Registry, schema: TableSchema, inde
     if may_be_taken(store, catalog, schema, index, table):
         return
     # The registry is read after the rows: another program may have registered the table before it wrote them.
-    found = catalog.read(schema)
-    state = None if found is None else state_of_index(schema, found, index.name)
+    registration = catalog.read(schema)
+    state = None if registration is None else state_of_index(schema, registration, index.name)
     if state is None or not is_live(state) or state.table != table:
         raise SchemaMismatch(
             NOT_ITS_TABLE, table=table, index=index.name, primary=schema.table, owner=catalog.owner(table, schema)

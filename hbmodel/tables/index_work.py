@@ -21,14 +21,14 @@ from hbmodel.store.checks.numbers import is_finite
 from hbmodel.store.folded import folded
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Row, Scan
+from hbmodel.tables.claimed_ranges import CLAIM_LIFE, SAMPLES, Counts
 from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle, counted
 from hbmodel.tables.other_programs import Awaited, Drain, Waited
-from hbmodel.tables.registration import ABSENT, KEPT_BY_ALL, LEASE
+from hbmodel.tables.registration import ABSENT, LEASE, MAINTAINED_BY_ALL
 from hbmodel.tables.registry import Registry
 from hbmodel.tables.sampling import Sample, sample_rows
-from hbmodel.tables.shared_ranges import CLAIM_LIFE, SAMPLES, Counts
 
 
 @frozen
@@ -104,8 +104,8 @@ class _Tally:
     def add(self, **more: int) -> None:
         self.report = evolve(self.report, **{name: getattr(self.report, name) + count for name, count in more.items()})
 
-    def note(self, what: str, keys: Iterable[bytes]) -> None:
-        self.samples += [(what, key.hex()) for key in keys][: max(0, SAMPLES - len(self.samples))]
+    def note(self, problem: str, keys: Iterable[bytes]) -> None:
+        self.samples += [(problem, key.hex()) for key in keys][: max(0, SAMPLES - len(self.samples))]
 
 
 @frozen
@@ -154,10 +154,13 @@ class IndexWork:
         throttle: Throttle,
         batch_size: int,
         claim_life: float = CLAIM_LIFE,
-        kept_by_all: bool = True,
+        maintained_by_all: bool = True,
     ) -> Sweeps:
         """The sweeps for the live index table."""
-        live, adopting = evolve(self.index, table=table, kept_by_all=kept_by_all), rows not in {"indexed", "plain"}
+        live, adopting = (
+            evolve(self.index, table=table, maintained_by_all=maintained_by_all),
+            rows not in {"indexed", "plain"},
+        )
         indexer = RowIndexer(self.schema, (live,), adopting, plain=rows == "plain")
         clock = self.times.clock(self.registry, lambda: not (adopting and self.states.rows_are_adopted))
         then = self.sweeps(table, "indexed", throttle, batch_size, claim_life) if adopting else None
@@ -199,15 +202,15 @@ class IndexWork:
 
     def dry_build(self, throttle: Throttle, batch_size: int) -> IndexBuild:
         """Counts what a build would do."""
-        found = self.states.as_declared()
-        sweeps = self.sweeps(self.index.table, found.rows, throttle, batch_size)
+        registration = self.states.as_declared()
+        sweeps = self.sweeps(self.index.table, registration.rows, throttle, batch_size)
         (batches,) = self.store.scan(self.schema.table, [Scan(columns=sweeps.indexer.columns, batch_size=batch_size)])
         total = Counts()
         for rows in batches:
-            made = [entries for row in rows if (entries := sweeps.indexer.of(row)) is not None]
-            total += counted(made)
+            row_entries = [entries for row in rows if (entries := sweeps.indexer.of(row)) is not None]
+            total += counted(row_entries)
             throttle.passed(rows)
-        state = self.states.state(found)
+        state = self.states.state(registration)
         return self.built(ABSENT if state is None else state.state, total, 0)
 
     # --- both directions ----------------------------------------------------------------------------------------------
@@ -221,8 +224,10 @@ class IndexWork:
         batch_size: int,
     ) -> IndexReport:
         """Checks rows and entries, all or a sample, and repairs them if requested."""
-        found, state = self.states.live()
-        sweeps = self.sweeps(state.table, found.rows, throttle, batch_size, kept_by_all=state.state in KEPT_BY_ALL)
+        registration, state = self.states.live()
+        sweeps = self.sweeps(
+            state.table, registration.rows, throttle, batch_size, maintained_by_all=state.state in MAINTAINED_BY_ALL
+        )
         tally = _Tally(IndexReport(self.schema.table, self.index.name, state.state, sampled=sample is not None), [])
         began = time.monotonic()
         rows_read = self._read(self.schema.table, sweeps.indexer.columns, sample, batch_size)
@@ -252,15 +257,15 @@ class IndexWork:
         return Sample(batches, 1.0)
 
     def _check_rows(self, sweeps: Sweeps, rows: Sequence[Row], mend: bool, tally: _Tally) -> None:
-        found = drive(self.store, find_missing(sweeps.indexer, rows), sweeps.clock)
-        tally.add(rows=found.live, missing=len(found.missing), refused=len(found.refused))
-        tally.note("missing", (entries.row for entries in found.missing))
-        tally.note("refused", (entries.row for entries in found.refused))
+        findings = drive(self.store, find_missing(sweeps.indexer, rows), sweeps.clock)
+        tally.add(rows=findings.live, missing=len(findings.missing), refused=len(findings.refused))
+        tally.note("missing", (entries.row for entries in findings.missing))
+        tally.note("refused", (entries.row for entries in findings.refused))
         self._check_claimed(sweeps, rows, mend, tally)
-        if not mend or not found.missing:
+        if not mend or not findings.missing:
             return
         for _ in range(ATTEMPTS):
-            put = sweeps.put_missing(found)
+            put = sweeps.put_missing(findings)
             if put is not None:
                 tally.add(put=put.entries)
                 return
@@ -283,29 +288,31 @@ class IndexWork:
         """Counts the claims for rows that do not have the value, and with `mend` releases them."""
         assert sweeps.claims is not None, "only unique indexes have claims"
         claims = [FoundClaim(row.row, row.columns[self.schema.claim_column]) for row in rows]
-        found = drive(
+        findings = drive(
             self.store, check_claims(sweeps.claims, sweeps.index, claims, round(self.times.grace * 1000)), sweeps.clock
         )
-        tally.add(unheld=len(found.unheld), released=len(found.released), pending=len(found.pending))
-        tally.note("unheld", (claim.key for claim in found.unheld))
-        if mend and found.unheld:
+        tally.add(unheld=len(findings.unheld), released=len(findings.released), pending=len(findings.pending))
+        tally.note("unheld", (claim.key for claim in findings.unheld))
+        if mend and findings.unheld:
             tally.add(
-                freed=len(drive(self.store, release_unheld(sweeps.claims, sweeps.index, found.unheld), sweeps.clock))
+                freed=len(drive(self.store, release_unheld(sweeps.claims, sweeps.index, findings.unheld), sweeps.clock))
             )
 
     def _check_entries(self, sweeps: Sweeps, entries: Sequence[Entry], mend: bool, tally: _Tally) -> None:
         grace = round(self.times.grace * 1000)
-        found = drive(self.store, find_stale(sweeps.indexer, sweeps.index, entries, grace), sweeps.clock)
+        findings = drive(self.store, find_stale(sweeps.indexer, sweeps.index, entries, grace), sweeps.clock)
         counted = sum(not entry.bare for entry in entries)
-        tally.add(entries=counted, stale=len(found.stale), pending=len(found.pending), expiring=len(found.expiring))
-        tally.add(unverified=len(found.unverified), bare=len(found.bare))
-        tally.note("stale", (entry.key for entry in found.stale))
-        if mend and (wrong := [*found.stale, *found.bare]):
+        tally.add(
+            entries=counted, stale=len(findings.stale), pending=len(findings.pending), expiring=len(findings.expiring)
+        )
+        tally.add(unverified=len(findings.unverified), bare=len(findings.bare))
+        tally.note("stale", (entry.key for entry in findings.stale))
+        if mend and (wrong := [*findings.stale, *findings.bare]):
             gone = drive(self.store, repair_entries(sweeps.indexer, sweeps.index, wrong, grace), sweeps.clock)
             tally.add(deleted=len(gone))
-        if mend and found.unverified and sweeps.index.kept_by_all:
+        if mend and findings.unverified and sweeps.index.maintained_by_all:
             put = drive(
-                self.store, reverify_entries(sweeps.indexer, sweeps.index, found.unverified, grace), sweeps.clock
+                self.store, reverify_entries(sweeps.indexer, sweeps.index, findings.unverified, grace), sweeps.clock
             )
             tally.add(verified=len(put))
 

@@ -13,6 +13,7 @@ from hbmodel.protocol.index_repair import purge_markers
 from hbmodel.store.folded import folded
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Scan
+from hbmodel.tables.claimed_ranges import CLAIM_LIFE, Counts
 from hbmodel.tables.declared import SplitsOption
 from hbmodel.tables.index_arguments import check_choices, check_work
 from hbmodel.tables.index_report import IndexBuild, IndexReport
@@ -23,7 +24,6 @@ from hbmodel.tables.names import within_names
 from hbmodel.tables.registered_fields import check_layout, match_indexes
 from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING, IndexState
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
-from hbmodel.tables.shared_ranges import CLAIM_LIFE, Counts
 
 BATCH = 500
 """How many rows one round trip of a build or a check reads."""
@@ -93,10 +93,10 @@ def build_index(
     missing = 0
     first = True
     while True:
-        found = work.states.until_building(splits)
-        state = work.states.state(found)
+        registration = work.states.until_building(splits)
+        state = work.states.state(registration)
         assert state is not None, "an index is registered before it is built"
-        sweeps = work.sweeps(state.table, found.rows, throttle, batch_size, claim_life)
+        sweeps = work.sweeps(state.table, registration.rows, throttle, batch_size, claim_life)
         if first:
             sweeps.begin_again()
             first = False
@@ -276,15 +276,15 @@ def purge_rows(
     check_choices(dry_run=dry_run)
     throttle = Throttle(rows_per_second)
     schema, catalog = schema_of(model), Registry(store, registry)
-    found = catalog.read(schema)
-    if found is None or found.rows in {"plain", "unindexed"}:
+    registration = catalog.read(schema)
+    if registration is None or registration.rows in {"plain", "unindexed"}:
         return 0
-    check_layout(schema, found)
-    if found.rows != "indexed":
+    check_layout(schema, registration)
+    if registration.rows != "indexed":
         raise CapabilityError(
             "Markers cannot be purged before the first index of the table is built: build it first.",
             table=schema.table,
-            rows=found.rows,
+            rows=registration.rows,
         )
     clock, grace, purged = times.clock(catalog), round(times.grace * 1000), 0
     view = folded(store, schema.wide_rows)
@@ -320,12 +320,15 @@ def index_status(
     check_times(times)
     check_work(sample=sample, least=0)
     schema = schema_of(model)
-    found = Registry(store, registry).read(schema)
+    registration = Registry(store, registry).read(schema)
     live: dict[str, IndexState] = {}
-    if found is not None:
-        matched = match_indexes(schema, found)
+    if registration is not None:
+        matched = match_indexes(schema, registration)
         known = {state.cell for state in matched.states.values()}
-        live = {**{state.name: state for cell, state in found.indexes.items() if cell not in known}, **matched.states}
+        live = {
+            **{state.name: state for cell, state in registration.indexes.items() if cell not in known},
+            **matched.states,
+        }
     reports: list[IndexReport] = []
     for name in sorted({*schema.indexes, *live}):
         state = live[name].state if name in live else ABSENT

@@ -72,11 +72,11 @@ class KeptLine:
         running: Callable[[], int],
         lock: threading.RLock,
         changed: threading.Condition,
-        kept: Callable[[], None],
+        on_kept: Callable[[], None],
     ) -> None:
         self.store, self.member = store, member
         self._registry, self._row, self._offset, self._times = registry, row, offset, times
-        self._lock, self._changed, self._kept, self._running = lock, changed, kept, running
+        self._lock, self._changed, self._kept, self._running = lock, changed, on_kept, running
         self._found: Row | None = None  # the row of the registry as it was last read
         self._looked = self._used = running()
         self._busy = False
@@ -179,11 +179,11 @@ class KeptLine:
         """Puts the line; returns whether it is on the roll. If the put was answered, the registry is read too."""
         with self._lock:
             self.member = self.member.put(self._running(), kind)
-            sent, held, key = self.member.sent, self.member.held, self._key
+            sent, published, key = self.member.sent, self.member.held, self._key
         assert sent is not None, "a put sends"
         before, done = self._offset.wall(), False
         try:
-            expected = None if held is None else held.encode()
+            expected = None if published is None else published.encode()
             done = store.check_and_put(self._registry, key, LINE, expected, Put(key, {LINE: sent.line.encode()}))
         except TableNotFound:
             self._unlisted()
@@ -199,7 +199,7 @@ class KeptLine:
             return True
         began = self._running()
         row, own = store.get(self._registry, [self._row, key])
-        if own is not None and held is None and LINE in own.columns:
+        if own is not None and published is None and LINE in own.columns:
             self._offset.hear(before, own.columns[LINE].timestamp, after)
         with self._lock:
             self.member = self.member.answered()

@@ -85,15 +85,15 @@ def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
 
 def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
     """The differences between two layouts, one line each; columns that only one of them has are no difference."""
-    return [difference_line(what, mine, theirs) for what, mine, theirs in compare_layouts(declared, live)]
+    return [difference_line(subject, mine, theirs) for subject, mine, theirs in compare_layouts(declared, live)]
 
 
 def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """The differences between two layouts, each with what is declared and what is live."""
-    found: list[tuple[str, Any, Any]] = []
+    differences: list[tuple[str, Any, Any]] = []
     for part in ("format", "key", "salt", "exists", "version", "row", "kind"):
         if jsonable(declared.get(part)) != jsonable(live.get(part)):
-            found.append((part, declared.get(part), live.get(part)))
+            differences.append((part, declared.get(part), live.get(part)))
     for column, spec in declared["columns"].items():
         other = live.get("columns", {}).get(column)
         if other is not None:
@@ -102,11 +102,15 @@ def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> lis
                 for name in ("kind", "key", "codec", "nullable", "null")
                 if jsonable(spec.get(name)) != jsonable(other.get(name))
             ]
-            found += [(f"column {column} {name}", spec.get(name), other.get(name)) for name in changed]
+            differences += [(f"column {column} {name}", spec.get(name), other.get(name)) for name in changed]
     live_columns = live.get("columns", {})
-    found += [(f"column {name}", mine, theirs) for name, mine, theirs in _overlaps(declared["columns"], live_columns)]
-    found += [(f"column {name}", mine, theirs) for name, theirs, mine in _overlaps(live_columns, declared["columns"])]
-    return found
+    differences += [
+        (f"column {name}", mine, theirs) for name, mine, theirs in _overlaps(declared["columns"], live_columns)
+    ]
+    differences += [
+        (f"column {name}", mine, theirs) for name, theirs, mine in _overlaps(live_columns, declared["columns"])
+    ]
+    return differences
 
 
 def _overlaps(maps: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -118,7 +122,7 @@ def _overlaps(maps: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[t
             yield from ((name, spec, other) for name, other in columns.items() if name.startswith(alias))
 
 
-def difference_line(what: str, declared: Any, live: Any) -> str:
+def difference_line(subject: str, declared: Any, live: Any) -> str:
     """One difference as text."""
     mine, theirs = differing(declared, live)
-    return f"{what}: declared {mine}, live {theirs}"
+    return f"{subject}: declared {mine}, live {theirs}"

@@ -25,7 +25,8 @@ from hbmodel.protocol.migration import (
 )
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Delete, Scan
-from hbmodel.tables.copying import Compared, Copying, copying_row
+from hbmodel.tables.claimed_ranges import CLAIM_LIFE, Progress
+from hbmodel.tables.copy_and_compare import Compared, Copying, copying_row
 from hbmodel.tables.create import create_tables
 from hbmodel.tables.declared import SplitsOption
 from hbmodel.tables.drop import drop_tables
@@ -41,7 +42,6 @@ from hbmodel.tables.phase_waits import is_over, wait_for
 from hbmodel.tables.registration import Registration
 from hbmodel.tables.registry import FAMILY, REGISTRY_TABLE, Registry, registry_row
 from hbmodel.tables.sealing import Sealing
-from hbmodel.tables.shared_ranges import CLAIM_LIFE, Progress
 
 BATCH = 500
 """Rows that one round trip reads."""
@@ -162,10 +162,10 @@ class Migration:
 
     def status(self) -> MigrationReport:
         """The state in the registry."""
-        found = self.registry.read(self.old)
-        if found is None:
+        registration = self.registry.read(self.old)
+        if registration is None:
             return self._report(self.registry.bind(self.old).phase)
-        phase = _phase(found)
+        phase = _phase(registration)
         if phase in {BEFORE, PREPARED, RETURNED}:
             return self._report(phase)
         with self._copying(back=phase == RETURNING, phase=phase) as copying:
@@ -186,15 +186,15 @@ class Migration:
             MigrationError: the new table holds rows, or the migration is being rolled back.
         """
         while True:
-            found = self._registered()
-            phase = _phase(found)
+            registration = self._registered()
+            phase = _phase(registration)
             if phase == BEFORE:
-                self._begin(found, splits)
+                self._begin(registration, splits)
             elif phase == PREPARED:
-                self._after_drain(found, MOVING)
+                self._after_drain(registration, MOVING)
             elif phase in {MOVING, CLOSED}:
-                self._check_way(found)
-                if self._over(found):
+                self._check_way(registration)
+                if self._over(registration):
                     with self._copying(phase=phase) as copying:
                         copying.begin_again()
                         copying.copy()
@@ -224,21 +224,21 @@ class Migration:
         with self._copying(back=True, phase=phase) as copying:
             back = copying.compare(mend=False)
         check = partial(verify_index, self.store, self.new.model, times=self.times, registry=self.registry.table)
-        found, indexes = back if phase == RETURNING else forth, [check(index) for index in sorted(self.new.indexes)]
+        compared, indexes = back if phase == RETURNING else forth, [check(index) for index in sorted(self.new.indexes)]
         report = partial(
             MigrationReport,
             self.old.table,
             self.new.table,
             phase,
-            refused=found.refused,
-            samples=found.samples,
-            missing=found.missing,
+            refused=compared.refused,
+            samples=compared.samples,
+            missing=compared.missing,
             indexes=indexes,
             checked=True,
         )
         if self.new.versioned:  # each object is in one of the tables
             return report(rows=forth.rows + back.rows, only_new=back.rows)
-        return report(rows=found.rows, differing=found.differing, only_new=back.missing)
+        return report(rows=compared.rows, differing=compared.differing, only_new=back.missing)
 
     def cut_over(self) -> MigrationReport:
         """Checks every row once more, and makes programs use only the new table.
@@ -249,15 +249,15 @@ class Migration:
             MigrationError: a row has not been copied, or cannot be.
         """
         while True:
-            found = self._registered()
-            phase = _phase(found)
+            registration = self._registered()
+            phase = _phase(registration)
             if phase in {MOVING, CLOSED}:
                 self._check_copied()
                 with self._copying(phase=phase) as copying:
                     self._complete(copying)
-                self._change(found, CUT)
+                self._change(registration, CUT)
             elif phase == CUT:
-                self._after_drain(found, DONE)
+                self._after_drain(registration, DONE)
             elif phase == DONE:
                 self.registry.mark_moving(self.old, self.new, moving=False)
                 return self.status()
@@ -275,32 +275,32 @@ class Migration:
             MigrationError: programs already use only the new table, or a row cannot be copied back.
         """
         while True:
-            found = self._registered()
-            phase = _phase(found)
+            registration = self._registered()
+            phase = _phase(registration)
             if phase == PREPARED:
-                self._change(found, RETURNED)
+                self._change(registration, RETURNED)
             elif phase == MOVING:
-                self._change(found, HALTING if self.new.versioned else RETURNING)
+                self._change(registration, HALTING if self.new.versioned else RETURNING)
             elif phase == HALTING:
-                if self._over(found):
+                if self._over(registration):
                     with self._copying(phase=phase) as copying:
                         copying.compare(mend=True)  # ends the moves that have begun
-                    self._change(found, TURNED)
+                    self._change(registration, TURNED)
             elif phase == TURNED:
-                self._after_drain(found, RETURNING)
+                self._after_drain(registration, RETURNING)
             elif phase == RETURNING:
-                if self._over(found):
+                if self._over(registration):
                     with self._copying(back=True, phase=RETURNING) as copying:
                         copying.begin_again()
                         copying.copy()
                         self._complete(copying)
-                    self._change(found, RETURNED)
+                    self._change(registration, RETURNED)
             elif phase in {RETURNED, CLOSED}:
-                if self._over(found):
+                if self._over(registration):
                     if self.new.versioned:
                         self._reopen(phase)
                     self._drop_new()
-                    self._change(found, BEFORE)
+                    self._change(registration, BEFORE)
             elif phase == BEFORE:
                 return self._report(BEFORE)
             else:
@@ -314,17 +314,17 @@ class Migration:
     # --- from phase to phase ------------------------------------------------------------------------------------------
 
     def _registered(self) -> Registration:
-        found = self.registry.read(self.old)
-        if found is None:
+        registration = self.registry.read(self.old)
+        if registration is None:
             raise SchemaMismatch(
                 "The table that the model replaces is not registered: call hb.create_tables() with the model of "
                 "that table first.",
                 table=self.old.table,
                 registry=self.registry.table,
             )
-        return found
+        return registration
 
-    def _begin(self, found: Registration, splits: SplitsOption) -> None:
+    def _begin(self, registration: Registration, splits: SplitsOption) -> None:
         create_tables(self.store, self.new.model, splits=splits, registry=self.registry.table)
         old, new = self.registry.bind(self.old), self.registry.bind(self.new)
         for binding in (old, new):
@@ -347,7 +347,7 @@ class Migration:
             )
         self._forget()
         self.registry.mark_moving(self.old, self.new, moving=True)
-        self._change(found, CLOSED if self.offline else PREPARED)
+        self._change(registration, CLOSED if self.offline else PREPARED)
 
     def _forget(self) -> None:
         """Deletes the progress of the copying from the registry."""
@@ -359,22 +359,22 @@ class Migration:
         self.registry.mark_moving(self.old, self.new, moving=False)
         drop_tables(self.store, self.new.model, registry=self.registry.table)
 
-    def _change(self, found: Registration, phase: str) -> None:
+    def _change(self, registration: Registration, phase: str) -> None:
         """Enters a phase, unless another program has changed the phase since it was read."""
-        self.registry.change_move(self.old, self.new, found, phase, self.offline)
+        self.registry.change_move(self.old, self.new, registration, phase, self.offline)
 
-    def _after_drain(self, found: Registration, phase: str) -> None:
-        if self._over(found):
-            self._change(found, phase)
+    def _after_drain(self, registration: Registration, phase: str) -> None:
+        if self._over(registration):
+            self._change(registration, phase)
 
-    def _over(self, found: Registration) -> bool:
+    def _over(self, registration: Registration) -> bool:
         """Whether all programs act by the current phase; waits a moment if one may still act by the phase before."""
         others = OtherPrograms(self.store, self.registry, self.times.drain, partial(wait_for, self.progress))
-        return is_over(found, registry_row(self.old), others)
+        return is_over(registration, registry_row(self.old), others)
 
-    def _check_way(self, found: Registration) -> None:
+    def _check_way(self, registration: Registration) -> None:
         """Raises `MigrationError` if the migration was begun with another value of `offline`."""
-        closed = _phase(found) == CLOSED
+        closed = _phase(registration) == CLOSED
         if closed != self.offline:
             way = (
                 "in a maintenance window: say offline=True" if closed else "while programs run: leave out offline=True"
@@ -394,11 +394,11 @@ class Migration:
 
     def _complete(self, copying: Copying) -> None:
         """Copies the rows that the target table lacks; raises `MigrationError` if a row cannot be copied."""
-        found: Compared = copying.compare(mend=True)
-        if found.refused:
+        compared: Compared = copying.compare(mend=True)
+        if compared.refused:
             raise MigrationError(
                 "Some rows cannot be copied: delete them or change the layout, and start again.",
-                table=self.old.table, refused=found.refused, samples=list(found.samples),
+                table=self.old.table, refused=compared.refused, samples=list(compared.samples),
             )  # fmt: skip
 
     # --- what a copy needs --------------------------------------------------------------------------------------------
@@ -442,10 +442,10 @@ class Migration:
         return MovePlan.of(source, target, back=back, seals=phase in {MOVING, RETURNING}, bound=bound)
 
     def _still(self, move: TableMove | None) -> None:
-        found = self._registered()
-        if found.move != move:  # after a rollback the phase may be the same, but the move is another one
+        registration = self._registered()
+        if registration.move != move:  # after a rollback the phase may be the same, but the move is another one
             message = "Another program moved the migration to another phase in the meantime: call status()."
-            raise MigrationError(message, table=self.old.table, phase=_phase(found))
+            raise MigrationError(message, table=self.old.table, phase=_phase(registration))
 
     def _report(self, phase: str, progress: Progress | None = None) -> MigrationReport:
         old, new = self.old.table, self.new.table
@@ -457,5 +457,5 @@ class Migration:
         )
 
 
-def _phase(found: Registration) -> str:
-    return BEFORE if found.move is None else found.move.phase
+def _phase(registration: Registration) -> str:
+    return BEFORE if registration.move is None else registration.move.phase

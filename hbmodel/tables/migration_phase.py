@@ -44,14 +44,14 @@ def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
     cell = columns.get(MOVE)
     if cell is None or not cell.value:
         return None
-    held = json.loads(cell.value)
-    if held["phase"] not in PHASES and held["phase"] not in VERSIONED_PHASES:
+    fields = json.loads(cell.value)
+    if fields["phase"] not in PHASES and fields["phase"] not in VERSIONED_PHASES:
         raise StoreError(
             "The objects of the table are being moved in a phase that this version of hbmodel does not know: "
             "update hbmodel.",
             table=table,
         )
-    return TableMove(held["phase"], str(held["to"]), cell.timestamp, bool(held.get("offline")))
+    return TableMove(fields["phase"], str(fields["to"]), cell.timestamp, bool(fields.get("offline")))
 
 
 def check_moves(schema: TableSchema, move: TableMove | None, cells: Mapping[bytes, bytes]) -> str:

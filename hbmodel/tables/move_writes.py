@@ -56,7 +56,7 @@ class MovePlan:
         mover = RowTranslator(source.reader, target.schema, target.written, versioned or target.writes_system_cells)
         if not versioned:
             return cls(source, target, mover)
-        leaves, enters = (VersionedRowPlanner(of.schema, of.written, bound) for of in (source, target))
+        leaves, enters = (VersionedRowPlanner(binding.schema, binding.written, bound) for binding in (source, target))
         return cls(source, target, mover, Way(leaves, evolve(enters, over_closed=back), back, seals))
 
     def check_writable(self) -> None:

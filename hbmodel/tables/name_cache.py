@@ -48,10 +48,10 @@ class NameCache:
         with self._lock:
             self._keep((dictionary, number), name, name)
 
-    def _keep(self, place: tuple[Dictionary, str | int], found: int | str, name: str) -> None:
+    def _keep(self, place: tuple[Dictionary, str | int], answer: int | str, name: str) -> None:
         if place in self._known:
             return
-        self._known[place] = found
+        self._known[place] = answer
         self._left -= OVERHEAD + len(name)
         while self._left < 0 and len(self._known) > 1:
             oldest = next(iter(self._known))

@@ -73,18 +73,18 @@ class Names:
             UnknownName: the name has no id.
             EncodingError: the name is not valid.
         """
-        found = self._cache.id_of(dictionary, name)
-        if found is None:
-            found = self.find(dictionary, (name,)).get(name)
-        if found is None:
+        number = self._cache.id_of(dictionary, name)
+        if number is None:
+            number = self.find(dictionary, (name,)).get(name)
+        if number is None:
             raise UnknownName(
                 "The dictionary has no id for the name, so no row has the name.", dictionary=dictionary.name
             )
-        return found
+        return number
 
     def find(self, dictionary: Dictionary, names: Iterable[str]) -> Mapping[str, int]:
         """The ids of those names that have one, looked up in as few calls as possible."""
-        found: dict[str, int] = {}
+        ids: dict[str, int] = {}
         missing: list[str] = []
         _dictionary(dictionary)
         for name in dict.fromkeys(names):
@@ -92,17 +92,17 @@ class Names:
             if known is None:
                 missing.append(dictionary.constant(name))
             else:
-                found[name] = known
-        of = tables_of(dictionary)
+                ids[name] = known
+        tables = tables_of(dictionary)
         for at in range(0, len(missing), AT_ONCE):
             self._check(dictionary)
-            asked = missing[at : at + AT_ONCE]
-            rows = self._store.get(of.name_table, [name.encode() for name in asked], [of.id_column])
-            for name, row in zip(asked, rows, strict=True):
+            chunk = missing[at : at + AT_ONCE]
+            rows = self._store.get(tables.name_table, [name.encode() for name in chunk], [tables.id_column])
+            for name, row in zip(chunk, rows, strict=True):
                 if row is not None:
-                    found[name] = of.ids.decode(row.columns[of.id_column].value)
-                    self._cache.keep(dictionary, name, found[name])
-        return found
+                    ids[name] = tables.ids.decode(row.columns[tables.id_column].value)
+                    self._cache.keep(dictionary, name, ids[name])
+        return ids
 
     def claim(self, dictionary: Dictionary, name: str) -> int:
         """The id of a name; assigns one if it has none.
@@ -110,12 +110,12 @@ class Names:
         Raises:
             IdsExhausted: every id that the dictionary's codec allows is used.
         """
-        found = self._cache.id_of(_dictionary(dictionary), dictionary.constant(name))
-        if found is None:
+        number = self._cache.id_of(_dictionary(dictionary), dictionary.constant(name))
+        if number is None:
             self._check(dictionary)
-            found = drive_with_retries(self._store, claim_name(tables_of(dictionary), name))
-            self._cache.keep(dictionary, name, found)
-        return found
+            number = drive_with_retries(self._store, claim_name(tables_of(dictionary), name))
+            self._cache.keep(dictionary, name, number)
+        return number
 
     def name_of(self, dictionary: Dictionary, number: int) -> str:
         """The name of an id.
@@ -123,23 +123,25 @@ class Names:
         Raises:
             DecodingError: the id has no name.
         """
-        found = self._cache.name_of(dictionary, number)
-        if found is None:
+        answer = self._cache.name_of(dictionary, number)
+        if answer is None:
             self._check(dictionary)
             for at, name in self._named(dictionary, number):
                 self._cache.keep_name(dictionary, at, name)
                 if at == number:
-                    found = name
-        if found is None:
+                    answer = name
+        if answer is None:
             raise DecodingError("The dictionary has no name for a stored id.", dictionary=dictionary.name, id=number)
-        return found
+        return answer
 
     def _named(self, dictionary: Dictionary, number: int) -> Iterator[tuple[int, str]]:
         """Ids with their names, beginning with the id `number`."""
-        of = tables_of(dictionary)
-        scan = Scan(KeyRange(of.ids.encode(number)), columns=[of.name_column], limit=READ_AHEAD, batch_size=READ_AHEAD)
-        for row in self._rows(of.id_table, scan):
-            yield of.ids.decode(row.row), row.columns[of.name_column].value.decode()
+        tables = tables_of(dictionary)
+        scan = Scan(
+            KeyRange(tables.ids.encode(number)), columns=[tables.name_column], limit=READ_AHEAD, batch_size=READ_AHEAD
+        )
+        for row in self._rows(tables.id_table, scan):
+            yield tables.ids.decode(row.row), row.columns[tables.name_column].value.decode()
 
     def starting_with(self, dictionary: Dictionary, prefix: str = "", *, limit: int | None = None) -> Iterator[str]:
         """The names that begin with a prefix, in order.
@@ -150,9 +152,9 @@ class Names:
             limit: maximum number of names.
         """
         self._check(dictionary)
-        of = tables_of(dictionary)
-        scan = Scan(KeyRange.prefix(prefix.encode()), columns=[of.id_column], limit=limit)
-        return (row.row.decode() for row in self._rows(of.name_table, scan))
+        tables = tables_of(dictionary)
+        scan = Scan(KeyRange.prefix(prefix.encode()), columns=[tables.id_column], limit=limit)
+        return (row.row.decode() for row in self._rows(tables.name_table, scan))
 
     def _rows(self, table: str, scan: Scan) -> Iterator[Row]:
         (batches,) = self._store.scan(table, [scan])
@@ -171,8 +173,8 @@ class Names:
         """Raises `SchemaMismatch` if the dictionary's ids have another codec in the store."""
         if dictionary in self._cache.checked:
             return
-        of = tables_of(_dictionary(dictionary))
-        for model in (of.by_name, of.by_id):
+        tables = tables_of(_dictionary(dictionary))
+        for model in (tables.by_name, tables.by_id):
             self._registry.bind(schema_of(model))
         self._cache.checked.add(dictionary)
 

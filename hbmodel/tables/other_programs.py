@@ -79,24 +79,30 @@ class OtherPrograms:
         """
         return self._over(since, self.drain.read, now, "readers")
 
-    def have_written(self, row: bytes, found: Registration, cell: bytes, since: int, now: int) -> bool:
+    def have_written(self, row: bytes, registration: Registration, cell: bytes, since: int, now: int) -> bool:
         """Whether no program can still write by the state before a change; waits a moment if one can.
 
         Args:
-            found: what the row says, read after the change.
+            registration: what the row says, read after the change.
             cell: the cell of the row that was changed.
             since: when the change was written to the registry, in ms by its server's clock.
             now: the server's time, in ms.
         """
         if self.gated or since + self.drain.written < now:
             return True
-        if not self._listed(row, found, now):
+        if not self._listed(row, registration, now):
             return self._over(since, self.drain.written, now, "writers")
         lines = RollLines(self.store, self.registry.table)
-        waits = lines.waits(row, cell, revision_of(found.cells.get(cell)), now, self.drain.written, self.drain.skew)
+        waits = lines.waits(
+            row, cell, revision_of(registration.cells.get(cell)), now, self.drain.written, self.drain.skew
+        )
         if not waits:
             return True
-        self.wait(max(0, max(of.until for of in waits) - now) / 1000, "writers", [of.described(now) for of in waits])
+        self.wait(
+            max(0, max(waited_for.until for waited_for in waits) - now) / 1000,
+            "writers",
+            [waited_for.described(now) for waited_for in waits],
+        )
         return False
 
     @property
@@ -104,12 +110,12 @@ class OtherPrograms:
         """Whether every write looks at the registry inside its transaction."""
         return self.store.capabilities.gated_writes
 
-    def _listed(self, row: bytes, found: Registration, now: int) -> bool:
+    def _listed(self, row: bytes, registration: Registration, now: int) -> bool:
         """Whether every program that can write by an earlier state is on the roll."""
-        if found.listed is None:
+        if registration.listed is None:
             self.registry.mark_listed(row)
             return False
-        return found.listed == 0 or found.listed + self.drain.written < now
+        return registration.listed == 0 or registration.listed + self.drain.written < now
 
     def _over(self, since: int, drain: int, now: int, whom: Awaited) -> bool:
         left = since + drain - now

@@ -16,22 +16,22 @@ READ_OTHERWISE = frozenset((PREPARED, CLOSED, CUT, TURNED, RETURNED))
 """The phases in which programs read other tables than in the phase before, or in another order."""
 
 
-def is_over(found: Registration, row: bytes, others: OtherPrograms) -> bool:
+def is_over(registration: Registration, row: bytes, others: OtherPrograms) -> bool:
     """Whether all programs act by the phase that the registry is in; waits a moment if one may still act by the phase
     before.
 
     Args:
-        found: the registration of the table that the objects come from.
+        registration: the registration of the table that the objects come from.
         row: the key of that registration's row.
     """
-    move = found.move
+    move = registration.move
     assert move is not None, "it was read in a phase"
     now = others.registry.server_time()
     # After a maintenance window there are no readers.
     reads = move.phase in READ_OTHERWISE and not (move.phase == CUT and move.offline)
     if reads and not others.have_read(move.since, now):
         return False
-    return others.have_written(row, found, MOVE, move.since, now)
+    return others.have_written(row, registration, MOVE, move.since, now)
 
 
 def wait_for(progress: MigrationProgressReport | None, seconds: float, whom: Awaited, writers: Sequence[str]) -> None:

@@ -149,25 +149,25 @@ def first_key(
         return None
     rest = start[len(prefix) :]
     length = len(rest) if width is None else width
-    made = bytearray()
+    key = bytearray()
     for at in range(length):
         wanted = rest[at] if at < len(rest) else allowed[0]
         if wanted == end:
             break
         if wanted in allowed:
-            made.append(wanted)
+            key.append(wanted)
             continue
-        return _raised(prefix, made, wanted, allowed, length)
-    return prefix + bytes(made) + rest[len(made) :]
+        return _raised(prefix, key, wanted, allowed, length)
+    return prefix + bytes(key) + rest[len(key) :]
 
 
-def _raised(prefix: bytes, made: bytearray, wanted: int, allowed: Sequence[int], length: int) -> bytes | None:
+def _raised(prefix: bytes, key: bytearray, wanted: int, allowed: Sequence[int], length: int) -> bytes | None:
     """The next larger string if a byte cannot be matched: that byte is raised, or the last before it that can be."""
     while True:
         larger = next((byte for byte in allowed if byte > wanted), None)
         if larger is not None:
-            made.append(larger)
-            return prefix + bytes(made).ljust(length, bytes((allowed[0],)))
-        if not made:
+            key.append(larger)
+            return prefix + bytes(key).ljust(length, bytes((allowed[0],)))
+        if not key:
             return None
-        wanted = made.pop()
+        wanted = key.pop()

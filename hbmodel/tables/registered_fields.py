@@ -90,30 +90,30 @@ def _key_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[Ren
     unsaid = [at for at in changed if schema.key_fields[at].renamed_from not in names[at]]
     own, known = {f.name for f in schema.key_fields}, {each[0] for each in names}
     for at in changed:
-        of = schema.key_fields[at]
+        key_field = schema.key_fields[at]
         how: How = "said" if at not in unsaid else "seen"
         alike = [other for other in unsaid if _nameless(live[other]) == _nameless(live[at])]
-        if how == "seen" and (len(alike) > 1 or of.name in known or names[at][0] in own):
+        if how == "seen" and (len(alike) > 1 or key_field.name in known or names[at][0] in own):
             how = "ambiguous"
-        yield Rename("key field", f"key {at}", names[at][0], of.name, how)
+        yield Rename("key field", f"key {at}", names[at][0], key_field.name, how)
 
 
 def _column_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[Rename]:
     columns, declared = layout.get("columns", {}), jsonable(schema.layout_spec["columns"])
-    for of in schema.columns:
-        place = of.column.decode("latin-1")
+    for field in schema.columns:
+        place = field.column.decode("latin-1")
         if place not in columns or place not in declared or _nameless(columns[place]) != _nameless(declared[place]):
             continue
         names = names_at(layout, place)
-        if of.name in names:
+        if field.name in names:
             continue
-        how: How = "said" if of.renamed_from in names else "seen"
+        how: How = "said" if field.renamed_from in names else "seen"
         if how == "seen" and any(
-            other != place and _nameless(spec) == _nameless(columns[place]) and of.name == spec["name"]
+            other != place and _nameless(spec) == _nameless(columns[place]) and field.name == spec["name"]
             for other, spec in columns.items()
         ):
             how = "ambiguous"
-        yield Rename(f"column {place}", place, names[0], of.name, how)
+        yield Rename(f"column {place}", place, names[0], field.name, how)
 
 
 def _nameless(spec: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -127,10 +127,10 @@ def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames:
     declared: Mapping[str, Any] = schema.layout_spec
     renamed = {rename.place for rename in renames}
     names: dict[str, str] = {}
-    for at, of in enumerate(schema.key_fields[: len(layout.get("key", ()))]):
+    for at, key_field in enumerate(schema.key_fields[: len(layout.get("key", ()))]):
         known = names_at(layout, f"key {at}")
-        if of.name in known or f"key {at}" in renamed:
-            names[of.name] = known[0]
+        if key_field.name in known or f"key {at}" in renamed:
+            names[key_field.name] = known[0]
     key = [{**spec, "name": names.get(spec["name"], spec["name"])} for spec in declared["key"]]
     salt = {**declared["salt"], "by": [names.get(name, name) for name in declared["salt"]["by"]]}
     return {**declared, "key": key, "salt": salt}
@@ -138,21 +138,21 @@ def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames:
 
 def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> dict[str, Any]:
     """A registered layout with new names for fields; the earlier names are kept in it."""
-    found: dict[str, Any] = {
+    renamed: dict[str, Any] = {
         **layout,
         "key": [dict(spec) for spec in layout["key"]],
         "columns": dict(layout["columns"]),
     }
     was = {place: list(names) for place, names in layout.get("was", {}).items()}
     names = {rename.live: rename.declared for rename in renames if rename.place.startswith("key ")}
-    found["salt"] = {**layout["salt"], "by": [names.get(name, name) for name in layout["salt"]["by"]]}
+    renamed["salt"] = {**layout["salt"], "by": [names.get(name, name) for name in layout["salt"]["by"]]}
     for rename in renames:
         if rename.place.startswith("key "):
-            found["key"][int(rename.place[4:])]["name"] = rename.declared
+            renamed["key"][int(rename.place[4:])]["name"] = rename.declared
         else:
-            found["columns"][rename.place] = {**found["columns"][rename.place], "name": rename.declared}
+            renamed["columns"][rename.place] = {**renamed["columns"][rename.place], "name": rename.declared}
         was[rename.place] = sorted({rename.live, *was.get(rename.place, ())})
-    return {**found, "was": was} if was else found
+    return {**renamed, "was": was} if was else renamed
 
 
 def layout_mismatches(
@@ -164,8 +164,8 @@ def layout_mismatches(
         hows: renames of key fields that are known in these ways are no difference.
     """
     renames = field_renames(schema, layout)
-    found = compare_layouts(as_registered_names(schema, layout, [r for r in renames if r.how in hows]), layout)
-    return found + [
+    mismatches = compare_layouts(as_registered_names(schema, layout, [r for r in renames if r.how in hows]), layout)
+    return mismatches + [
         (r.what, r.declared, r.live) for r in renames if r.how == "ambiguous" and not r.place.startswith("key ")
     ]
 
@@ -210,14 +210,14 @@ def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any]
     return {**said, **declared}, {**said, **live}
 
 
-def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
+def match_indexes(schema: TableSchema, registration: Registration) -> MatchedIndexes:
     """Finds the registered index of each declared one.
 
     It is an index with a table that has, or has had, the declared name; else the only index with the same entries; else
     an index without a table whose cell has the name. An index without a table has nothing to keep. So its cell is given
     to a declared index of that name before one that names it in `renamed_from`.
     """
-    free = dict(found.indexes)
+    free = dict(registration.indexes)
     states: dict[str, IndexState] = {}
 
     def take(pairs: Iterable[tuple[str, str]]) -> None:
@@ -228,8 +228,8 @@ def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
     by_name = [
         (_likeness(index, state), name, cell)
         for name, index in schema.indexes.items()
-        for cell, state in found.indexes.items()
-        if state.tables and {name, index.renamed_from} & {state.name, *state.was}
+        for cell, state in registration.indexes.items()
+        if state.tables and {name, index.renamed_from} & {state.name, *state.earlier_names}
     ]
     take((name, cell) for _, name, cell in sorted(by_name, key=lambda pair: pair[0], reverse=True))
     empty = {cell for cell, state in free.items() if not state.tables}
@@ -250,7 +250,7 @@ def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
                 ambiguous.append(index.name)
     take((name, cell) for name in schema.indexes for cell in empty if cell == name)
     take((name, cell) for name, index in schema.indexes.items() for cell in empty if cell == index.renamed_from)
-    taken = dict(_taken(schema, found, states))
+    taken = dict(_taken(schema, registration, states))
     for name in taken:
         if name in states:
             state = states.pop(name)
@@ -259,19 +259,19 @@ def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
 
 
 def _taken(
-    schema: TableSchema, found: Registration, states: Mapping[str, IndexState]
+    schema: TableSchema, registration: Registration, states: Mapping[str, IndexState]
 ) -> Iterator[tuple[str, IndexState]]:
     """The declared names that would stand for two indexes, each with the index that the model does not mean."""
-    names = {state.cell: {state.name, *state.was} for state in found.indexes.values() if state.tables}
+    names = {state.cell: {state.name, *state.earlier_names} for state in registration.indexes.values() if state.tables}
     for name, state in states.items():
         if renamed_index(schema.indexes[name], state) is not None:
             names[state.cell] = {name}  # indexes that exchange their names are renamed together
     for name, index in schema.indexes.items():
         own = states.get(name)
         if own is None or not own.tables or renamed_index(index, own) is not None:
-            for cell, held in names.items():
-                if (own is None or cell != own.cell) and name in {*held, *([cell] if own is None else [])}:
-                    yield name, found.indexes[cell]
+            for cell, index_names in names.items():
+                if (own is None or cell != own.cell) and name in {*index_names, *([cell] if own is None else [])}:
+                    yield name, registration.indexes[cell]
                     break
 
 
@@ -280,24 +280,24 @@ def _likeness(index: Index, state: IndexState) -> tuple[bool, ...]:
         same_entries(index, state),
         state.state != ABSENT,
         state.name == index.name,
-        index.renamed_from in {state.name, *state.was},
+        index.renamed_from in {state.name, *state.earlier_names},
     )
 
 
-def state_of_index(schema: TableSchema, found: Registration, name: str) -> IndexState | None:
+def state_of_index(schema: TableSchema, registration: Registration, name: str) -> IndexState | None:
     """What the registry says of an index. The name is that in the model or, if the model has no such index, that in the
     registry.
     """
-    return match_indexes(schema, found).states.get(name) if name in schema.indexes else found.named(name)
+    return match_indexes(schema, registration).states.get(name) if name in schema.indexes else registration.named(name)
 
 
 def renamed_index(index: Index, state: IndexState) -> Mapping[str, Any] | None:
     """What changes in the registry's entry of an index that has a new name; None if the registry knows the name, or
     the index has no table.
     """
-    if not state.tables or index.name in {state.name, *state.was}:
+    if not state.tables or index.name in {state.name, *state.earlier_names}:
         return None
-    return {"name": index.name, "was": sorted({state.name, *state.was})}
+    return {"name": index.name, "was": sorted({state.name, *state.earlier_names})}
 
 
 def named_anew(index: Index, state: IndexState | None) -> dict[str, Any]:
@@ -306,26 +306,26 @@ def named_anew(index: Index, state: IndexState | None) -> dict[str, Any]:
         return {}
     if state.tables:
         return dict(renamed_index(index, state) or {})
-    former = sorted({*state.former} - {index.name})
+    former = sorted({*state.dropped_names} - {index.name})
     was = [] if index.name == state.cell else [state.cell]
     return {"name": index.name, "was": was, **({"former": former} if former else {})}
 
 
-def generation_of(index: Index, state: IndexState | None, found: Registration) -> int:
+def generation_of(index: Index, state: IndexState | None, registration: Registration) -> int:
     """How many tables an index of this name may have had; dropped indexes that had the name count too."""
-    before = [state.generation for state in found.indexes.values() if index.name in state.former]
+    before = [state.generation for state in registration.indexes.values() if index.name in state.dropped_names]
     return max([0 if state is None else state.generation, *before])
 
 
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-def check_layout(schema: TableSchema, found: Registration) -> None:
+def check_layout(schema: TableSchema, registration: Registration) -> None:
     """Raises `SchemaMismatch` with every difference that would make the model misread or misplace rows."""
-    mismatches = layout_mismatches(schema, found.layout)
+    mismatches = layout_mismatches(schema, registration.layout)
     differences = [difference_line(*difference) for difference in mismatches]
-    same_key = all(what != "key" for what, _, _ in mismatches)  # with another key, all indexes have other entries
-    matched = match_indexes(schema, found)
+    same_key = all(subject != "key" for subject, _, _ in mismatches)  # with another key, all indexes have other entries
+    matched = match_indexes(schema, registration)
     for name, state in sorted(matched.states.items()):
         index = schema.indexes[name]
         if same_key and state.state != ABSENT and not same_entries(index, state):
@@ -339,7 +339,7 @@ def check_layout(schema: TableSchema, found: Registration) -> None:
             "hb.migration.migrate().",
             table=schema.table,
             differences=differences,
-            renames=rename_hints(field_renames(schema, found.layout)) or None,
+            renames=rename_hints(field_renames(schema, registration.layout)) or None,
         )
 
 

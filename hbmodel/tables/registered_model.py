@@ -34,7 +34,7 @@ ENTRY_CELL = "_v"
 """The name of the field for the cell that every index entry has."""
 
 
-def registered_model(place: RegistryKey, found: Registration) -> type[Any]:
+def registered_model(place: RegistryKey, registration: Registration) -> type[Any]:
     """A model with the keys, columns, salt and plain indexes that are registered for a table.
 
     It is for reading: the registry keeps no defaults, so a column that a row lacks reads as None.
@@ -44,24 +44,24 @@ def registered_model(place: RegistryKey, found: Registration) -> type[Any]:
         StoreError: the registry's entry has another shape than this version knows.
     """
     with entry_of(place.table):
-        return _model(place, found)
+        return _model(place, registration)
 
 
-def _model(place: RegistryKey, found: Registration) -> type[Any]:
-    states = [state for state in found.indexes.values() if state.state != ABSENT]
+def _model(place: RegistryKey, registration: Registration) -> type[Any]:
+    states = [state for state in registration.indexes.values() if state.state != ABSENT]
     declared = {state.name: spec for state in states if (spec := _index(state.spec)) is not None}
-    schema = _schema(place, found, declared)
+    schema = _schema(place, registration, declared)
     same = {
         state.name
         for state in states
         if state.name in declared and same_spec(schema.indexes[state.name].spec, state.spec)
     }
     if same != set(declared):
-        schema = _schema(place, found, {name: spec for name, spec in declared.items() if name in same})
+        schema = _schema(place, registration, {name: spec for name, spec in declared.items() if name in same})
     return schema.model
 
 
-def registered_index(place: RegistryKey, found: Registration, state: IndexState) -> type[Any]:
+def registered_index(place: RegistryKey, registration: Registration, state: IndexState) -> type[Any]:
     """A model whose objects are the entries of an index. Its fields are the key fields, the covered columns, and the
     cell `_v`, by which the write that put the entry is known.
 
@@ -70,12 +70,12 @@ def registered_index(place: RegistryKey, found: Registration, state: IndexState)
         StoreError: the registry's entry has another shape than this version knows.
     """
     with entry_of(place.table):
-        return _index_model(place, found, state)
+        return _index_model(place, registration, state)
 
 
-def _index_model(place: RegistryKey, found: Registration, state: IndexState) -> type[Any]:
+def _index_model(place: RegistryKey, registration: Registration, state: IndexState) -> type[Any]:
     fields = [_key(state.table, spec) for spec in state.spec["fields"]]
-    columns = {spec["name"]: (column, spec) for column, spec in found.layout["columns"].items()}
+    columns = {spec["name"]: (column, spec) for column, spec in registration.layout["columns"].items()}
     fields += [_column(*columns[name]) for name in state.spec["covers"] if name in columns]
     fields.append(
         Field(ENTRY_CELL, "column", Bytes, default=REQUIRED, family=place.family, qualifier=VERSION_QUALIFIER)
@@ -93,8 +93,8 @@ def _index_model(place: RegistryKey, found: Registration, state: IndexState) -> 
     return model
 
 
-def _schema(place: RegistryKey, found: Registration, indexes: Mapping[str, IndexSpec]) -> TableSchema:
-    layout, versioned = found.layout, bool(found.layout.get("version"))
+def _schema(place: RegistryKey, registration: Registration, indexes: Mapping[str, IndexSpec]) -> TableSchema:
+    layout, versioned = registration.layout, bool(registration.layout.get("version"))
     columns = layout["columns"]
     fields = [_key(place.table, spec) for spec in layout["key"]]
     indexed = {part.name for index in indexes.values() for part in index.parts}
@@ -110,8 +110,8 @@ def _schema(place: RegistryKey, found: Registration, indexes: Mapping[str, Index
         )
     salt = salt_of(place.table, layout["salt"])
     row, kind, exists = layout.get("row"), layout.get("kind"), layout.get("exists")
-    verified = any(state.spec.get("verified") for state in found.indexes.values())
-    external = found.rows == "plain"
+    verified = any(state.spec.get("verified") for state in registration.indexes.values())
+    external = registration.rows == "plain"
     model = type(place.table, (), {})
     options = ModelOptions(
         place.table,
@@ -234,28 +234,32 @@ def salt_of(table: str, spec: Spec) -> Salt | None:
         SchemaMismatch: a program defines the salt.
     """
     by = tuple(spec.get("by", ()))
-    made: Salt | None = None
+    salt: Salt | None = None
     match spec.get("salt"):
         case "none":
             return None
         case "hash":
-            made = HashSalt(spec["buckets"], by=by)
+            salt = HashSalt(spec["buckets"], by=by)
         case "random":
-            made = RandomSalt(spec["buckets"])
+            salt = RandomSalt(spec["buckets"])
         case "text":
             own = None if spec["choose"] == "crc32" else _own_choice
-            made = TextSalt([bytes.fromhex(prefix) for prefix in spec["prefixes"]], by=by, choose=own)
+            salt = TextSalt([bytes.fromhex(prefix) for prefix in spec["prefixes"]], by=by, choose=own)
         case "digest":
-            made = DigestSalt(spec["digits"], by=by, algorithm=spec["algorithm"])
-    if made is None or {**made.spec, "by": list(by)} != dict(spec):
+            salt = DigestSalt(spec["digits"], by=by, algorithm=spec["algorithm"])
+    if salt is None or {**salt.spec, "by": list(by)} != dict(spec):
         raise SchemaMismatch(
             "The salt is defined by a program, which the registry does not contain: use the program's model.",
             table=table, salt=spec.get("salt"),
         )  # fmt: skip
-    return made
+    return salt
 
 
 def bucket_known(salt: Salt) -> bool:
     """Whether the bucket of a key can be computed."""
-    of: Any = getattr(salt, "salt", salt)
-    return not of.random and not (isinstance(of, TextSalt) and of.choose is _own_choice) and not isinstance(of, NoSalt)
+    own_salt: Any = getattr(salt, "salt", salt)
+    return (
+        not own_salt.random
+        and not (isinstance(own_salt, TextSalt) and own_salt.choose is _own_choice)
+        and not isinstance(own_salt, NoSalt)
+    )

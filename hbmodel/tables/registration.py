@@ -19,7 +19,7 @@ STATES = (ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE)
 """The states of an index in their order. Writes keep the index from the second state on; reads use it in the last one.
 In a state that this version does not know, writes keep the index and reads do not use it."""
 
-KEPT_BY_ALL = frozenset((BUILDING, VERIFYING, READABLE))
+MAINTAINED_BY_ALL = frozenset((BUILDING, VERIFYING, READABLE))
 """The states in which every session keeps the index."""
 
 LEASE = 60.0
@@ -64,8 +64,8 @@ class IndexState:
         generation: how many tables the index has had before this one.
         name: its current name.
         cell: the name with which it was first registered, and by which the registry keeps it.
-        was: its earlier names.
-        former: names under which it was dropped; they are free for other indexes.
+        earlier_names: its earlier names.
+        dropped_names: names under which it was dropped; they are free for other indexes.
         entry: its whole entry in the registry, as JSON; a newer version of this library may have added to it.
     """
 
@@ -76,9 +76,9 @@ class IndexState:
     generation: int = 0
     name: str = ""
     cell: str = ""
-    was: Sequence[str] = ()
+    earlier_names: Sequence[str] = ()
     entry: Mapping[str, Any] = field(factory=dict, repr=False)
-    former: Sequence[str] = ()
+    dropped_names: Sequence[str] = ()
 
     @property
     def filled(self) -> Sequence[str]:
@@ -101,13 +101,14 @@ class IndexState:
         return sorted({*self.filled, *self.begun})
 
 
-def as_live(index: Index, state: IndexState, alone: bool = True) -> Index:
+def as_live(index: Index, state: IndexState, schema_complete: bool = True) -> Index:
     """A declared index as the registry has it: with its live table.
 
     Args:
-        alone: whether the registry knows no columns or indexes beyond those of the model.
+        schema_complete: whether the registry knows no columns or indexes beyond those of the model.
     """
-    return evolve(index, table=state.table, kept_by_all=state.state in KEPT_BY_ALL, alone=alone)
+    maintained = state.state in MAINTAINED_BY_ALL
+    return evolve(index, table=state.table, maintained_by_all=maintained, schema_complete=schema_complete)
 
 
 @frozen
@@ -136,12 +137,14 @@ class Registration:
         """The index with this name, else one that had it earlier."""
         states = self.indexes.values()
         return next((state for state in states if state.name == name), None) or next(
-            (s for s in states if name in s.was), None
+            (s for s in states if name in s.earlier_names), None
         )
 
     def dropped(self, name: str) -> IndexState | None:
         """A dropped index that had this name, or None."""
-        return next((state for state in self.indexes.values() if name in state.former and not state.tables), None)
+        return next(
+            (state for state in self.indexes.values() if name in state.dropped_names and not state.tables), None
+        )
 
 
 @frozen(eq=False)

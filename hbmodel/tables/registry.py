@@ -138,8 +138,8 @@ class Registry:
         Raises:
             SchemaMismatch: the layouts differ, or a model with indexes or a version is not registered.
         """
-        found = self._parse(schema, row)
-        if found is None:
+        registration = self._parse(schema, row)
+        if registration is None:
             if schema.successor:
                 return self._bind_replaced(schema)
             if schema.indexes or schema.versioned:
@@ -150,25 +150,25 @@ class Registry:
                     registry=self.table,
                 )
             return Binding(schema, (), (), ())
-        phase = check_moves(schema, found.move, found.cells)
-        check_rows(schema, found)
-        check_layout(schema, found)
-        matched = match_indexes(schema, found)
+        phase = check_moves(schema, registration.move, registration.cells)
+        check_rows(schema, registration)
+        check_layout(schema, registration)
+        matched = match_indexes(schema, registration)
         live = {name: state for name, state in matched.states.items() if state.state != ABSENT}
-        declared, known = written_columns(schema.layout_spec), written_columns(found.layout)
-        alone = known <= declared and not matched.unknown
-        written = tuple(as_live(index, live[name], alone) for name, index in schema.indexes.items() if name in live)
+        declared, known = written_columns(schema.layout_spec), written_columns(registration.layout)
+        complete = known <= declared and not matched.unknown
+        written = tuple(as_live(index, live[name], complete) for name, index in schema.indexes.items() if name in live)
         return Binding(
             schema=schema,
             written=written,
             readable=tuple(index for index in written if live[index.name].state == READABLE),
             unknown=tuple(sorted(state.name for state in matched.unknown)),
-            rows=found.rows,
+            rows=registration.rows,
             states={name: matched.states[name].state if name in matched.states else ABSENT for name in schema.indexes},
             unregistered=sorted(declared - known),
             phase=phase,
-            phase_since=0 if found.move is None else found.move.since,
-            cells=found.cells,
+            phase_since=0 if registration.move is None else registration.move.since,
+            cells=registration.cells,
         )
 
     def _bind_replaced(self, schema: TableSchema) -> Binding:
@@ -193,21 +193,21 @@ class Registry:
         self.check_neighbours(schema)
         row = registry_row(schema)
         while True:
-            held = self.row(schema)
-            cells = {} if held is None else cells_of(held)
-            found = self._parse(schema, held)
+            stored_row = self.row(schema)
+            cells = {} if stored_row is None else cells_of(stored_row)
+            registration = self._parse(schema, stored_row)
             layout = dict(schema.layout_spec)
             states: Mapping[str, IndexState] = {}
-            if found is not None:
-                check_rows(schema, found)
-                check_layout(schema, found)
-                columns = {c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]}
-                said = [rename for rename in field_renames(schema, found.layout) if rename.how == "said"]
+            if registration is not None:
+                check_rows(schema, registration)
+                check_layout(schema, registration)
+                columns = {c: s for c, s in layout["columns"].items() if c not in registration.layout["columns"]}
+                said = [rename for rename in field_renames(schema, registration.layout) if rename.how == "said"]
                 layout = renamed_layout(
-                    {**layout, **found.layout, "columns": {**found.layout["columns"], **columns}}, said
+                    {**layout, **registration.layout, "columns": {**registration.layout["columns"], **columns}}, said
                 )
                 layout = with_members(schema.layout_spec, layout)
-                states = matched_states(schema, found)
+                states = matched_states(schema, registration)
             wanted: dict[bytes, bytes] = {}
             for name, index in schema.indexes.items():
                 state = states.get(name)
@@ -223,11 +223,11 @@ class Registry:
                     wanted[cell] = canonical_json({**entry, **(renamed or {})})
                 elif renamed is not None:
                     wanted[cell] = canonical_json({**state.entry, **renamed})
-            if found is None or (new_state == READABLE and schema.indexes and found.rows != "indexed"):
+            if registration is None or (new_state == READABLE and schema.indexes and registration.rows != "indexed"):
                 # An index is readable at once if its primary table does not exist yet, because all rows will be
                 # indexed. It does not matter how far a build had come in an earlier table that was dropped.
                 wanted[ROWS] = canonical_json({"state": first_rows(schema, new_state)})
-            if found is None and new_state == READABLE:
+            if registration is None and new_state == READABLE:
                 wanted[LISTED] = FROM_THE_START
             # The layout is written last: a row without a layout does not count as registered, so an interrupted
             # registration starts again.
@@ -256,10 +256,10 @@ class Registry:
         self._change_layout(schema, lambda layout: with_members_alone(schema.layout_spec, layout))
 
     def _change_layout(self, schema: TableSchema, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-        while (found := self.read(schema)) is not None:
-            changed = change(found.layout)
-            if changed == found.layout or self._change(
-                registry_row(schema), LAYOUT, found.cells[LAYOUT], canonical_json(changed)
+        while (registration := self.read(schema)) is not None:
+            changed = change(registration.layout)
+            if changed == registration.layout or self._change(
+                registry_row(schema), LAYOUT, registration.cells[LAYOUT], canonical_json(changed)
             ):
                 return
 
@@ -326,38 +326,38 @@ class Registry:
                     return name
         return None
 
-    def change_rows(self, schema: TableSchema | RegistryKey, found: Registration, rows: RowState) -> bool:
+    def change_rows(self, schema: TableSchema | RegistryKey, registration: Registration, rows: RowState) -> bool:
         """Changes the row state unless another program has changed it since it was read; returns whether it was
         changed.
         """
-        return self._change_state(schema, ROWS, found, {"state": rows})
+        return self._change_state(schema, ROWS, registration, {"state": rows})
 
     def change_index(
-        self, schema: TableSchema | RegistryKey, name: str, found: Registration, /, **changes: Any
+        self, schema: TableSchema | RegistryKey, name: str, registration: Registration, /, **changes: Any
     ) -> bool:
         """Changes the entry of an index, given by the name of its cell, unless another program has changed it since it
         was read; returns whether it was changed.
         """
-        entry = dict(found.indexes[name].entry) if name in found.indexes else {}
-        return self._change_state(schema, index_cell(name), found, {**entry, **changes})
+        entry = dict(registration.indexes[name].entry) if name in registration.indexes else {}
+        return self._change_state(schema, index_cell(name), registration, {**entry, **changes})
 
     def change_move(
-        self, old: TableSchema, new: TableSchema, found: Registration, phase: str, offline: bool = False
+        self, old: TableSchema, new: TableSchema, registration: Registration, phase: str, offline: bool = False
     ) -> bool:
         """Changes the phase of a table's migration unless another program has changed it since it was read; returns
         whether it was changed.
         """
         return self._change_state(
-            old, MOVE, found, {"phase": phase, "to": new.table, **({"offline": True} if offline else {})}
+            old, MOVE, registration, {"phase": phase, "to": new.table, **({"offline": True} if offline else {})}
         )
 
     def _change_state(
-        self, schema: TableSchema | RegistryKey, column: bytes, found: Registration, value: Mapping[str, Any]
+        self, schema: TableSchema | RegistryKey, column: bytes, registration: Registration, value: Mapping[str, Any]
     ) -> bool:
         """Changes a cell that tells writers how to write, and raises its revision."""
-        held = found.cells.get(column)
-        changed = canonical_json({**value, "revision": next_revision(held, wall_time())})
-        return self._change(registry_row(schema), column, held, changed)
+        current = registration.cells.get(column)
+        changed = canonical_json({**value, "revision": next_revision(current, wall_time())})
+        return self._change(registry_row(schema), column, current, changed)
 
     def mark_listed(self, row: bytes) -> None:
         """Notes that programs which write the table are on the writers' roll. Programs of an older version, which are
@@ -373,8 +373,8 @@ class Registry:
         with suppress(UnknownOutcome):  # the cell is read below
             if self._store.check_and_put(self.table, row, column, expected, Put(row, {column: value})):
                 return True
-        (found,) = self._store.get(self.table, [row], [column])
-        return found is not None and column in found.columns and found.columns[column].value == value
+        (current,) = self._store.get(self.table, [row], [column])
+        return current is not None and column in current.columns and current.columns[column].value == value
 
     def rows_of_table(self, table: str) -> list[bytes]:
         """The registry's rows of all models of a table."""
@@ -391,13 +391,13 @@ class Registry:
 
     def families_of(self, table: str) -> set[bytes]:
         """The column families of all models of a table."""
-        found: set[bytes] = set()
+        families: set[bytes] = set()
         for row in self._rows_of(table):
             place = RegistryKey.of_row(table, row.row)
             other = self._parse(place, row)
             columns = () if other is None else other.layout["columns"]
-            found |= {place.family, *(column.encode("latin-1").partition(b":")[0] for column in columns)}
-        return found
+            families |= {place.family, *(column.encode("latin-1").partition(b":")[0] for column in columns)}
+        return families
 
     def _rows_of(self, table: str) -> Iterator[Row]:
         (batches,) = self._store.scan(self.table, [Scan(KeyRange.prefix(table.encode() + b"\x00"))])

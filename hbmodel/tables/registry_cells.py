@@ -21,9 +21,9 @@ def written_columns(layout: Mapping[str, Any]) -> set[str]:
     return {column for column, spec in layout["columns"].items() if spec["kind"] == "column"}
 
 
-def matched_states(schema: TableSchema, found: Registration) -> Mapping[str, IndexState]:
+def matched_states(schema: TableSchema, registration: Registration) -> Mapping[str, IndexState]:
     """The registered indexes by their names in the model; raises `SchemaMismatch` if a match is ambiguous."""
-    matched = match_indexes(schema, found)
+    matched = match_indexes(schema, registration)
     if matched.ambiguous:
         raise SchemaMismatch(
             "Several indexes have the same entries, so it is unclear which of them was renamed: say hb.index(..., "
@@ -46,8 +46,8 @@ def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, A
         entry |= (
             named_anew(index, state)
             if new_state == READABLE
-            else {"former": list(state.former)}
-            if state.former
+            else {"former": list(state.dropped_names)}
+            if state.dropped_names
             else {}
         )
     if state is not None and entry.get("creating") and not same_entries(index, state):
@@ -75,36 +75,36 @@ def index_state(name: str, cell: Cell) -> IndexState:
         tuple(map(str, entry.get("was", ()))),
     )
     former = tuple(map(str, entry.get("former", ())))
-    found = IndexState(state, table, spec, cell.timestamp, generation, current, name, was, entry, former)
+    parsed = IndexState(state, table, spec, cell.timestamp, generation, current, name, was, entry, former)
     return (
-        found
-        if found.tables
-        else evolve(found, name=name, was=(), former=tuple(sorted({current, *was, *former} - {name})))
+        parsed
+        if parsed.tables
+        else evolve(parsed, name=name, earlier_names=(), dropped_names=tuple(sorted({current, *was, *former} - {name})))
     )
 
 
 def shown(indexes: Mapping[str, IndexState]) -> dict[str, IndexState]:
     """The indexes of a registry row. One without a table is left out if one with a table has, or has had, its name."""
-    taken = {name for state in indexes.values() if state.tables for name in (state.name, *state.was)}
+    taken = {name for state in indexes.values() if state.tables for name in (state.name, *state.earlier_names)}
     return {cell: state for cell, state in indexes.items() if state.tables or state.name not in taken}
 
 
-def check_rows(schema: TableSchema, found: Registration) -> None:
+def check_rows(schema: TableSchema, registration: Registration) -> None:
     """Raises `SchemaMismatch` if the model's indexes need system cells and the table's rows have none, or the other
     way round.
     """
-    if schema.indexes and not schema.external and found.rows == "plain":
+    if schema.indexes and not schema.external and registration.rows == "plain":
         message = (
             "Other programs write the table, so its rows have no system cells: declare the model with "
             "external=True and immutable=True."
         )
         raise SchemaMismatch(message, table=schema.table)
-    if schema.external and schema.indexes and found.rows not in {"plain", "unindexed"}:
+    if schema.external and schema.indexes and registration.rows not in {"plain", "unindexed"}:
         raise SchemaMismatch(
             "The rows of the table have system cells, because hbmodel writes them: declare the model without "
             "external=True.",
             table=schema.table,
-            rows=found.rows,
+            rows=registration.rows,
         )
 
 
@@ -126,12 +126,12 @@ def row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowStat
     Without the cell, the rows are indexed if an index is not absent. If the cell says unindexed although an index is
     not absent, rows without system cells stay live.
     """
-    kept = any(state.state != ABSENT for state in indexes.values())
+    has_indexes = any(state.state != ABSENT for state in indexes.values())
     if not value:
-        return "indexed" if kept else "unindexed"
+        return "indexed" if has_indexes else "unindexed"
     word = json.loads(value)["state"]
-    found: RowState | None = next((state for state in ROW_STATES if state == word), None)
-    return "adopting" if found == "unindexed" and kept else found
+    parsed: RowState | None = next((state for state in ROW_STATES if state == word), None)
+    return "adopting" if parsed == "unindexed" and has_indexes else parsed
 
 
 def cells_of(row: Row) -> Mapping[bytes, bytes]:

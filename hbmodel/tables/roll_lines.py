@@ -39,11 +39,11 @@ def revisions_of(cells: Mapping[bytes, bytes]) -> Revisions:
     """The revisions of those cells of a registry row that say how a table is written. A cell that was never changed has
     0.
     """
-    found: dict[str, int] = {}
+    revisions: dict[str, int] = {}
     for column, value in cells.items():
         if value and (column in STATE_CELLS or column.startswith(INDEX_CELLS)):
-            found[column.decode()] = revision_of(value)
-    return Revisions.of(found)
+            revisions[column.decode()] = revision_of(value)
+    return Revisions.of(revisions)
 
 
 def revision_of(value: bytes | None) -> int:
@@ -120,8 +120,10 @@ class WaitedFor:
             f"{self.writer.program or 'a program'}, process {self.writer.pid} on "
             f"{self.writer.host or 'an unknown host'}"
         )
-        what = "has calls of unknown outcome" if self.late else f"last seen {max(0, now - self.seen) / 1000:.0f} s ago"
-        return f"{who}: {what}; at most {max(0, self.until - now) / 1000:.0f} s"
+        status = (
+            "has calls of unknown outcome" if self.late else f"last seen {max(0, now - self.seen) / 1000:.0f} s ago"
+        )
+        return f"{who}: {status}; at most {max(0, self.until - now) / 1000:.0f} s"
 
 
 @frozen
@@ -134,16 +136,16 @@ class RollLines:
     def of_row(self, row: bytes) -> list[FoundLine]:
         """The lines of a row of the registry, in the order of their ids."""
         length = len(line_key(row, b"")) + ID_LENGTH
-        return [found for found in self._lines(KeyRange.prefix(line_key(row, b""))) if len(found.key) == length]
+        return [line for line in self._lines(KeyRange.prefix(line_key(row, b""))) if len(line.key) == length]
 
     def of_table(self, table: str) -> list[tuple[bytes, FoundLine]]:
         """The lines of all models of a table, each with the row of the registry that it belongs to."""
         prefix = b"\x02" + table.encode() + b"\x00"
-        return [(found.key[1 : -ID_LENGTH - 1], found) for found in self._lines(KeyRange.prefix(prefix))]
+        return [(line.key[1 : -ID_LENGTH - 1], line) for line in self._lines(KeyRange.prefix(prefix))]
 
-    def _lines(self, of: KeyRange) -> Iterator[FoundLine]:
+    def _lines(self, key_range: KeyRange) -> Iterator[FoundLine]:
         try:
-            (batches,) = self.store.scan(self.registry, [Scan(of, columns=(LINE,))])
+            (batches,) = self.store.scan(self.registry, [Scan(key_range, columns=(LINE,))])
             for batch in batches:
                 for row in batch:
                     cell = row.columns[LINE]
@@ -162,11 +164,11 @@ class RollLines:
             unread: how long a line of an unknown form is taken to be valid, in ms.
             skew: how far two servers' clocks may differ, in ms.
         """
-        found: list[WaitedFor] = []
+        waited_for: list[WaitedFor] = []
         for each in self.of_row(row):
             if each.line is None:
                 if now <= each.stamp + unread + skew:
-                    found.append(WaitedFor(Writer(), each.stamp, each.stamp + unread + skew))
+                    waited_for.append(WaitedFor(Writer(), each.stamp, each.stamp + unread + skew))
                 continue
             if each.line.over(each.stamp, now, skew):
                 self._collect(each, now, unread, skew)
@@ -174,18 +176,20 @@ class RollLines:
             until = each.line.waits_until(each.stamp, skew, cell.decode(), revision)
             if until is not None and now <= until:
                 older = each.line.kind == "on" and each.line.revisions.at(cell.decode()) < revision
-                found.append(WaitedFor(each.line.writer, each.stamp, until, late=not older))
-        return found
+                waited_for.append(WaitedFor(each.line.writer, each.stamp, until, late=not older))
+        return waited_for
 
-    def _collect(self, found: FoundLine, now: int, unread: int, skew: int) -> None:
+    def _collect(self, found_line: FoundLine, now: int, unread: int, skew: int) -> None:
         """Marks a line that has ended as gone, if it is still the line that was read. Deletes it once no put can arrive
         late.
         """
-        assert found.line is not None, "a line of another form is left alone"
-        if found.line.kind == "gone":
-            if now > found.stamp + unread + skew:
-                self.store.delete(self.registry, [Delete(found.key, families=(FAMILY,))])
-        elif found.line.kind == "on" or now > found.stamp + unread + skew:
-            gone = evolve(found.line, kind="gone", late=()).encode()
+        assert found_line.line is not None, "a line of another form is left alone"
+        if found_line.line.kind == "gone":
+            if now > found_line.stamp + unread + skew:
+                self.store.delete(self.registry, [Delete(found_line.key, families=(FAMILY,))])
+        elif found_line.line.kind == "on" or now > found_line.stamp + unread + skew:
+            gone = evolve(found_line.line, kind="gone", late=()).encode()
             with suppress(UnknownOutcome):  # the next caller tries again
-                self.store.check_and_put(self.registry, found.key, LINE, found.value, Put(found.key, {LINE: gone}))
+                self.store.check_and_put(
+                    self.registry, found_line.key, LINE, found_line.value, Put(found_line.key, {LINE: gone})
+                )

@@ -61,7 +61,7 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
         {first, *(common + random.randint(low, high).to_bytes(WIDTH).rstrip(b"\x00") for _ in range(places - 1))}
     )
     limit = max(1, count // len(starts))
-    found: list[Sequence[Row]] = []
+    batches_read: list[Sequence[Row]] = []
     runs: list[_Run] = []
     after = b""
     for start in starts:
@@ -70,7 +70,7 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
             table, [Scan(KeyRange(begin), columns=columns, filter=only, limit=limit, batch_size=limit)]
         )
         for batch in batches:
-            found.append(batch)
+            batches_read.append(batch)
             rows += len(batch)
             after = batch[-1].row + b"\x00"
         if rows:
@@ -78,8 +78,8 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
             runs.append(_Run(rows - (begin == first), max(1, _place(after, common) - _place(begin, common))))
         if rows < limit:  # the end of the table
             break
-    whole = len(found) == 1 and len(found[0]) < limit
-    return Sample(found, 1.0 if whole else _share(runs, max(1, high - low)))
+    whole = len(batches_read) == 1 and len(batches_read[0]) < limit
+    return Sample(batches_read, 1.0 if whole else _share(runs, max(1, high - low)))
 
 
 @frozen

@@ -14,7 +14,7 @@ from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.row_seals import Pair, Way
 from hbmodel.protocol.seal_and_move import move_rows, reopen_rows
 from hbmodel.store.values import Row
-from hbmodel.tables.copying import Compared, Copying
+from hbmodel.tables.copy_and_compare import Compared, Copying
 
 
 @frozen(eq=False)
@@ -43,23 +43,23 @@ class Sealing(Copying):
         )
 
     def compare(self, *, mend: bool) -> Compared:
-        found = Compared()
+        compared = Compared()
         for rows, since in self._batches():
             moved = self._moved(rows)
             refused = [row for row in moved if row.error is not None]
             if mend:
                 self._carry_all(rows, moved, since)
-            samples = [*found.samples, *((row.source.hex(), str(row.error)) for row in refused)]
-            found = evolve(
-                found,
-                rows=found.rows + len(moved),
-                missing=found.missing + len(moved) - len(refused),
-                refused=found.refused + len(refused),
+            samples = [*compared.samples, *((row.source.hex(), str(row.error)) for row in refused)]
+            compared = evolve(
+                compared,
+                rows=compared.rows + len(moved),
+                missing=compared.missing + len(moved) - len(refused),
+                refused=compared.refused + len(refused),
                 samples=samples[:20],
             )
             self.throttle.passed(rows)
-            self._show("verifying", 0, None, found.rows)
-        return found
+            self._show("verifying", 0, None, compared.rows)
+        return compared
 
     def reopen(self) -> None:
         """Makes the closed rows of the table ordinary dead rows again, once no program looks into the other table any

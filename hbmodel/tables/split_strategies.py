@@ -297,7 +297,7 @@ def _from_sample(schema: TableSchema, splits: FromSample, index: str | Index | N
 def sample_keys(schema: TableSchema, objects: Iterable[Any], index: str | Index | None = None) -> list[bytes]:
     """The row keys, with the salt, that objects of a model have in its primary table or an index table."""
     mapper, wide = KeyMapper(schema), schema.wide
-    made: list[bytes] = []
+    keys: list[bytes] = []
     for obj in objects:
         if not isinstance(obj, schema.model):
             raise DeclarationError(
@@ -306,7 +306,7 @@ def sample_keys(schema: TableSchema, objects: Iterable[Any], index: str | Index 
         row = mapper.new_row(key_of(schema, obj))
         values = {f.name: getattr(obj, f.name) for f in schema.fields}
         if index is not None:
-            made += mapper.entries(schema.index(index), values, row)
+            keys += mapper.entries(schema.index(index), values, row)
         else:
-            made.append(row if wide is None else wide.form.cut(row)[0])
-    return made
+            keys.append(row if wide is None else wide.form.cut(row)[0])
+    return keys

@@ -75,21 +75,21 @@ class TableFromRegistry:
             QueryError: the table holds several models, and `family` and `kind` do not select one; `known` names them.
             SchemaMismatch: what the registry says is not enough to read the table.
         """
-        found: list[tuple[RegistryKey, Registration, IndexState | None]] = [
+        matches: list[tuple[RegistryKey, Registration, IndexState | None]] = [
             (*each, None) for each in _registered(catalog, table)
         ]
-        found = found or list(_indexes(catalog, table))
-        if not found:
+        matches = matches or list(_indexes(catalog, table))
+        if not matches:
             raise TableNotFound(UNKNOWN_TABLE, table=table, registry=catalog.table)
         wanted = [
             each
-            for each in found
+            for each in matches
             if family in (None, each[0].family.decode()) and kind in (None, each[0].kind.decode("latin-1"))
         ]
         if len(wanted) != 1:
             known = [
                 each[0].family.decode() + (f" {each[0].kind.decode('latin-1')}" if each[0].kind else "")
-                for each in found
+                for each in matches
             ]
             raise QueryError("The table has several models: name one by family and kind.", table=table, known=known)
         place, registration, state = wanted[0]
@@ -222,14 +222,18 @@ class TableFromRegistry:
 
 
 def _registered(catalog: Registry, table: str) -> list[tuple[RegistryKey, Registration]]:
-    return [(place, found) for place in catalog.keys_of_table(table) if (found := catalog.read(place)) is not None]
+    return [
+        (place, registration)
+        for place in catalog.keys_of_table(table)
+        if (registration := catalog.read(place)) is not None
+    ]
 
 
 def _indexes(catalog: Registry, table: str) -> Iterator[tuple[RegistryKey, Registration, IndexState | None]]:
     """The indexes whose table it is; its name is `<table>.<index>`, perhaps followed by a number."""
     for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
-        for place, found in _registered(catalog, name):
-            yield from ((place, found, state) for state in found.indexes.values() if state.table == table)
+        for place, registration in _registered(catalog, name):
+            yield from ((place, registration, state) for state in registration.indexes.values() if state.table == table)
 
 
 def _leading(layout: KeyLayout, bound: bytes, start: int) -> tuple[list[Any], int]:

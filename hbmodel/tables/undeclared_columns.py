@@ -56,16 +56,18 @@ def unmapped_columns(
     for batch in sample_rows(store, table, count, families, And((Pagination(CELLS, 0), KeyOnly()))).batches:
         for row in batch:
             rows.append(row.row)
-            found = {name: column for column in row.columns if (name := _declared(column, unmapped)) is not None}
-            doubtful += [(row.row, found)] if found else []
-    held: dict[str, int] = {}
-    gets = [Get(row, sorted(found.values())) for row, found in doubtful]
-    for read, (_, found) in zip(store.get_each(table, gets) if gets else (), doubtful, strict=True):
+            columns_by_name = {
+                name: column for column in row.columns if (name := _declared(column, unmapped)) is not None
+            }
+            doubtful += [(row.row, columns_by_name)] if columns_by_name else []
+    row_counts: dict[str, int] = {}
+    gets = [Get(row, sorted(columns_by_name.values())) for row, columns_by_name in doubtful]
+    for read, (_, columns_by_name) in zip(store.get_each(table, gets) if gets else (), doubtful, strict=True):
         cells = {} if read is None else read.columns
-        for name, column in found.items():
+        for name, column in columns_by_name.items():
             if column in cells and cells[column].value:
-                held[name] = held.get(name, 0) + 1
-    return LiveColumns(rows, dict(sorted(held.items())))
+                row_counts[name] = row_counts.get(name, 0) + 1
+    return LiveColumns(rows, dict(sorted(row_counts.items())))
 
 
 @frozen
@@ -87,7 +89,7 @@ def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], st
         schema: the schema of a model whose objects have rows of their own.
     """
     known = Binding(schema, (), (), (), state)
-    required = {of.column: of for of in schema.columns if of.required}
+    required = {field.column: field for field in schema.columns if field.required}
     marks = {schema.exists_column, schema.liveness_column if known.indexed or known.adopting else None}
     live = {family.name for family in store.families(schema.table)}
     read = sorted(column for column in {*required, *marks} if column is not None and column.partition(b":")[0] in live)
@@ -98,9 +100,9 @@ def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], st
     ]
     lacking = {
         column.decode("latin-1"): sum(
-            column not in cells or (of.empty_is_missing and not cells[column].value) for cells in objects
+            column not in cells or (field.empty_is_missing and not cells[column].value) for cells in objects
         )
-        for column, of in sorted(required.items())
+        for column, field in sorted(required.items())
     }
     return LackingColumns(len(objects), {column: count for column, count in lacking.items() if count})
 
@@ -110,15 +112,15 @@ def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list
     from the registry, because a program defines one of its codecs or its salt.
     """
     own = {(schema.family, schema.kind) for schema in schemas}
-    found: list[TableSchema] = []
+    others: list[TableSchema] = []
     for place in catalog.keys_of_table(schemas[0].table):
         registration = None if (place.family, place.kind) in own else catalog.read(place)
         if registration is not None:
             try:
-                found.append(schema_of(registered_model(place, registration)))
+                others.append(schema_of(registered_model(place, registration)))
             except SchemaMismatch:
                 return None
-    return found
+    return others
 
 
 def _declared(column: bytes, models: Sequence[tuple[Sequence[bytes], Unmapped]]) -> str | None:
@@ -126,16 +128,16 @@ def _declared(column: bytes, models: Sequence[tuple[Sequence[bytes], Unmapped]])
     family, name = column.partition(b":")[0], column
     for families, unmapped in models:
         if family in families:
-            found = unmapped(column)
-            if found is None:
+            other_name = unmapped(column)
+            if other_name is None:
                 return None
-            name = min(name, found, key=len)
+            name = min(name, other_name, key=len)
     return name.decode("latin-1")
 
 
 def _unmapped(schema: TableSchema) -> Unmapped:
-    known = {of.column for of in schema.columns} | ({schema.exists_column} if schema.exists_column else set())
-    maps = tuple(of.column for of in schema.maps)
+    known = {field.column for field in schema.columns} | ({schema.exists_column} if schema.exists_column else set())
+    maps = tuple(map_field.column for map_field in schema.maps)
     wide = schema.wide
 
     def unmapped(column: bytes) -> bytes | None:

@@ -74,29 +74,34 @@ def table_writers(
     """
     check_store(store)
     check_times(times)
-    found = RollLines(store, registry).of_table(table)
-    if not found:
+    lines = RollLines(store, registry).of_table(table)
+    if not lines:
         return []
     now = Registry(store, registry).server_time()
-    return [_writer(RegistryKey.of_row(table, row), line, now, times.drain.skew) for row, line in found]
+    return [_writer(RegistryKey.of_row(table, row), line, now, times.drain.skew) for row, line in lines]
 
 
-def _writer(place: RegistryKey, found: FoundLine, now: int, skew: int) -> TableWriter:
-    family, kind, seen, line = place.family.decode(), place.kind.decode("latin-1"), _moment(found.stamp), found.line
+def _writer(place: RegistryKey, found_line: FoundLine, now: int, skew: int) -> TableWriter:
+    family, kind, seen, line = (
+        place.family.decode(),
+        place.kind.decode("latin-1"),
+        _moment(found_line.stamp),
+        found_line.line,
+    )
     if line is None:
         return TableWriter(place.table, family, kind, "unknown", "", 0, "", seen, None)
-    until = line.waits_until(found.stamp, skew)
+    until = line.waits_until(found_line.stamp, skew)
     over = until is None or now > until
     state: Literal["writing", "resting", "ended"] = "resting" if line.kind == "rest" else "ended" if over else "writing"
-    of = line.writer
+    writer = line.writer
     return TableWriter(
         place.table,
         family,
         kind,
         state,
-        of.host,
-        of.pid,
-        of.program,
+        writer.host,
+        writer.pid,
+        writer.program,
         seen,
         None if until is None or over else _moment(until),
     )

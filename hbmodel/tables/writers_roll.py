@@ -89,7 +89,7 @@ class WritersRoll:
             getattr(store, "unobserved", store),
         )
         with self._changed:
-            made = KeptLine(
+            kept_line = KeptLine(
                 bare,
                 registry,
                 row,
@@ -101,7 +101,7 @@ class WritersRoll:
                 self._changed,
                 self._keep,
             )
-            return self._lines.setdefault((registry, row), made)
+            return self._lines.setdefault((registry, row), kept_line)
 
     def calls(self, store: Store, registry: str, rows: Iterable[bytes]) -> Calls:
         """Counts calls that write by the state of these rows of the registry, until the end of a `with` block."""
@@ -120,20 +120,20 @@ class WritersRoll:
                 self._end_with_the_program(True)
             self._changed.notify_all()
 
-    def _keeping(self, of: threading.Condition) -> None:
+    def _keeping(self, condition: threading.Condition) -> None:
         """Keeps the lines, in a thread of its own, until no line is on the roll any more or the roll has ended."""
         while True:
-            with of:
-                if self._changed is not of:
+            with condition:
+                if self._changed is not condition:
                     return
                 waiting = [(line.due(), line) for line in self._lines.values() if line.on]
                 if not waiting or self._ended:
                     self._keeper = None
                     return
-                due, line = min(waiting, key=lambda of: of[0])
+                due, line = min(waiting, key=lambda pair: pair[0])
                 now = self._running()
                 if due > now:
-                    of.wait(min((due - now) / 1000, self._times.poll))  # calls do not notify this thread
+                    condition.wait(min((due - now) / 1000, self._times.poll))  # calls do not notify this thread
                     continue
             try:
                 line.keep()
@@ -215,5 +215,5 @@ def _end_at_exit(roll: weakref.ref[WritersRoll]) -> None:
 
     If the roll was freed earlier, the weak reference is dead and nothing is done.
     """
-    if (of := roll()) is not None:
-        of.end()
+    if (writers_roll := roll()) is not None:
+        writers_roll.end()

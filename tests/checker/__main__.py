@@ -20,7 +20,7 @@ from attrs import frozen
 
 from tests.checker.broken_rules import BROKEN
 from tests.checker.checked_code import fingerprint, record
-from tests.checker.finished import FinishedTasks, Result
+from tests.checker.finished import FILE, FinishedTasks, Result
 from tests.checker.protocol_sweeps import Found, sweep
 from tests.checker.sample_sweeps import SAMPLES
 from tests.checker.whole_sweeps import WHOLE, Sweep
@@ -86,7 +86,7 @@ def main(text: str = "") -> int:
         else:
             results[task] = known
     if results:
-        print(f"{len(results)} of {len(results) + len(left)} have passed in an earlier run", flush=True)
+        print(f"{len(results)} of {len(results) + len(left)} have passed in an earlier run; delete {FILE} to run all")
     wrong: list[str] = []
     for task, found, seconds, memory in each_in_a_process(Task.run, left, PROCESSES):
         result = results[task] = Result(found.models, found.states, seconds, memory)

@@ -45,7 +45,7 @@ class FinishedTasks:
     def _take(self, line: str) -> None:
         try:
             read: dict[str, Any] = json.loads(line)
-        except ValueError:  # the last line of a run that was killed
+        except ValueError:  # an empty line, or the last one of a run that was killed
             return
         if read.pop("code") == self._code:
             kind, name = read.pop("kind"), read.pop("name")
@@ -62,10 +62,4 @@ class FinishedTasks:
         line |= {"seconds": round(result.seconds, 2), "memory": result.memory}
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("a", encoding="utf-8") as file:
-            file.write("\n" if self._unended() else "")
-            file.write(json.dumps(line) + "\n")
-
-    def _unended(self) -> bool:
-        """Whether the last line is a part of one, as of a run that was killed."""
-        text = self._file.read_bytes()
-        return bool(text) and not text.endswith(b"\n")
+            file.write("\n" + json.dumps(line))  # the newline also ends what a killed run left of a line

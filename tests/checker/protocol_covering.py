@@ -163,7 +163,7 @@ class Rules:
         indexer: makes the entries of builds and of repair.
         repair: the repairer, see `protocol_processes.Rules`.
         again: the reading of the clock at which a build puts lost entries, or None.
-        kept_by_all: whether writers take an index for one that every program keeps while some do not.
+        maintained_by_all: whether writers take an index for one that every program keeps while some do not.
     """
 
     facts: type[IndexedRowPlanner] = IndexedRowPlanner
@@ -173,7 +173,7 @@ class Rules:
     indexer: type[RowIndexer] = RowIndexer
     repair: Around = field(factory=Around)
     again: int | None = None
-    kept_by_all: bool = False
+    maintained_by_all: bool = False
 
 
 SHIPPED = Rules()
@@ -467,7 +467,7 @@ def covering(
 def unkept(kind: str, rules: Rules = SHIPPED) -> Iterator[Configuration]:
     """A writer that keeps the index beside one that does not know of it yet: no entry is verified then."""
     schema = hb.schema.schema_of(MODELS[kind])
-    index = evolve(schema.indexes["by_tag"], kept_by_all=rules.kept_by_all)
+    index = evolve(schema.indexes["by_tag"], maintained_by_all=rules.maintained_by_all)
     for name, other in itertools.product(
         ("put", "insert b") if kind == "I" else ("put a", "put b", "extra", "insert"), ("delete", "put", "put b")
     ):

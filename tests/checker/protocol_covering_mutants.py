@@ -470,7 +470,7 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     **both(
         "verified beside a program that does not keep the index",
-        Rules(kept_by_all=True),
+        Rules(maintained_by_all=True),
         lambda rules: unkept("V", rules),
         lambda rules: unkept("I", rules),
     ),

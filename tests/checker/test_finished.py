@@ -1,7 +1,8 @@
-"""Whole runs of the model checker that go on where they were stopped."""
+"""Whole runs of the model checker that continue where they were stopped."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,27 +10,56 @@ import pytest
 from tests.checker import __main__ as whole
 from tests.checker import finished
 from tests.checker.finished import FinishedTasks, Result
+from tests.checker.protocol_sweeps import Found
 
-SWEEP = "rounds of two rows"
+BROKEN = "broken"
 
 
-def test_a_run_that_was_stopped_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "build" / "tasks.jsonl"
-    monkeypatch.setattr(finished.FinishedTasks.__init__, "__defaults__", (file,))
-    assert whole.main(SWEEP) == 0
-    first = capsys.readouterr().out.splitlines()
-    count = len(file.read_text().splitlines())
-    assert count == len(list(whole.tasks(SWEEP))) > 1
-    lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join(lines[1:]) + '{"code": "cut o')  # killed while it wrote
-    assert whole.main(SWEEP) == 0
-    second = capsys.readouterr().out.splitlines()
-    assert second[0] == f"{count - 1} of {count} have passed in an earlier run"
-    assert second[-5:-1] == first[-5:-1]  # the sums
-    assert whole.main(SWEEP) == 0
-    assert capsys.readouterr().out.startswith(f"{count} of {count} have passed")
+def played(task: whole.Task) -> tuple[whole.Task, Found, float, int]:
+    """A run that finds the same at once."""
+    return task, Found(models=3, states=400, error="VIOLATION" if task.name == BROKEN else None), 1.5, 1024
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of results; the tasks are the words of the text that a run is given."""
+
+    def tasks(text: str) -> Iterator[whole.Task]:
+        return (whole.Task("sweep", name) for name in text.split())
+
+    path = tmp_path / "build" / "tasks.jsonl"
+    monkeypatch.setattr(finished.FinishedTasks.__init__, "__defaults__", (path,))
+    monkeypatch.setattr(whole, "tasks", tasks)
+    monkeypatch.setattr(whole, "fingerprint", lambda: "code")
+    monkeypatch.setattr(whole.Task, "run", played)
+    return path
+
+
+def ran(out: str) -> set[str]:
+    """The names of the tasks that a run has carried out."""
+    return {line.split()[1].rstrip(":") for line in out.splitlines() if line.startswith("sweep")}
+
+
+def test_a_run_that_was_stopped_continues_where_it_was(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert whole.main("one two") == 0
+    assert ran(capsys.readouterr().out) == {"one", "two"}
+    with file.open("a") as end:
+        end.write('\n{"code": "co')  # killed while it wrote
+    assert whole.main("one two three") == 0
+    out = capsys.readouterr().out
+    assert ran(out) == {"three"}
+    assert "2 of 3 have passed in an earlier run" in out
+    assert "3 whole sweeps, 9 configurations, 1200 states" in out
+    assert whole.main("one two three") == 0
+    assert ran(capsys.readouterr().out) == set()
+
+
+def test_what_is_wrong_is_run_again(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for left in ({"one", BROKEN}, {BROKEN}):
+        assert whole.main(f"one {BROKEN}") == 1
+        out = capsys.readouterr().out
+        assert ran(out) == left
+        assert f"WRONG sweep {BROKEN}: 3 models, 400 states: VIOLATION" in out
 
 
 def test_what_passed_with_other_code_is_run_again(tmp_path: Path) -> None:
@@ -39,11 +69,3 @@ def test_what_passed_with_other_code_is_run_again(tmp_path: Path) -> None:
     assert FinishedTasks("one", file).result("sweep", "a") == result
     assert FinishedTasks("one", file).result("mutant", "a") is None
     assert FinishedTasks("other", file).result("sweep", "a") is None
-
-
-def test_what_is_wrong_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "tasks.jsonl"
-    monkeypatch.setattr(finished.FinishedTasks.__init__, "__defaults__", (file,))
-    monkeypatch.setattr(whole.Task, "wrong", lambda self, found: "so it is")
-    assert whole.main(SWEEP) == 1
-    assert not file.exists()

@@ -98,6 +98,29 @@ def test_an_answer_that_took_longer_than_the_bound_is_no_reason_to_refuse_a_cloc
     assert clocks.probes == 1
 
 
+@pytest.mark.parametrize(
+    ("ahead", "answered", "message"),
+    [
+        (0, 3, "The server answered too slowly"),
+        (900, 3, "The server answered too slowly"),
+        (-2_000, 1, "the server's differ by more than"),
+    ],
+)
+def test_answers_that_are_all_slow_show_no_difference_that_may_not_be_there(
+    ahead: int, answered: int, message: str
+) -> None:
+    clocks = Clocks(ahead)
+
+    def probe() -> int:
+        server = clocks.probe()
+        clocks.pass_time(1_000)
+        return server
+
+    with pytest.raises(ClockError, match=message) as caught:
+        ServerClock(probe, lambda: True, bound=50, shared=clocks.shared()).now()
+    assert (clocks.probes, caught.value.bound) == (answered, 50)
+
+
 def test_a_failed_probe_is_made_again() -> None:
     answers = iter([StoreUnavailable("Nobody is there."), 1_000_700])
 

@@ -16,7 +16,7 @@ import hbmodel as hb
 from hbmodel.protocol.clock import SharedOffset, wall_time
 from hbmodel.store import Delete, Put
 from hbmodel.store.clock_tick import let_tick_pass
-from hbmodel.store.embedded.server_clock import EmbeddedClock
+from hbmodel.store.embedded.clock_waits import EmbeddedClock
 from hbmodel.tables.binding_cache import BindingCache
 from hbmodel.tables.registration import LEASE
 from tests.support.beds import Bed, cells_of, fresh

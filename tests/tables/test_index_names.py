@@ -78,7 +78,7 @@ def test_the_names_of_a_dropped_index_are_free(bed: Bed, said: bool) -> None:
         assert hb.indexes.build_index(bed.store, others, name, times=times).readable
     for name in ("ix", "iz"):
         check(bed.store, others, name, times)
-    assert {state.name: (state.state, state.was) for state in states(bed.store, table).values()} == {
+    assert {state.name: (state.state, state.earlier_names) for state in states(bed.store, table).values()} == {
         "ix": (READABLE, ()),
         "iz": (READABLE, ()),
     }

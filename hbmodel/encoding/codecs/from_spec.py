@@ -48,7 +48,7 @@ def codec_of(spec: Spec) -> Codec[Any]:
     """
     read = READERS.get(spec.get("codec", ""))
     try:
-        made = None if read is None else read(spec, codec_of)
+        codec = None if read is None else read(spec, codec_of)
     except (KeyError, TypeError, ValueError, DeclarationError):
-        made = None
-    return made if made is not None and made.spec == spec else UnknownCodec(spec)
+        codec = None
+    return codec if codec is not None and codec.spec == spec else UnknownCodec(spec)

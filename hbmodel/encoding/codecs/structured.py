@@ -30,9 +30,11 @@ def _misfit(error: Exception) -> dict[str, str]:
     """
     message = str(error)
     said = [
-        found for pattern in (EXPECTED, MISSING, UNSUPPORTED, PATH) if (found := pattern.search(message)) is not None
+        matched
+        for pattern in (EXPECTED, MISSING, UNSUPPORTED, PATH)
+        if (matched := pattern.search(message)) is not None
     ]
-    named = {name: value for found in said for name, value in found.groupdict().items() if value is not None}
+    named = {name: value for matched in said for name, value in matched.groupdict().items() if value is not None}
     return named if named.keys() - {"path"} else {"reason": type(error).__name__, **named}
 
 

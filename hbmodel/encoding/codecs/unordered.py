@@ -163,8 +163,8 @@ class DigestPrefixed(Codec[V]):
         data: bytes = digest.hexdigest().encode() if self.hex else digest.digest()
         return data[: self.length]
 
-    def _checked(self, value: V, found: bytes) -> V:
-        if self._digest(self.codec.encode(value)) != found:
+    def _checked(self, value: V, digest: bytes) -> V:
+        if self._digest(self.codec.encode(value)) != digest:
             raise DecodingError("A stored digest does not match the value after it.", algorithm=self.algorithm)
         return value
 

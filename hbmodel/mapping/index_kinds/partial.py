@@ -27,17 +27,17 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
         return ()
     if not callable(where):
         raise DeclarationError(_EXAMPLE, found=type(where).__name__)
-    given = where(SimpleNamespace(**{name: FieldExpression(of=of, model=model) for name, of in fields.items()}))
+    given = where(SimpleNamespace(**{name: FieldExpression(of=field, model=model) for name, field in fields.items()}))
     if not isinstance(given, Predicate):
         raise DeclarationError(_EXAMPLE, found=type(given).__name__)
-    for of in given.fields():
-        if fields.get(of.name) is not of:
-            raise DeclarationError("The condition of an index can use only fields of its own model.", field=of.name)
-        if of.kind in {"counter", "version"}:
+    for field in given.fields():
+        if fields.get(field.name) is not field:
+            raise DeclarationError("The condition of an index can use only fields of its own model.", field=field.name)
+        if field.kind in {"counter", "version"}:
             raise DeclarationError(
-                f"The condition of an index cannot be about a {of.kind}, which changes without the index: use "
+                f"The condition of an index cannot be about a {field.kind}, which changes without the index: use "
                 "another field.",
-                field=of.name,
+                field=field.name,
             )
     return conjuncts(given)
 

@@ -43,10 +43,10 @@ class FieldPart(IndexPart):
 
     @override
     def without_none(self) -> IndexPart:
-        of = self.operand
+        field = self.operand
         return (
-            evolve(self, operand=evolve(of, nullable=False), required=(Not((In(of, (None,)),)),))
-            if of.nullable
+            evolve(self, operand=evolve(field, nullable=False), required=(Not((In(field, (None,)),)),))
+            if field.nullable
             else self
         )
 
@@ -75,13 +75,13 @@ class IndexField(DeclaredPart):
 
     @override
     def resolve(self, fields: Mapping[str, Field]) -> IndexPart:
-        of = fields[self.name]
-        if of.kind in {"counter", "version"}:
-            raise DeclarationError(f"A {of.kind} cannot be indexed: name another field.")
-        if not of.codec.key:
+        field = fields[self.name]
+        if field.kind in {"counter", "version"}:
+            raise DeclarationError(f"A {field.kind} cannot be indexed: name another field.")
+        if not field.codec.key:
             raise DeclarationError(
                 "This codec cannot be part of an index key: use a scalar one, without nan=True. The elements of a "
                 "collection can be: "
                 'hb.index(hb.each("tags")).'
             )
-        return FieldPart(of, of.desc if self.desc is None else self.desc)
+        return FieldPart(field, field.desc if self.desc is None else self.desc)

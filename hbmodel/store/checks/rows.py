@@ -75,13 +75,13 @@ def check_get(table: str, get: Get) -> None:
         )
 
 
-def check_versions(table: str, row: bytes, columns: Sequence[bytes], most: int) -> None:
+def check_versions(table: str, row: bytes, columns: Sequence[bytes], limit: int) -> None:
     """Raises InvalidRequest for a read of versions that HBase cannot carry out."""
     check_row(table, row)
     for column in columns:
         check_column(table, column)
-    if not (is_plain(most) and 0 < most < 2**31):
-        raise InvalidRequest("Give how many versions to read, one or more.", table=table, found=most)
+    if not (is_plain(limit) and 0 < limit < 2**31):
+        raise InvalidRequest("Give how many versions to read, one or more.", table=table, found=limit)
 
 
 def check_delete(table: str, delete: Delete) -> None:

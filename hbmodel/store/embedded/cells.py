@@ -76,27 +76,27 @@ def decode_cells(data: bytes) -> Cells:
 
 
 def encode_segments(
-    first: bytes, cells: Mapping[bytes, StoredCell], most: int
+    first: bytes, cells: Mapping[bytes, StoredCell], limit: int
 ) -> Iterator[tuple[bytes, Mapping[bytes, StoredCell], bytes]]:
     """Cuts the sorted cells of one segment into as many segments as their size requires.
 
     Args:
         first: the lower bound of the segment; the first piece keeps it, each other piece begins at its first column.
         cells: sorted by column.
-        most: bytes of an encoded segment above which it is cut, unless it has one cell only.
+        limit: bytes of an encoded segment above which it is cut, unless it has one cell only.
 
     Yields:
         Lower bound, cells and encoded bytes of each piece.
     """
     data = _encoder.encode(cells)
-    if len(data) <= most or len(cells) == 1:
+    if len(data) <= limit or len(cells) == 1:
         yield first, cells, data
         return
     piece: Cells = {}
     size = 0
     for column, cell in cells.items():
         cost = len(column) + len(_encoder.encode(cell))
-        if piece and size + cost > most // 2:
+        if piece and size + cost > limit // 2:
             yield first, piece, _encoder.encode(piece)
             first, piece, size = column, {}, 0
         piece[column] = cell
@@ -130,15 +130,15 @@ def visible(cell: StoredCell | None, now: int, oldest: int, before: int = NEVER)
     return None
 
 
-def visible_versions(cell: StoredCell | None, now: int, oldest: int, before: int, most: int) -> list[StoredCell]:
-    """The versions of a chain that are alive, newest first, one of each timestamp and `most` in all; arguments as
+def visible_versions(cell: StoredCell | None, now: int, oldest: int, before: int, limit: int) -> list[StoredCell]:
+    """The versions of a chain that are alive, newest first, one of each timestamp and `limit` in all; arguments as
     for `visible`.
     """
-    found: list[StoredCell] = []
-    while len(found) < most and (cell := visible(cell, now, oldest, before)) is not None:
-        found.append(cell)
+    versions: list[StoredCell] = []
+    while len(versions) < limit and (cell := visible(cell, now, oldest, before)) is not None:
+        versions.append(cell)
         before = cell.timestamp
-    return found
+    return versions
 
 
 def has_version_of(cell: StoredCell | None, timestamp: int) -> bool:
@@ -180,13 +180,13 @@ def with_version(
     versions = _versions(chain)
     place = next((place for place, version in enumerate(versions) if timestamp >= version.timestamp), len(versions))
     versions.insert(place, StoredCell(value, timestamp, ttl))
-    kept: list[StoredCell] = []
+    remaining: list[StoredCell] = []
     for version in versions:
-        outliving = {newer.timestamp for newer in kept if newer.last_instant >= version.last_instant}
+        outliving = {newer.timestamp for newer in remaining if newer.last_instant >= version.last_instant}
         if version.timestamp in outliving or len(outliving) >= max_versions:
             continue
-        kept.append(version)
-    result = _chain(kept)
+        remaining.append(version)
+    result = _chain(remaining)
     assert result is not None
     return result
 
@@ -195,14 +195,14 @@ def compacted(cell: StoredCell, now: int, oldest: int, max_versions: int) -> Sto
     """What a major compaction leaves of a chain: the newest living versions, one of each timestamp, at most
     `max_versions`.
     """
-    kept: list[StoredCell] = []
+    remaining: list[StoredCell] = []
     for version in _versions(cell):
-        if version.timestamp < oldest or len(kept) == max_versions:
+        if version.timestamp < oldest or len(remaining) == max_versions:
             break
-        if version.last_instant < now or (kept and kept[-1].timestamp == version.timestamp):
+        if version.last_instant < now or (remaining and remaining[-1].timestamp == version.timestamp):
             continue
-        kept.append(version)
-    return _chain(kept)
+        remaining.append(version)
+    return _chain(remaining)
 
 
 def _versions(cell: StoredCell | None) -> list[StoredCell]:

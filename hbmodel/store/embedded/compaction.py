@@ -42,28 +42,28 @@ def _rewrite(
     oldest = {family.name: now - layout.lives.get(family.name, now) for family in layout.families}
     row, first = b"", b""
     while True:
-        found = connection.execute(
+        segments = connection.execute(
             "SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND (row, first) > (?, ?)"
             f" ORDER BY row, first LIMIT {_SEGMENTS_READ}",
             (table_id, row, first),
         ).fetchall()
-        if not found:
+        if not segments:
             return
-        row, first = found[-1][:2]
-        for segment_row, segment_first, ends, data in found:
+        row, first = segments[-1][:2]
+        for segment_row, segment_first, ends, data in segments:
             if ends is None and not layout.lives:
                 continue
-            kept: Cells = {}
+            remaining: Cells = {}
             before = decode_cells(data)
             for column, chain in before.items():
                 family = column[: column.index(b":")]
                 cell = compacted(chain, now, oldest[family], layout.versions[family])
                 if cell is not None:
-                    kept[column] = cell
-            if kept == before:
+                    remaining[column] = cell
+            if remaining == before:
                 continue
-            if kept:
-                pieces = encode_segments(segment_first, kept, segment_size)
+            if remaining:
+                pieces = encode_segments(segment_first, remaining, segment_size)
                 store_segments(
                     connection,
                     [(table_id, segment_row, start, earliest_end(piece), data) for start, piece, data in pieces],

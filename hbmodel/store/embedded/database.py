@@ -244,14 +244,14 @@ class Database:
         """
         process = self._process
         process.registering.acquire()  # this comes first, so that no thread can add a link
-        held = [process.registering]
+        locks = [process.registering]
         for link in list(process.links):
             link.lock.acquire()
-            held.append(link.lock)
+            locks.append(link.lock)
             link.close()
 
         def resume() -> None:
-            for lock in held:
+            for lock in locks:
                 lock.release()
 
         return resume

@@ -70,8 +70,8 @@ class Projection:
         ]
         if not ranges:
             return KeyRange()
-        stops = [found.stop for found in ranges if found.stop is not None]
-        return KeyRange(min(found.start for found in ranges), max(stops) if len(stops) == len(ranges) else None)
+        stops = [key_range.stop for key_range in ranges if key_range.stop is not None]
+        return KeyRange(min(key_range.start for key_range in ranges), max(stops) if len(stops) == len(ranges) else None)
 
     def select(self, cells: Cells) -> Cells:
         """The cells that are asked for, in their order."""
@@ -130,8 +130,8 @@ class RowReader:
         cells = self._shown(decode_cells(data), ends)
         if not self._layout.plain_order:
             cells = self._layout.ordered(cells)
-        kept = cells if filter is None else filter.kept(cells)
-        return StoredRow(row, kept) if kept else None
+        passing = cells if filter is None else filter.kept(cells)
+        return StoredRow(row, passing) if passing else None
 
     def wide_row(self, row: bytes, segments: RowSegments) -> StoredRow | None:
         """A row of one or many segments as the read shows it, or None; no more segments are read than are needed."""
@@ -143,11 +143,11 @@ class RowReader:
             return StoredRow(row, self._layout.ordered(cells)) if cells else None
         if filter.rejects(row):
             return None
-        kept: Mapping[bytes, Cell]
+        passing: Mapping[bytes, Cell]
         if self._family is None:
-            kept = filter.kept(self._layout.ordered(self._all(segments)))
+            passing = filter.kept(self._layout.ordered(self._all(segments)))
         elif self._run is not None:
-            kept = self._of_run(_Parts(segments, self._bounds), self._run)
+            passing = self._of_run(_Parts(segments, self._bounds), self._run)
         else:
             parts, prefix = _Parts(segments, self._bounds), self._family + b":"
 
@@ -155,8 +155,8 @@ class RowReader:
                 segment = parts.next(prefix + qualifier)
                 return None if segment is None else self._shown(segment.cells, segment.ends)
 
-            kept = filter.kept_of_family(self._family, part)
-        return StoredRow(row, kept) if kept else None
+            passing = filter.kept_of_family(self._family, part)
+        return StoredRow(row, passing) if passing else None
 
     def pieces(self, row: bytes, segments: RowSegments, cells: int) -> Iterator[StoredRow]:
         """A row of one or many segments as the read shows it, in pieces.
@@ -182,16 +182,16 @@ class RowReader:
 
     def named(self, segments: RowSegments, columns: Sequence[bytes]) -> Cells:
         """Some columns of a row, by the segments that hold them."""
-        found: Cells = {}
+        named_cells: Cells = {}
         for column in sorted(columns):
             segment = segments.holding(column)
             if segment is None or (cell := segment.cells.get(column)) is None:
                 continue
             if self._shows_newest and (segment.ends is None or segment.ends >= self._now):
-                found[column] = cell
+                named_cells[column] = cell
             else:
-                found.update(self._alive({column: cell}))
-        return found
+                named_cells.update(self._alive({column: cell}))
+        return named_cells
 
     def _all(self, segments: RowSegments) -> Cells:
         cells: Cells = {}
@@ -202,7 +202,7 @@ class RowReader:
     def _of_run(self, segments: Iterator[Segment], run: Run) -> Cells:
         """The first cells within the bounds."""
         bounds = self._bounds
-        found: Cells = {}
+        run_cells: Cells = {}
         left = run.limit
         while left is None or left > 0:
             segment = next(segments, None)
@@ -216,10 +216,14 @@ class RowReader:
             cells = {column: segment.cells[column] for column in chosen}
             if some_dead:
                 cells = dict(islice(self._alive(cells).items(), left))
-            found.update(cells)
+            run_cells.update(cells)
             if left is not None:
                 left -= len(cells)
-        return {column: StoredCell(b"", cell.timestamp) for column, cell in found.items()} if run.keys_only else found
+        return (
+            {column: StoredCell(b"", cell.timestamp) for column, cell in run_cells.items()}
+            if run.keys_only
+            else run_cells
+        )
 
     def _shown(self, cells: Cells, ends: int | None) -> Cells:
         """The cells of one segment that are alive and asked for."""
@@ -273,13 +277,13 @@ def read_rows(
     connection: sqlite3.Connection, table_id: int, rows: Sequence[bytes], reader: RowReader
 ) -> dict[bytes, StoredRow]:
     """Reads single rows, each given once; those that show nothing are left out."""
-    found: dict[bytes, StoredRow] = {}
+    rows_by_key: dict[bytes, StoredRow] = {}
     rest = list(rows)
     while rest:
         size = next((size for size in _GET_SIZES if len(rest) <= size), _GET_SIZES[-1])
-        asked, rest = rest[:size], rest[size:]
+        chunk, rest = rest[:size], rest[size:]
         # A repeated row fills up the statement; it is not returned twice.
-        values = asked + asked[-1:] * (size - len(asked))
+        values = chunk + chunk[-1:] * (size - len(chunk))
         statement = (
             f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row IN ({','.join('?' * size)}) "
             "ORDER BY row, first"
@@ -289,14 +293,14 @@ def read_rows(
             if wide:  # its segments are not all read here, and the rows behind it are asked for once more
                 cursor.close()
                 stored = reader.wide_row(row, RowSegments(connection, table_id, row))
-                rest += [other for other in asked if other > row]
+                rest += [other for other in chunk if other > row]
             else:
                 stored = reader.row(row, ends, data)
             if stored is not None:
-                found[row] = stored
+                rows_by_key[row] = stored
             if wide:
                 break
-    return found
+    return rows_by_key
 
 
 def _by_row(
@@ -360,30 +364,30 @@ def scan_batch(
     """Reads on from a position, which it moves, until a batch is full or enough rows were looked at for one short
     transaction.
     """
-    most = scan.batch_size if position.remaining is None else min(scan.batch_size, position.remaining)
+    rows_wanted = scan.batch_size if position.remaining is None else min(scan.batch_size, position.remaining)
     examined = max(_EXAMINED_ROWS, scan.batch_size)
-    batch: list[StoredRow] = list(islice(position.pieces, most))
-    if len(batch) >= most:
+    batch: list[StoredRow] = list(islice(position.pieces, rows_wanted))
+    if len(batch) >= rows_wanted:
         return position.given(batch, full=True)
     size = 0
-    found = _rows(connection, table_id, position.range, scan, reader)
+    stored_rows = _rows(connection, table_id, position.range, scan, reader)
     try:
-        for row, stored, read in found:
+        for row, stored, read in stored_rows:
             if isinstance(stored, StoredRow):
                 batch.append(stored)
             elif stored is not None:
                 position.pieces = stored
-                batch += islice(stored, most - len(batch))
+                batch += islice(stored, rows_wanted - len(batch))
             examined -= 1
             size += read
-            if len(batch) >= most or examined <= 0 or size > _EXAMINED_BYTES:
+            if len(batch) >= rows_wanted or examined <= 0 or size > _EXAMINED_BYTES:
                 position.range = _beyond(position.range, row, scan.reversed)
                 break
         else:
             position.range = None
     finally:
-        found.close()
-    return position.given(batch, full=scan.cells is not None and len(batch) >= most)
+        stored_rows.close()
+    return position.given(batch, full=scan.cells is not None and len(batch) >= rows_wanted)
 
 
 def _rows(

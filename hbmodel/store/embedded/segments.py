@@ -59,9 +59,9 @@ class RowSegments:
 
     def holding(self, column: bytes) -> Segment | None:
         """The segment in which a column is, if it is anywhere; None below the first segment."""
-        kept = self._kept
-        if kept is not None and kept.first <= column <= kept.last:
-            return kept
+        segment = self._kept
+        if segment is not None and segment.first <= column <= segment.last:
+            return segment
         return self._segment(_HOLDING, column)
 
     def behind(self, first: bytes) -> Segment | None:
@@ -72,30 +72,30 @@ class RowSegments:
         """The segments that may hold columns of a range: they are read at once, each decoded when it is asked for."""
         behind = "" if stop is None else " AND first < ?"
         bounds = (*self._key, *self._key, start, *(() if stop is None else (stop,)))
-        found = deque(self._connection.execute(_FROM.format(behind), bounds).fetchall())
-        self.read += sum(len(data) for _, _, data in found)
-        return _decoded(found)
+        records = deque(self._connection.execute(_FROM.format(behind), bounds).fetchall())
+        self.read += sum(len(data) for _, _, data in records)
+        return _decoded(records)
 
     def next_bound(self, first: bytes) -> bytes | None:
         """The lower bound of the next segment above `first`."""
-        found = self._connection.execute(_NEXT_BOUND, (*self._key, first)).fetchone()
-        return None if found is None else found[0]
+        record = self._connection.execute(_NEXT_BOUND, (*self._key, first)).fetchone()
+        return None if record is None else record[0]
 
     def bounds_from(self, first: bytes) -> list[bytes]:
         """The lower bounds of all segments from `first` on."""
         return [bound for (bound,) in self._connection.execute(_BOUNDS_FROM, (*self._key, first))]
 
     def _segment(self, statement: str, column: bytes) -> Segment | None:
-        found = self._connection.execute(statement, (*self._key, column)).fetchone()
-        if found is None:
+        record = self._connection.execute(statement, (*self._key, column)).fetchone()
+        if record is None:
             return None
-        first, ends, data = found
+        first, ends, data = record
         if self._kept is None or self._kept.first != first:
             self._kept = Segment(first, ends, data)
             self.read += len(data)
         return self._kept
 
 
-def _decoded(found: deque[tuple[bytes, int | None, bytes]]) -> Iterator[Segment]:
-    while found:
-        yield Segment(*found.popleft())
+def _decoded(records: deque[tuple[bytes, int | None, bytes]]) -> Iterator[Segment]:
+    while records:
+        yield Segment(*records.popleft())

@@ -28,6 +28,7 @@ from hbmodel.store.checks.rows import (
 from hbmodel.store.checks.tables import TABLE_EXISTS, check_family, is_table_name
 from hbmodel.store.closing import ClosingStore
 from hbmodel.store.embedded.cells import SEGMENT_SIZE, StoredCell, StoredRow, visible
+from hbmodel.store.embedded.clock_waits import EmbeddedClock
 from hbmodel.store.embedded.compaction import compact_table
 from hbmodel.store.embedded.database import Connect, Database, open_connection
 from hbmodel.store.embedded.descriptor import TableDescriptor, new_layout
@@ -40,7 +41,6 @@ from hbmodel.store.embedded.namespaces import (
 )
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.segments import RowSegments
-from hbmodel.store.embedded.server_clock import EmbeddedClock
 from hbmodel.store.embedded.versions import versions_of
 from hbmodel.store.embedded.watched import WatchedRows
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments, without_replaced
@@ -105,8 +105,8 @@ class EmbeddedStore(ClosingStore):
         with self._database.read() as connection:
             table_id, layout = self._table(connection, table)
             reader = RowReader(layout, Projection.of(layout, table, columns), None, self._clock())
-            found = read_rows(connection, table_id, list(dict.fromkeys(rows)), reader)
-        return [found.get(row) for row in rows]
+            rows_by_key = read_rows(connection, table_id, list(dict.fromkeys(rows)), reader)
+        return [rows_by_key.get(row) for row in rows]
 
     def get_each(self, table: str, gets: Sequence[Get]) -> list[Row | None]:
         """See `hbmodel.store.Store.get_each`."""
@@ -137,12 +137,12 @@ class EmbeddedStore(ClosingStore):
                         answers[place] = _reader(layout, table, get, now).wide_row(row, segments)
         return answers
 
-    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
         """See `hbmodel.store.VersionsStore`."""
-        check_versions(table, row, columns, most)
+        check_versions(table, row, columns, limit)
         with self._database.read() as connection:
             table_id, layout = self._table(connection, table)
-            return versions_of(layout, table, RowSegments(connection, table_id, row), columns, most, self._clock())
+            return versions_of(layout, table, RowSegments(connection, table_id, row), columns, limit, self._clock())
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
         """See `hbmodel.store.Store.scan`."""
@@ -259,8 +259,8 @@ class EmbeddedStore(ClosingStore):
         now = self._clock()
         writer = RowWriter(connection, table_id, layout, change.row, tombstones=has_tombstones(connection, table_id))
         cell = _newest(layout, table, writer, change.column, now)
-        found = b"" if cell is None else cell.value
-        if found != (change.expected or b""):
+        current = b"" if cell is None else cell.value
+        if current != (change.expected or b""):
             return None
         now = self._clock.time_apart(layout, [(writer, change.mutations)], now)
         # The cell that a put was conditional on must not hide the put (`HRegion.checkAndMutateInternal`).
@@ -382,14 +382,14 @@ class EmbeddedStore(ClosingStore):
 
     def _table(self, connection: Connection, table: str) -> tuple[int, TableDescriptor]:
         # Looked up every time: another process may have altered the table, or dropped it and created it again.
-        found = (
+        record = (
             connection.execute("SELECT id, layout FROM tables WHERE name = ?", (table,)).fetchone()
             if is_table_name(table)
             else None
         )
-        if found is None:
+        if record is None:
             raise TableNotFound(NO_TABLE, table=table)
-        table_id, data = found
+        table_id, data = record
         known, layout = self._layouts.get(table_id, (b"", None))
         if layout is None or known != data:
             layout = TableDescriptor.decode(data)

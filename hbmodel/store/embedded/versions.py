@@ -10,20 +10,22 @@ from hbmodel.store.embedded.segments import RowSegments
 
 
 def versions_of(
-    layout: TableDescriptor, table: str, segments: RowSegments, columns: Sequence[bytes], most: int, now: int
+    layout: TableDescriptor, table: str, segments: RowSegments, columns: Sequence[bytes], limit: int, now: int
 ) -> list[Sequence[StoredCell]]:
-    """The living versions of some columns of a row, newest first; of each column at most `most`, and no more than its
+    """The living versions of some columns of a row, newest first; of each column at most `limit`, and no more than its
     family keeps.
 
     Raises:
         FamilyNotFound: the table has no such family.
     """
-    found: list[Sequence[StoredCell]] = []
+    versions: list[Sequence[StoredCell]] = []
     for column in columns:
         family = layout.family_of(table, column).name
         segment = segments.holding(column)
         chain = None if segment is None else segment.cells.get(column)
-        found.append(
-            visible_versions(chain, now, now - layout.lives.get(family, now), NEVER, min(most, layout.versions[family]))
+        versions.append(
+            visible_versions(
+                chain, now, now - layout.lives.get(family, now), NEVER, min(limit, layout.versions[family])
+            )
         )
-    return found
+    return versions

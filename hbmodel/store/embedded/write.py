@@ -59,12 +59,12 @@ class _Tombstones:
         self._complete = True
         self._known: dict[bytes, int | None] = {}
         if present:
-            found = connection.execute(
+            records = connection.execute(
                 f"SELECT target, timestamp FROM tombstones WHERE table_id = ? AND row = ? LIMIT {_TOMBSTONES_READ}",
                 self._key,
             ).fetchall()
-            self._known.update(found)
-            self._complete = len(found) < _TOMBSTONES_READ
+            self._known.update(records)
+            self._complete = len(records) < _TOMBSTONES_READ
 
     @property
     def none(self) -> bool:
@@ -74,10 +74,10 @@ class _Tombstones:
     def of(self, target: bytes) -> int:
         """Up to which time cells of a family or column are deleted; -1 if there is no tombstone."""
         if target not in self._known and not self._complete:
-            found = self._connection.execute(
+            record = self._connection.execute(
                 "SELECT timestamp FROM tombstones WHERE table_id = ? AND row = ? AND target = ?", (*self._key, target)
             ).fetchone()
-            self._known[target] = None if found is None else found[0]
+            self._known[target] = None if record is None else record[0]
         timestamp = self._known.get(target)
         return -1 if timestamp is None else timestamp
 
@@ -108,13 +108,13 @@ class RowWriter:
         # The segments in use by their lower bounds, and these bounds, sorted. No other segments of a wide row are read.
         self._loaded: dict[bytes, _Segment] = {}
         self._firsts: list[bytes] = []
-        found = connection.execute(
+        records = connection.execute(
             "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? ORDER BY first LIMIT 2",
             (table_id, row),
         ).fetchall()
-        self._stored = RowSegments(connection, table_id, row) if len(found) == 2 else None
-        if len(found) == 1:
-            [(first, ends, data)] = found
+        self._stored = RowSegments(connection, table_id, row) if len(records) == 2 else None
+        if len(records) == 1:
+            [(first, ends, data)] = records
             self._add(_Segment(first, None, ends, decode_cells(data)))
 
     def chain(self, column: bytes) -> StoredCell | None:
@@ -129,8 +129,8 @@ class RowWriter:
         if not isinstance(mutation, Put) or mutation.timestamp is not None:
             return False
         versions = self._layout.versions
-        kept = [column for column in mutation.cells if versions[column[: column.index(b":")]] > 1]
-        return any(has_version_of(self.chain(column), now) for column in kept)
+        versioned = [column for column in mutation.cells if versions[column[: column.index(b":")]] > 1]
+        return any(has_version_of(self.chain(column), now) for column in versioned)
 
     def apply(self, mutation: Put | Delete, now: int, put_time: int) -> None:
         """Applies one mutation.
@@ -176,9 +176,9 @@ class RowWriter:
                     _mask(segment, column, timestamp)
         for column in delete.columns:
             self._tombstones.add(column, timestamp)
-            found = self._segment(column)
-            if found is not None:
-                _mask(found, column, timestamp)
+            stored_segment = self._segment(column)
+            if stored_segment is not None:
+                _mask(stored_segment, column, timestamp)
 
     def _segment(self, column: bytes) -> _Segment | None:
         """The segment in which a column is, if it is anywhere; None below the first one."""
@@ -205,9 +205,9 @@ class RowWriter:
             stored = self._stored.holding(columns.start)
             for bound in self._stored.bounds_from(columns.start if stored is None else stored.first):
                 if (columns.stop is None or bound < columns.stop) and bound not in self._loaded:
-                    found = self._stored.holding(bound)
-                    assert found is not None
-                    self._load(found)
+                    segment = self._stored.holding(bound)
+                    assert segment is not None
+                    self._load(segment)
         return [
             segment
             for segment in self._loaded.values()

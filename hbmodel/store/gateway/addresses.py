@@ -160,11 +160,11 @@ def gateways(hosts: str | Iterable[str], port: int) -> Gateways:
 def _gateway(text: str, port: int) -> Gateway:
     if _is_ipv6(text):
         return _checked(text, port)
-    found = _ADDRESS.fullmatch(text)
-    if found is None or (found["bracketed"] and not _is_ipv6(found["bracketed"])):
+    matched = _ADDRESS.fullmatch(text)
+    if matched is None or (matched["bracketed"] and not _is_ipv6(matched["bracketed"])):
         # The text is not quoted: an address of another form may contain a password.
         raise InvalidRequest("A gateway's address must be written host, host:port or [IPv6 address]:port.")
-    return _checked(found["bracketed"] or found["plain"], port if found["port"] is None else int(found["port"]))
+    return _checked(matched["bracketed"] or matched["plain"], port if matched["port"] is None else int(matched["port"]))
 
 
 def _is_ipv6(text: str) -> bool:

@@ -46,13 +46,13 @@ def put_batches(puts: Sequence[Put], size: int | None = None, sizes: CallSizes =
     return in_batches(puts, put_size, sizes.write_bytes, sizes.rows)
 
 
-def in_batches(items: Iterable[T], size: Callable[[T], int], most_bytes: int, most: int) -> Iterator[list[T]]:
+def in_batches(items: Iterable[T], size: Callable[[T], int], most_bytes: int, most_items: int) -> Iterator[list[T]]:
     """The items in lists of at most so many bytes and items, unless a single item has more bytes."""
     batch: list[T] = []
     total = 0
     for item in items:
         added = size(item)
-        if batch and (len(batch) == most or total + added > most_bytes):
+        if batch and (len(batch) == most_items or total + added > most_bytes):
             yield batch
             batch, total = [], 0
         batch.append(item)

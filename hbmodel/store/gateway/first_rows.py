@@ -30,9 +30,9 @@ def want_first_rows(scans: Sequence[Scan]) -> bool:
     if len(scans) < FEWEST or scans[0].cells is not None:
         return False
     one = scans[0]
-    asked = (1, one.columns, one.filter, one.reversed, one.cells, one.before)
+    shape = (1, one.columns, one.filter, one.reversed, one.cells, one.before)
     return all(
-        (scan.limit, scan.columns, scan.filter, scan.reversed, scan.cells, scan.before) == asked for scan in scans
+        (scan.limit, scan.columns, scan.filter, scan.reversed, scan.cells, scan.before) == shape for scan in scans
     )
 
 
@@ -169,19 +169,19 @@ class FirstRows:
         reverse, complete = self._scans[0].reversed, [first.complete for first, _ in self._templates]
         bounds_of = reversed_bounds if reverse else forward_bounds
         for at in positions:
-            of = self._scans[at].range
-            bounds = bounds_of(of)
+            key_range = self._scans[at].range
+            bounds = bounds_of(key_range)
             if bounds is None:
                 self.found[at] = ()
             else:
-                surplus = int(reverse and bounds[0] == of.stop)
+                surplus = int(reverse and bounds[0] == key_range.stop)
                 yield at, 1 + surplus, complete[surplus](*bounds)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def _send(self, connection: ThriftConnection, share: _Share) -> None:
         """Sends the first requests, up to the limit of bytes that may wait for replies."""
-        api, room, most = self._templates[0][0].api, self._sizes.first_bytes, self._sizes.packet
+        api, room, packet_size = self._templates[0][0].api, self._sizes.first_bytes, self._sizes.packet
         packet: list[bytes] = []
         size = 0
         share.sent = []
@@ -189,7 +189,7 @@ class FirstRows:
             share.sent.append((at, rows))
             packet.append(request)
             size += len(request)
-            if size >= most:
+            if size >= packet_size:
                 connection.send_encoded(api, packet)
                 room -= size
                 packet, size = [], 0
@@ -219,7 +219,7 @@ class FirstRows:
 
     def _receive(self, connection: ThriftConnection, share: _Share) -> None:
         """Takes the rows."""
-        receive, received, failures, found, reverse = (
+        receive, received, failures, firsts, reverse = (
             connection.receive, self._calls.received, self._calls.failures, self.found, self._scans[0].reversed
         )  # fmt: skip
         for at, _ in share.sent:
@@ -228,9 +228,9 @@ class FirstRows:
             except failures:
                 continue
             if reverse:
-                of = self._scans[at].range
-                rows = [row for row in rows if row.row in of]
-            found[at] = rows[:1]
+                key_range = self._scans[at].range
+                rows = [row for row in rows if row.row in key_range]
+            firsts[at] = rows[:1]
 
     def _close(self, connection: ThriftConnection, share: _Share) -> None:
         """Closes the scanners; the next user of the connection reads the replies."""

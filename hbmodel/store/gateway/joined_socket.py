@@ -58,7 +58,7 @@ class JoinedSocket:
         return data
 
     def _send_held(self) -> None:
-        held, self._held, self._size = self._held, [], 0
+        pieces, self._held, self._size = self._held, [], 0
         if self.sock is None:
             raise BrokenPipeError
-        self.sock.sendall(b"".join(held))
+        self.sock.sendall(b"".join(pieces))

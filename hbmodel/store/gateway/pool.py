@@ -200,9 +200,11 @@ class Pool(Generic[C]):
             StoreClosed: the pool was closed.
         """
         first = self.lease(streaming=True)
-        found = [first] if wanted == 1 else [first, *self._spare(wanted - 1)]
+        leases = [first] if wanted == 1 else [first, *self._spare(wanted - 1)]
         return (
-            found + self._spare(brief - len(found), most=self.size * STREAMS_PER_CALL) if len(found) < brief else found
+            leases + self._spare(brief - len(leases), limit=self.size * STREAMS_PER_CALL)
+            if len(leases) < brief
+            else leases
         )
 
     def lease_spare(self) -> Lease[C] | None:
@@ -221,15 +223,15 @@ class Pool(Generic[C]):
         self._reclaim(members)
         return next(iter(self._spare(1, remaining=1)), None)
 
-    def _spare(self, wanted: int, remaining: int = 0, most: int = 0) -> list[Lease[C]]:
-        """At most `wanted` leases for scans: as many as are left of `most`, or of the pool's size, if `remaining`
+    def _spare(self, wanted: int, remaining: int = 0, limit: int = 0) -> list[Lease[C]]:
+        """At most `wanted` leases for scans: as many as are left of `limit`, or of the pool's size, if `remaining`
         stay free.
         """
         members = self._members()
         with members.changed:
-            found = max(0, min(wanted, (most or self.size) - remaining - members.calls - members.streams))
-            members.streams += found
-            return [Lease(self, members, streaming=True) for _ in range(found)]
+            count = max(0, min(wanted, (limit or self.size) - remaining - members.calls - members.streams))
+            members.streams += count
+            return [Lease(self, members, streaming=True) for _ in range(count)]
 
     def close(self) -> None:
         """Closes the unused connections, and the others once they are released. Closing twice is allowed."""

@@ -75,8 +75,8 @@ class Backoff:
         end = self.now() + self.retry_for
         tries, wait = 1, min(self.cap, self.first)
         while tries != self.attempts:
-            least, most = (LEAST_TRIES, None) if reached() else (FIRST_TRIES, LEAST_TRIES)
-            if tries == most or (tries >= least and self.now() >= end):
+            least, most_tries = (LEAST_TRIES, None) if reached() else (FIRST_TRIES, LEAST_TRIES)
+            if tries == most_tries or (tries >= least and self.now() >= end):
                 return
             yield wait * jitter.uniform(0.5, 1.0)
             tries, wait = tries + 1, min(self.cap, wait * 2)

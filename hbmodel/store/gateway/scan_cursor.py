@@ -86,7 +86,7 @@ class Cursor:
         self.begins_again = self.inside is not None
         self.surplus = int(scan.reversed and start == self.rest.stop)
         # HBase refuses the filter that counts rows if rows are read in pieces.
-        most = None if self.remaining is None or scan.cells is not None else self.remaining + self.surplus
+        limit = None if self.remaining is None or scan.cells is not None else self.remaining + self.surplus
         return Reading(
             self.table,
             start,
@@ -95,7 +95,7 @@ class Cursor:
             self.filter,
             scan.reversed,
             self.wanted(),
-            most,
+            limit,
             scan.cells,
             scan.before,
         )
@@ -111,8 +111,8 @@ class Cursor:
 
     def accept(self, rows: Sequence[Row]) -> None:
         """Takes the rows of the oldest request in progress."""
-        asked = self.asked.popleft()
-        exhausted = len(rows) < asked  # HBase's scanner returns fewer rows only at its end
+        requested = self.asked.popleft()
+        exhausted = len(rows) < requested  # HBase's scanner returns fewer rows only at its end
         self.is_long = not exhausted
         self.surplus = 0
         if self.scan.reversed and rows:

@@ -99,13 +99,13 @@ class GatewayStore(GatewayClient):
     def _get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
         """Carries out reads that were checked."""
 
-    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
         """Reads more than the newest version of some cells; see `VersionsStore`."""
-        check_versions(table, row, columns, most)
-        return self._versions(table, row, columns, most) if columns else []
+        check_versions(table, row, columns, limit)
+        return self._versions(table, row, columns, limit) if columns else []
 
     @abstractmethod
-    def _versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+    def _versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
         """Carries out a read that was checked."""
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:

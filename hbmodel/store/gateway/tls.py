@@ -90,10 +90,10 @@ class Tls:
 
 def _state(file: Path) -> tuple[int, int] | None:
     try:
-        found = file.stat()
+        stat = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _read(read: Callable[[], T], option: str) -> T:

@@ -36,15 +36,15 @@ class Question:
 
     def request(self, table: bytes) -> Request:
         """The name of the call and its arguments."""
-        asked: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "tableName": table,
             "rows": self.rows,
             "columns": distinct_columns(list(self.columns)) or None,
             "attributes": {},
         }
         if self.before is None:
-            return "getRowsWithColumns", asked
-        return "getRowsWithColumnsTs", {**asked, "timestamp": self.before}  # exclusive
+            return "getRowsWithColumns", arguments
+        return "getRowsWithColumnsTs", {**arguments, "timestamp": self.before}  # exclusive
 
 
 class Questions:
@@ -80,24 +80,24 @@ class Questions:
 
     def _join(self) -> None:
         """Joins calls that read the same columns into one call for all their rows."""
-        most, most_bytes = self._sizes.rows, self._sizes.read_bytes
+        most_rows, most_bytes = self._sizes.rows, self._sizes.read_bytes
         calls: dict[tuple[tuple[bytes, ...], int | None], Question] = {}
         joined: dict[int, Question] = {}
-        kept: list[Question] = []
+        remaining: list[Question] = []
         for question in self._asked:
             [row] = question.rows
             other = calls.get(key := (tuple(question.columns), question.before))
             size = len(row) + _OVERHEAD
-            if other is None or row in other.found or len(other.rows) == most or other.size + size > most_bytes:
+            if other is None or row in other.found or len(other.rows) == most_rows or other.size + size > most_bytes:
                 calls[key] = other = question
-                kept.append(other)
+                remaining.append(other)
             else:
                 other.rows.append(row)
                 other.size += size
             other.found[row] = None
             joined[id(question)] = other
         self._by_get = [joined[id(question)] for question in self._by_get]
-        self._asked = kept
+        self._asked = remaining
 
     def requests(self, table: bytes) -> Iterator[Request]:
         """The calls, in order."""
@@ -115,8 +115,8 @@ class Questions:
 
 def _selected(row: Any, wanted: Sequence[bytes], question: Question) -> Row | None:
     if row is None or len(wanted) == len(question.columns):
-        found: Row | None = row
-        return found
+        selected: Row | None = row
+        return selected
     cells = row.columns
     families = tuple(column + b":" for column in wanted if b":" not in column)
     if families:

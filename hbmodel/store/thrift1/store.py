@@ -68,18 +68,18 @@ class Thrift1Store(GatewayStore):
 
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
         # The gateway leaves absent rows out.
-        found: dict[bytes, Row] = {row.row: row for reply in replies for row in in_order(reply)}
-        return [found.get(row) for row in rows]
+        rows_by_key: dict[bytes, Row] = {row.row: row for reply in replies for row in in_order(reply)}
+        return [rows_by_key.get(row) for row in rows]
 
     def _get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
-        found: list[Row | None] = [None] * len(gets)
+        rows_read: list[Row | None] = [None] * len(gets)
         plain = [place for place, get in enumerate(gets) if not get.prefix]
         if plain:
             questions = Questions([gets[place] for place in plain], self._sizes)
             exchange = Exchange(questions.requests(self._name(table)))
             answers = questions.answers(self._caller.run(Idempotence.NONE, exchange, table=table))
             for place, row in zip(plain, answers, strict=True):
-                found[place] = row
+                rows_read[place] = row
         by_prefix = [place for place, get in enumerate(gets) if get.prefix]
         for start in range(0, len(by_prefix), _SCANS_AT_ONCE):
             places = by_prefix[start : start + _SCANS_AT_ONCE]
@@ -87,12 +87,12 @@ class Thrift1Store(GatewayStore):
                 places, self.scan(table, [_scan_of(gets[place]) for place in places]), strict=True
             ):
                 for batch in batches:
-                    found[place] = batch[0]
-        return found
+                    rows_read[place] = batch[0]
+        return rows_read
 
-    def _versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
-        asked = {"tableName": self._name(table), "row": row, "numVersions": most, "attributes": {}}
-        exchange = Exchange(("getVer", {**asked, "column": column}) for column in columns)
+    def _versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
+        arguments = {"tableName": self._name(table), "row": row, "numVersions": limit, "attributes": {}}
+        exchange = Exchange(("getVer", {**arguments, "column": column}) for column in columns)
         return self._caller.run(Idempotence.NONE, exchange, table=table)
 
     # --- writing ------------------------------------------------------------------------------------------------------
@@ -236,10 +236,10 @@ class Thrift1Store(GatewayStore):
         super().delete_table(table)
 
     def _found_regions(self, table: str) -> Iterable[Region]:
-        found = self._call(Idempotence.NONE, ("getTableRegions", {"tableName": self._name(table)}), table=table)
-        if not found:  # the gateway's answer for a table that does not exist
+        regions = self._call(Idempotence.NONE, ("getTableRegions", {"tableName": self._name(table)}), table=table)
+        if not regions:  # the gateway's answer for a table that does not exist
             raise TableNotFound(NO_TABLE, table=table)
-        return [Region(KeyRange(region.startKey, region.endKey or None), region.name) for region in found]
+        return [Region(KeyRange(region.startKey, region.endKey or None), region.name) for region in regions]
 
     def _designation(self, name: bytes) -> bytes:
         return name

@@ -77,16 +77,16 @@ class ResultRow(Struct, gc=False):
     @property
     def columns(self) -> dict[bytes, ResultCell]:
         """The cells by column; made when first asked for."""
-        found = self.by_column
-        if found is None:
+        columns = self.by_column
+        if columns is None:
             cells = self.columnValues
             if cells and cells[0].family == cells[-1].family:  # and so all of them, since cells are sorted
                 prefix = cells[0].family + b":"
-                found = {prefix + cell.qualifier: cell for cell in cells}
+                columns = {prefix + cell.qualifier: cell for cell in cells}
             else:
-                found = {cell.family + b":" + cell.qualifier: cell for cell in cells}
-            self.by_column = found
-        return found
+                columns = {cell.family + b":" + cell.qualifier: cell for cell in cells}
+            self.by_column = columns
+        return columns
 
 
 class GetColumn(Struct, gc=False):

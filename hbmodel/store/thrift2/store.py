@@ -99,13 +99,13 @@ class Thrift2Store(GatewayStore):
         # Absent rows are answered with empty results.
         return [row if row.columnValues else None for reply in replies for row in reply]
 
-    def _versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
-        get = GetRow(row, _get_columns(distinct_columns(columns)), maxVersions=most)
-        ((found,),) = self._caller.run(
+    def _versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
+        get = GetRow(row, _get_columns(distinct_columns(columns)), maxVersions=limit)
+        ((result,),) = self._caller.run(
             Idempotence.NONE, Exchange([("getMultiple", {"table": self._name(table), "tgets": [get]})]), table=table
         )
         by_column: dict[bytes, list[Cell]] = {}
-        for cell in found.columnValues:
+        for cell in result.columnValues:
             by_column.setdefault(cell.family + b":" + cell.qualifier, []).append(cell)
         return [by_column.get(column, []) for column in columns]
 
@@ -172,8 +172,8 @@ class Thrift2Store(GatewayStore):
 
     def _table_names(self) -> Iterable[str]:
         return (
-            name_of(found)
-            for found in self._call(Idempotence.NONE, ("getTableNamesByPattern", {"includeSysTables": False}))
+            name_of(table_name)
+            for table_name in self._call(Idempotence.NONE, ("getTableNamesByPattern", {"includeSysTables": False}))
         )
 
     def _found_families(self, table: str) -> Iterable[Family]:
@@ -224,11 +224,11 @@ class Thrift2Store(GatewayStore):
         its name that is known: `table,start row`.
         """
         name = self._name(table)
-        found = self._call(Idempotence.NONE, ("getAllRegionLocations", {"table": name}), table=table)
-        if not found:  # the gateway's answer for a table that does not exist
+        locations = self._call(Idempotence.NONE, ("getAllRegionLocations", {"table": name}), table=table)
+        if not locations:  # the gateway's answer for a table that does not exist
             raise TableNotFound(NO_TABLE, table=table)
         names = self._region_names(table)
-        for location in found:
+        for location in locations:
             start: bytes = location.regionInfo.startKey
             if not location.regionInfo.replicaId:
                 yield Region(KeyRange(start, location.regionInfo.endKey or None), names.get(start, name + b"," + start))

@@ -52,22 +52,22 @@ def delete_requests(table: bytes, deletes: Sequence[Delete], sizes: CallSizes = 
         return delete_size(delete.row, (*delete.families, *delete.columns))
 
     for batch in in_batches(simple, size, sizes.write_bytes, sizes.rows):
-        found = [part for delete in batch for part in _deletes(delete)]
-        if len(found) == 1:
-            yield "deleteSingle", {"table": table, "tdelete": found[0]}
+        requests = [part for delete in batch for part in _deletes(delete)]
+        if len(requests) == 1:
+            yield "deleteSingle", {"table": table, "tdelete": requests[0]}
         else:
-            yield "deleteMultiple", {"table": table, "tdeletes": found}
+            yield "deleteMultiple", {"table": table, "tdeletes": requests}
 
 
 def row_mutations(mutations: Sequence[Put | Delete]) -> Any:
     """Changes of one row, to be applied in order and atomically."""
-    found: list[Any] = []
+    row_parts: list[Any] = []
     for mutation in mutations:
         if isinstance(mutation, Put):
-            found.append(TMutation(put=_put(mutation)))
+            row_parts.append(TMutation(put=_put(mutation)))
         else:
-            found += [TMutation(deleteSingle=part) for part in _deletes(mutation)]
-    return TRowMutations(row=mutations[0].row, mutations=found)
+            row_parts += [TMutation(deleteSingle=part) for part in _deletes(mutation)]
+    return TRowMutations(row=mutations[0].row, mutations=row_parts)
 
 
 def _put(put: Put) -> Any:

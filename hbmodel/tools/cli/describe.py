@@ -12,7 +12,7 @@ import click
 
 from hbmodel.mapping.byte_cost import ByteCost, byte_cost
 from hbmodel.mapping.tall_or_wide import SAMPLE, read_sample
-from hbmodel.tools.cli.registered import opened, table_options
+from hbmodel.tools.cli.table_options import opened, table_options
 
 
 @click.command()
@@ -28,11 +28,11 @@ def describe(
 
     Also show the savings of a one-byte name, or of another form of a field's values, for a million objects.
     """
-    with opened(table, url, registry, family, kind) as (store, found):
-        cost = byte_cost(found.schema, read_sample(found.schema, store, sample))
+    with opened(table, url, registry, family, kind) as (store, registered_table):
+        cost = byte_cost(registered_table.schema, read_sample(registered_table.schema, store, sample))
     click.echo(json.dumps(_as_json(table, cost)) if as_json else f"{table}: {cost}")
 
 
 def _as_json(table: str, cost: ByteCost) -> dict[str, Any]:
-    found = attrs.asdict(cost)
-    return {"table": table, **found, "total": cost.total}
+    costs = attrs.asdict(cost)
+    return {"table": table, **costs, "total": cost.total}

@@ -107,13 +107,13 @@ def start(
     ports = {"thrift1": thrift1_port, "thrift2": thrift2_port, "zookeeper": zookeeper_port}
     localhbase.prepare()
     with console.status("Starting HBase ..."):
-        found = localhbase.start(
+        running = localhbase.start(
             directory,
             settings=localhbase.Settings(**given) if given else None,
             ports={name: port for name, port in ports.items() if port is not None},
             timeout=timeout,
         )
-    _show(found)
+    _show(running)
 
 
 @hbase.command()
@@ -133,29 +133,29 @@ def status(ctx: click.Context, directory: Path | None, as_json: bool) -> None:
     """Show store URLs, ports, processes and directory; exit status 1 unless all processes run."""
     from hbmodel import localhbase
 
-    found = localhbase.status(directory)
+    running = localhbase.status(directory)
     if as_json:
         stopped = {"state": "stopped", "directory": str(localhbase.resolved(directory))}
-        click.echo(json.dumps(found.as_json() if found else stopped, indent=2))
-    elif found:
-        _show(found)
+        click.echo(json.dumps(running.as_json() if running else stopped, indent=2))
+    elif running:
+        _show(running)
     else:
         click.echo(f"stopped    {localhbase.resolved(directory)}")
-    if found is None or not found.running:
+    if running is None or not running.running:
         ctx.exit(1)
 
 
-def _show(found: Status) -> None:
+def _show(status: Status) -> None:
     """Print a status as text."""
-    click.echo(f"state      {found.state}")
-    for name, value in (("thrift1", found.url), ("thrift2", found.thrift2_url)):
+    click.echo(f"state      {status.state}")
+    for name, value in (("thrift1", status.url), ("thrift2", status.thrift2_url)):
         if value:
             click.echo(f"{name:<10} {value}")
-    click.echo(f"zookeeper  127.0.0.1:{found.zookeeper_port}")
-    click.echo("pids       " + ", ".join(f"{role} {pid}" for role, pid in found.pids.items()))
-    if found.missing:
-        click.echo(f"missing    {', '.join(found.missing)} (start brings them back, logs says why they went)")
-    click.echo(f"directory  {found.directory}")
+    click.echo(f"zookeeper  127.0.0.1:{status.zookeeper_port}")
+    click.echo("pids       " + ", ".join(f"{role} {pid}" for role, pid in status.pids.items()))
+    if status.missing:
+        click.echo(f"missing    {', '.join(status.missing)} (start brings them back, logs says why they went)")
+    click.echo(f"directory  {status.directory}")
 
 
 @hbase.command()
@@ -222,5 +222,5 @@ def _identity(descriptor: int) -> tuple[int, int]:
     """Inode and device of an open file."""
     import os
 
-    found = os.fstat(descriptor)
-    return found.st_ino, found.st_dev
+    stat = os.fstat(descriptor)
+    return stat.st_ino, stat.st_dev

@@ -26,7 +26,7 @@ from hbmodel.tables.index_work import TIMES, IndexTimes, waiting
 from hbmodel.tables.indexes import build_index, index_status, purge_rows, repair_index, verify_index
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry, RegistryKey
 from hbmodel.tools.cli.one_line import one_line
-from hbmodel.tools.cli.registered import known_keys
+from hbmodel.tools.cli.table_options import known_keys
 from hbmodel.tools.cli.waits import told_once, waiting_text
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -136,16 +136,16 @@ def load_model(named: str, table: str) -> type[Any]:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = import_module(module)
+        target: Any = import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise DeclarationError(
             "There is no such model: name it as package.module:Class.", model=named, reason=str(error)
         ) from error
-    if not colon or not isinstance(found, type):
+    if not colon or not isinstance(target, type):
         raise DeclarationError("There is no such model: name it as package.module:Class.", model=named)
-    schema = schema_of(found)
+    schema = schema_of(target)
     if schema.table != table:
         raise SchemaMismatch(
             "The model belongs to another table: name the model of this table.",
@@ -153,7 +153,7 @@ def load_model(named: str, table: str) -> type[Any]:
             model=named,
             of=schema.table,
         )
-    return found
+    return target
 
 
 @contextmanager
@@ -183,8 +183,8 @@ def _shown(as_json: bool) -> Iterator[Report | None]:
         yield report
 
 
-def _print(found: Any, as_json: bool) -> None:
-    click.echo(json.dumps(found.as_json) if as_json else str(found))
+def _print(report: Any, as_json: bool) -> None:
+    click.echo(json.dumps(report.as_json) if as_json else str(report))
 
 
 def _repeatedly(every: float | None, work: Callable[[], int]) -> int:
@@ -448,8 +448,8 @@ def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
     catalog = Registry(store, registry)
     reports: list[IndexReport] = []
     for place in known_keys(catalog, table):
-        found = catalog.read(place)
-        states = () if found is None else sorted(found.indexes.values(), key=lambda state: state.name)
+        registration = catalog.read(place)
+        states = () if registration is None else sorted(registration.indexes.values(), key=lambda state: state.name)
         reports += [IndexReport(table, state.name, state.state) for state in states]
     return reports
 
@@ -471,18 +471,18 @@ def drop(
         states = IndexStates(store, catalog, place, name, times.drain, waiting(progress))
         if dry_run:
             state, tables = states.to_drop()
-            found: dict[str, Any] = {"index": name, "dry_run": True, "state": state, "would_drop": tables}
+            result: dict[str, Any] = {"index": name, "dry_run": True, "state": state, "would_drop": tables}
             lines = [f"{table}.{name}: {state}", *(f"would drop {one}" for one in tables)]
         else:
             dropped = states.drop()
-            found, lines = {"index": name, "dry_run": False, "dropped": dropped}, [f"dropped {one}" for one in dropped]
-    click.echo(json.dumps(found) if as_json else "\n".join(lines) or "nothing was left")
+            result, lines = {"index": name, "dry_run": False, "dropped": dropped}, [f"dropped {one}" for one in dropped]
+    click.echo(json.dumps(result) if as_json else "\n".join(lines) or "nothing was left")
 
 
 def _place_of(catalog: Registry, table: str, name: str) -> RegistryKey | TableSchema:
     for place in catalog.keys_of_table(table):
-        found = catalog.read(place)
-        if found is not None and found.named(name) is not None:
+        registration = catalog.read(place)
+        if registration is not None and registration.named(name) is not None:
             return place
     raise UnknownIndex(
         "The registry does not know the index: `hbmodel index status` lists them.", table=table, index=name

@@ -11,7 +11,8 @@ from hbmodel.errors import HbmodelError, InvalidRequest, QueryError
 from hbmodel.mapping.value_text import json_of_value, text_of_value
 from hbmodel.store.key_text import readings, shell_text
 from hbmodel.tables.table_from_registry import StoredKey, TableFromRegistry
-from hbmodel.tools.cli.registered import key_fields, opened, table_options
+from hbmodel.tools.cli.conditions import key_fields
+from hbmodel.tools.cli.table_options import opened, table_options
 
 FORMS = ("auto", "hex", "shell")
 
@@ -38,22 +39,22 @@ def decoded(table: TableFromRegistry, text: str, form: str, qualifier: str | Non
         QueryError: the key is valid for the table both in hex and in the shell's format, so its format is ambiguous.
         HbmodelError: the text is not a key of the table.
     """
-    found: list[StoredKey] = []
+    as_read: list[StoredKey] = []
     mistake: HbmodelError | None = None
     for name, row in readings(text).items():
         if form not in ("auto", name):
             continue
         try:
             for behind in [None] if qualifier is None else readings(qualifier).values():
-                found.append(table.decode(row, behind))
+                as_read.append(table.decode(row, behind))
         except HbmodelError as error:
             mistake = mistake or error
-    if len(found) > 1:
+    if len(as_read) > 1:
         raise QueryError(
             "The key is valid both as hex and in the shell's notation: say --as hex or --as shell.", found=text
         )
-    if found:
-        return found[0]
+    if as_read:
+        return as_read[0]
     raise mistake or InvalidRequest("The key is not written in this way: see --as.", found=text, form=form)
 
 
@@ -78,8 +79,8 @@ def decode(
 
     In a wide table, a key contains only the fields of the row. Give a QUALIFIER to show all key fields of an object.
     """
-    with opened(table, url, registry, family, kind) as (_, found):
-        stored = decoded(found, text, form, qualifier)
+    with opened(table, url, registry, family, kind) as (_, registered_table):
+        stored = decoded(registered_table, text, form, qualifier)
     parts: dict[str, Any] = {} if stored.bucket is None else {"bucket": stored.bucket}
     behind = {} if stored.primary_bucket is None else {"primary bucket": stored.primary_bucket}
     alias = {"alias": shell_text(stored.rest)} if qualifier is not None else {}
@@ -104,8 +105,8 @@ def encode(
 
     Under a random salt there is a key for each bucket. For a wide table the fields of the row key suffice.
     """
-    with opened(table, url, registry, family, kind) as (_, found):
-        keys = found.encode(key_fields(found.schema, fields))
+    with opened(table, url, registry, family, kind) as (_, registered_table):
+        keys = registered_table.encode(key_fields(registered_table.schema, fields))
     for row, qualifier in keys:
         forms = {"hex": row.hex(), "shell": shell_text(row)}
         if qualifier is not None:

@@ -21,16 +21,10 @@ from hbmodel.query.query import Query
 from hbmodel.session.session import Session
 from hbmodel.store.key_text import shell_text
 from hbmodel.tables.table_from_registry import StoredKey, TableFromRegistry
+from hbmodel.tools.cli.conditions import are_fields, condition, key_fields
 from hbmodel.tools.cli.key import decoded, form_option
-from hbmodel.tools.cli.registered import (
-    are_fields,
-    condition,
-    key_fields,
-    opened,
-    print_objects,
-    print_table,
-    table_options,
-)
+from hbmodel.tools.cli.printing import print_objects, print_table
+from hbmodel.tools.cli.table_options import opened, table_options
 
 BOUNDS = ("start", "stop", "start key", "stop key")
 
@@ -41,7 +35,7 @@ def _names(schema: TableSchema) -> list[str]:
 
 
 def _objects(query: Query[Any], schema: TableSchema) -> list[Mapping[str, Any]]:
-    names = (*_names(schema), *(of.name for of in schema.maps))
+    names = (*_names(schema), *(map_field.name for map_field in schema.maps))
     read = [{name: getattr(item, name, NotLoaded) for name in names} for item in query]
     return [{name: value for name, value in each.items() if value is not NotLoaded} for each in read]
 
@@ -78,25 +72,27 @@ def get(
 
     The key is pasted in hex or as HBase's shell prints it, or given by its fields. Exit status 1 if there is no object.
     """
-    with opened(table, url, registry, family, kind) as (store, found):
-        schema = found.schema
+    with opened(table, url, registry, family, kind) as (store, registered_table):
+        schema = registered_table.schema
         if are_fields(schema, key):
             fields = key_fields(schema, key)
             _check_whole(schema, fields)
             wanted = _under(schema, fields)
         elif len(key) == 1:
-            wanted = _stored(found, decoded(found, key[0], form))
+            wanted = _stored(registered_table, decoded(registered_table, key[0], form))
         else:
             raise QueryError(
                 "Give one pasted key, or key fields as field=value.", table=table, fields=list(schema.layout.names)
             )
-        query = Session(store, registry=registry).query(found.model).where(*wanted).limit(limit)
+        query = Session(store, registry=registry).query(registered_table.model).where(*wanted).limit(limit)
         if schema.row is not None and not wanted:
             query = query.allow_full_scan()
-        objects = _objects(query.load(*(MapExpression(of, found.model) for of in schema.maps)), schema)
+        objects = _objects(
+            query.load(*(MapExpression(map_field, registered_table.model) for map_field in schema.maps)), schema
+        )
     if not objects:
         raise RowNotFound("There is no object with this key.", table=table)
-    print_objects([*_names(schema), *(of.name for of in schema.maps)], objects, as_json)
+    print_objects([*_names(schema), *(map_field.name for map_field in schema.maps)], objects, as_json)
 
 
 def _expression(schema: TableSchema, name: str) -> FieldExpression[Any]:
@@ -164,11 +160,11 @@ def scan(
 
     Each --where is one condition, and all must hold; `field is null` and `field is not null` are conditions too.
     """
-    with opened(table, url, registry, family, kind) as (store, found):
-        schema = found.schema
+    with opened(table, url, registry, family, kind) as (store, registered_table):
+        schema = registered_table.schema
         query = (
             Session(store, registry=registry)
-            .query(found.model)
+            .query(registered_table.model)
             .where(*(condition(schema, each) for each in conditions))
             .limit(limit)
         )
@@ -195,11 +191,11 @@ def scan(
 @table_options
 def regions(table: str, url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
     """Show the regions of a table. The bounds are decoded into key fields, as far as they contain complete fields."""
-    with opened(table, url, registry, family, kind) as (store, found):
+    with opened(table, url, registry, family, kind) as (store, registered_table):
         live = store.regions(table)
     bounds = [(region.range.start, region.range.stop) for region in live]
     cells = [
-        [_bound(found, start), _bound(found, stop), shell_text(start), shell_text(stop or b"")]
+        [_bound(registered_table, start), _bound(registered_table, stop), shell_text(start), shell_text(stop or b"")]
         for start, stop in bounds
     ]
     if as_json:

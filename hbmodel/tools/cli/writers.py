@@ -11,7 +11,7 @@ from hbmodel.session.connect import connect
 from hbmodel.tables.registry import Registry
 from hbmodel.tables.writers import table_writers
 from hbmodel.tools.cli.index import common_options, times_of
-from hbmodel.tools.cli.registered import known_keys
+from hbmodel.tools.cli.table_options import known_keys
 
 
 @click.command()
@@ -22,8 +22,8 @@ def writers(table: str, url: str, registry: str, as_json: bool, **options: Any) 
     have not written for a while.
     """
     with connect(url) as store:
-        found = table_writers(store, table, times=times_of(options), registry=registry)
-        if not found:
+        listed = table_writers(store, table, times=times_of(options), registry=registry)
+        if not listed:
             known_keys(Registry(store, registry), table)
-    for writer in found:
+    for writer in listed:
         click.echo(json.dumps(writer.as_json) if as_json else str(writer))

@@ -83,11 +83,11 @@ class Counts:
         return {**numbers, **{name: [list(sample) for sample in getattr(self, name)] for name in _LISTS}}
 
     @classmethod
-    def of_json(cls, found: Mapping[str, Any]) -> Counts:
+    def of_json(cls, data: Mapping[str, Any]) -> Counts:
         """Reads the counts from `as_json`; what a newer version has added is left out."""
-        kept: dict[str, Any] = {name: int(found.get(name, 0)) for name in _NUMBERS}
-        kept |= {name: tuple(tuple(sample) for sample in found.get(name, ())) for name in _LISTS}
-        return cls(**kept)
+        counts: dict[str, Any] = {name: int(data.get(name, 0)) for name in _NUMBERS}
+        counts |= {name: tuple(tuple(sample) for sample in data.get(name, ())) for name in _LISTS}
+        return cls(**counts)
 
 
 _NUMBERS = ("rows", "entries", "adopted", "missing", "refused", "duplicates")
@@ -178,11 +178,11 @@ class SharedRanges:
         """
         self._plan(progress.plan, ranges, self._planned({RANGES: progress.plan})[1] + 1)
 
-    def _plan(self, held: bytes | None, ranges: Sequence[KeyRange], attempt: int) -> None:
+    def _plan(self, current: bytes | None, ranges: Sequence[KeyRange], attempt: int) -> None:
         spans = [[r.start.hex(), None if r.stop is None else r.stop.hex()] for r in ranges]
         plan = canonical_json({"ranges": spans, "attempt": attempt})
         with suppress(UnknownOutcome):  # the cell is read again later
-            self.store.check_and_put(self.registry, self.row, RANGES, held, Put(self.row, {RANGES: plan}))
+            self.store.check_and_put(self.registry, self.row, RANGES, current, Put(self.row, {RANGES: plan}))
 
     def forget(self) -> None:
         """Deletes the plan and the progress of the work from the registry."""
@@ -214,25 +214,25 @@ class SharedRanges:
         first = random.randrange(len(ranges)) if ranges else 0
         for number in (*range(first, len(ranges)), *range(first)):
             column = _column(number, attempt)
-            held = cells.get(column)
-            state = self._state(held)
+            current = cells.get(column)
+            state = self._state(current)
             if state.get("done") or int(state.get("until", 0)) > now:
                 continue
             span = ranges[number]
             at, counts = bytes.fromhex(state["at"]) if "at" in state else span.start, Counts.of_json(state)
             try:
-                taken = self.write(column, held, at, counts, False)
+                taken = self.write(column, current, at, counts, False)
             except ClaimLost:
                 continue
             return RangeClaim(KeyRange(at, span.stop), counts, self, column, taken)
         return None
 
-    def write(self, column: bytes, held: bytes | None, at: bytes, counts: Counts, done: bool) -> bytes:
-        """Changes the state of a range from `held`; raises `ClaimLost` if its state is not `held` any more."""
+    def write(self, column: bytes, current: bytes | None, at: bytes, counts: Counts, done: bool) -> bytes:
+        """Changes the state of a range from `current`; raises `ClaimLost` if its state is not `current` any more."""
         until = self.now() + self.life
         value = canonical_json({**counts.as_json, "at": at.hex(), "owner": self.owner, "until": until, "done": done})
         with suppress(UnknownOutcome):
-            if self.store.check_and_put(self.registry, self.row, column, held, Put(self.row, {column: value})):
+            if self.store.check_and_put(self.registry, self.row, column, current, Put(self.row, {column: value})):
                 return value
         if self._cells().get(column) == value:
             return value
@@ -251,9 +251,9 @@ class SharedRanges:
 
     def _state(self, cell: bytes | None) -> Mapping[str, Any]:
         with work_of(self.row, self.registry):
-            found: Mapping[str, Any] = json.loads(cell) if cell else {}
-            check_state_shape(found)
-            return found
+            state: Mapping[str, Any] = json.loads(cell) if cell else {}
+            check_state_shape(state)
+            return state
 
     def _cells(self) -> Mapping[bytes, bytes]:
         try:

@@ -49,28 +49,28 @@ class EachPart(IndexPart):
 
     @override
     def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
-        able = [(len(found), at) for at, c in enumerate(conditions) if (found := self._elements(c.asked))]
+        able = [(len(elements), at) for at, c in enumerate(conditions) if (elements := self._elements(c.asked))]
         if not able:
             return None
         _, chosen = min(able)
-        asked = conditions[chosen].asked
-        values = self._elements(asked)
+        predicate = conditions[chosen].asked
+        values = self._elements(predicate)
         one = len(values) == 1 and values[0] is not None
         on_entry = Comparison(self.operand, "=", values[0]) if one else In(self.operand, values)
-        return [*conditions[:chosen], Condition(asked, on_entry), *conditions[chosen + 1 :]]
+        return [*conditions[:chosen], Condition(predicate, on_entry), *conditions[chosen + 1 :]]
 
-    def _elements(self, asked: Predicate) -> Sequence[Any]:
+    def _elements(self, predicate: Predicate) -> Sequence[Any]:
         """Elements of which every row that satisfies a condition has at least one; empty if none are known, or if not
         all of them have entries.
         """
-        if not isinstance(asked, Contains) or asked.field.name != self.of.name:
+        if not isinstance(predicate, Contains) or predicate.field.name != self.of.name:
             return ()
-        return () if self.leaves_none_out and None in asked.values else asked.values
+        return () if self.leaves_none_out and None in predicate.values else predicate.values
 
     @override
     def without_none(self) -> IndexPart:
-        of = self.operand
-        return evolve(self, operand=evolve(of, nullable=False), leaves_none_out=True) if of.nullable else self
+        field = self.operand
+        return evolve(self, operand=evolve(field, nullable=False), leaves_none_out=True) if field.nullable else self
 
     @property
     @override
@@ -92,11 +92,11 @@ class EachField(DeclaredPart):
 
     @override
     def resolve(self, fields: Mapping[str, Field]) -> IndexPart:
-        of = fields[self.name]
-        element = element_of(of)
+        field = fields[self.name]
+        element = element_of(field)
         if element is None:
             raise DeclarationError(
                 "hb.each takes a collection whose annotation names elements that keys can hold: "
                 'hb.Column[list[str]] = hb.column("t", hb.Json(list[str])).',
             )
-        return EachPart(of, element, bool(self.desc))
+        return EachPart(field, element, bool(self.desc))

@@ -19,11 +19,11 @@ from hbmodel.protocol.undeclared_cells import undeclared_cells
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
+from hbmodel.tables.claimed_ranges import CLAIM_LIFE, ClaimLost, Counts, RangeClaim, SharedRanges, work_row
 from hbmodel.tables.index_sweeps import LOOK, Throttle
 from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport
 from hbmodel.tables.move_writes import MovePlan, MoveWrites
 from hbmodel.tables.registry import Registry, registry_row
-from hbmodel.tables.shared_ranges import CLAIM_LIFE, ClaimLost, Counts, RangeClaim, SharedRanges, work_row
 
 
 @frozen
@@ -152,12 +152,12 @@ class Copying:
     def _batches(self, within: KeyRange | None = None) -> Iterator[tuple[Sequence[Row], int]]:
         """The rows of a range, or of the table, in batches, each with the server's time from before it was read."""
         scan = Scan(columns=self.plan.mover.columns, batch_size=self.batch_size)
-        asked = following = self.clock.now()
+        read_at = following = self.clock.now()
         (batches,) = self.store.scan(self._source.table, [scan if within is None else evolve(scan, range=within)])
         try:
             for batch in batches:
-                yield batch, asked
-                asked, following = following, self.clock.now()  # a store may fetch a batch ahead
+                yield batch, read_at
+                read_at, following = following, self.clock.now()  # a store may fetch a batch ahead
         finally:
             close = getattr(batches, "close", None)
             if close is not None:
@@ -167,16 +167,16 @@ class Copying:
 
     def compare(self, *, mend: bool) -> Compared:
         """Looks for every row in the other table, and with `mend` copies the rows that are missing there."""
-        found = Compared()
+        compared = Compared()
         for rows, since in self._batches():
             moved = self._moved(rows)
-            found = self._compared(found, rows, moved, since, mend)
+            compared = self._compared(compared, rows, moved, since, mend)
             self.throttle.passed(rows)
-            self._show("verifying", 0, None, found.rows)
-        return found
+            self._show("verifying", 0, None, compared.rows)
+        return compared
 
     def _compared(
-        self, found: Compared, rows: Sequence[Row], moved: Sequence[TranslatedRow], since: int, mend: bool
+        self, compared: Compared, rows: Sequence[Row], moved: Sequence[TranslatedRow], since: int, mend: bool
     ) -> Compared:
         good = [(row, row.put.row) for row in moved if row.put is not None]
         refused = [row for row in moved if row.put is None]
@@ -196,12 +196,12 @@ class Copying:
             # If a row is still absent after this, it has expired, or a program that was suspended until the deletes
             # ended has deleted it.
             self._carry_all([own[row.source] for row in missing], missing, since)
-        samples = [*found.samples, *((row.source.hex(), str(row.error)) for row in refused)]
+        samples = [*compared.samples, *((row.source.hex(), str(row.error)) for row in refused)]
         return Compared(
-            found.rows + len(moved),
-            found.missing + len(missing),
-            found.differing + differing,
-            found.refused + len(refused),
+            compared.rows + len(moved),
+            compared.missing + len(missing),
+            compared.differing + differing,
+            compared.refused + len(refused),
             samples[:20],
         )
 

@@ -1,0 +1,55 @@
+"""The options of commands that read a table by its description in the registry, and the opened table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from hbmodel.errors import TableNotFound
+from hbmodel.session.connect import connect
+from hbmodel.store.port import Store
+from hbmodel.tables.names import Names
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tables.table_from_registry import UNKNOWN_TABLE, TableFromRegistry
+
+Command = Callable[..., Any]
+
+
+def table_options(command: Command) -> Command:
+    """Adds the options of every command on a registered table."""
+    options: list[Callable[[Command], Command]] = [
+        click.option(
+            "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
+        ),
+        click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
+        click.option("--family", metavar="NAME", help="Family of the model, if the table has several."),
+        click.option("--kind", metavar="BYTE", help="Kind of the model, if the family has several."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per object."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def opened(
+    table: str, url: str, registry: str, family: str | None, kind: str | None
+) -> Iterator[tuple[Store, TableFromRegistry]]:
+    """Opens the store, and the table as described in the registry; the names of dictionaries are looked up."""
+    with connect(url) as store, Names(store, registry=registry).bound():
+        yield store, TableFromRegistry.find(Registry(store, registry), table, family, kind)
+
+
+def known_keys(catalog: Registry, table: str) -> list[RegistryKey]:
+    """Every model of a primary table.
+
+    Raises:
+        TableNotFound: the registry knows no model of the table.
+    """
+    places = catalog.keys_of_table(table)
+    if not places:
+        raise TableNotFound(UNKNOWN_TABLE, table=table, registry=catalog.table)
+    return places
