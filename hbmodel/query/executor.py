@@ -353,20 +353,15 @@ def shape(plan: Plan) -> Callable[[Values], Any]:
     return lambda values: tuple(take(values) for take in takers)
 
 
-def read_page(
-    store: Store,
-    plan: Plan,
-    size: int,
-    token: Token | None,
-    seal: Seal | None,
-    check: Callable[[], None] = _nothing,
-) -> Page[Any]:
+def read_page(executor: PlanExecutor, size: int, token: Token | None, seal: Seal | None) -> Page[Any]:
     """One page: at most `size` items, and a token unless the end is reached.
 
-    One item more than the page holds is read to see whether anything follows. `check` is as for `PlanExecutor`.
+    One item more than the page holds is read to see whether anything follows.
     """
+    plan = executor.plan
     window = PageWindow.of(size, token, plan.terms.limit, plan.terms.offset)
-    reader = PlanExecutor(store, plan.opposite if window.backwards else plan, window.wanted, check)
+    read = plan.opposite if window.backwards else plan
+    reader = PlanExecutor(executor.store, read, window.wanted, executor.check)
     if window.skip and window.take:
         with closing(reader.items(window.position)) as items:
             taken = list(itertools.islice(items, window.skip, window.wanted))

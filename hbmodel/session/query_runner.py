@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from contextlib import closing
 from typing import Any
 
@@ -22,6 +22,7 @@ from hbmodel.query.plan import Plan
 from hbmodel.query.planner import explain, plan
 from hbmodel.query.query import Query
 from hbmodel.query.query_partition import QueryPartition, described, layout_digest, rebuilt
+from hbmodel.query.reading import OutdatedPlan, Reading
 from hbmodel.query.terms import QueryTerms
 from hbmodel.session.bulk_delete import BulkDelete, Progress
 from hbmodel.session.sizes import SESSION_SIZES, SessionSizes
@@ -37,10 +38,6 @@ PLANS_KEPT = 32
 _CLOSED = (
     "The session was closed while a query was being read: read the items before it is closed, for example with all()."
 )
-
-
-class _Outdated(Exception):
-    """The way the table is read has changed since a plan was made."""
 
 
 class QueryRunner:
@@ -65,27 +62,47 @@ class QueryRunner:
     ) -> None:
         self._work, self._sizes = work, sizes
         self._view, self._bind, self._seal, self._guard, self._lease = view, bind, seal, guard, lease
-        self._plans: dict[tuple[int, str | None], tuple[QueryTerms, Binding, Plan]] = {}
+        self._plans: dict[tuple[int, str | None, Set[str]], tuple[QueryTerms, Binding, Plan]] = {}
 
     def _plan(self, terms: QueryTerms, path: str | None = None) -> Plan:
         return self._planned(terms, path)[0]
 
-    def _planned(self, terms: QueryTerms, path: str | None = None) -> tuple[Plan, Binding]:
+    def _planned(
+        self, terms: QueryTerms, path: str | None = None, each: Set[str] = frozenset()
+    ) -> tuple[Plan, Binding]:
         """The plan of a query, and the binding that it was made with."""
         binding = self._bind(terms.schema)
-        known = self._plans.get((id(terms), path))
+        known = self._plans.get((id(terms), path, each))
         if known is not None and known[0] is terms and known[1] is binding:
             return known[2], binding
-        query_plan = plan(terms, binding.readable, binding.indexed, path, binding.adopting)
+        query_plan = plan(terms, binding.readable, binding.indexed, path, binding.adopting, each)
         if terms.partition is not None:
             query_plan = within(query_plan, terms.partition)
         if len(self._plans) >= PLANS_KEPT:
             self._plans.clear()
-        self._plans[id(terms), path] = terms, binding, query_plan
+        self._plans[id(terms), path, each] = terms, binding, query_plan
         return query_plan, binding
 
+    def _reading(
+        self,
+        terms: QueryTerms,
+        query_plan: Plan,
+        binding: Binding,
+        wanted: int | None = None,
+        each: Set[str] = frozenset(),
+    ) -> Reading:
+        """Reads a query, first with the given plan."""
+        store = self._store(terms)
+
+        def plan_again(outdated: Plan) -> PlanExecutor:
+            plan, binding = self._planned(terms, outdated.path.name, each)
+            same = plan if plan.backwards == outdated.backwards else plan.opposite
+            return PlanExecutor(store, same, wanted, self._check(terms, same, binding))
+
+        return Reading(PlanExecutor(store, query_plan, wanted, self._check(terms, query_plan, binding)), plan_again)
+
     def _check(self, terms: QueryTerms, query_plan: Plan, planned: Binding) -> Callable[[], None]:
-        """A function that raises `_Outdated` if the lease of the plan's binding has expired and the registry has
+        """A function that raises `OutdatedPlan` if the lease of the plan's binding has expired and the registry has
         changed.
         """
 
@@ -99,7 +116,7 @@ class QueryRunner:
             if current.rows != planned.rows or (
                 index is not None and query_plan.path.table not in {one.table for one in current.readable}
             ):
-                raise _Outdated
+                raise OutdatedPlan
 
         return check
 
@@ -126,25 +143,14 @@ class QueryRunner:
     ) -> Generator[Found, None, None]:
         """Yields the items of a plan after a position on its path, as positions and values. The caller takes at most
         `wanted`.
-
-        Raises:
-            SchemaMismatch: the path that is being read is no longer used.
         """
-        binding = self._bind(terms.schema)
-        try:
-            with closing(
-                PlanExecutor(self._store(terms), query_plan, wanted, self._check(terms, query_plan, binding)).items(
-                    after
-                )
-            ) as items:
+        for attempt in self._reading(terms, query_plan, self._bind(terms.schema), wanted):
+            with attempt as executor, closing(executor.items(after)) as items:
                 for item in items:
                     if self._guard.closed:
                         raise SessionClosed(_CLOSED)
+                    after = item[0]
                     yield item
-        except _Outdated:
-            raise SchemaMismatch(
-                "The indexes of the table changed during a query; ask again.", table=terms.schema.table
-            ) from None
 
     def stream(self, terms: QueryTerms) -> Iterator[Any]:
         """Iterates over the items."""
@@ -158,31 +164,20 @@ class QueryRunner:
         item = shape(query_plan)
         remaining, skip = terms.limit, terms.offset
         after: bytes | None = None
-        while True:
-            try:
-                with closing(
-                    PlanExecutor(self._store(terms), query_plan, wanted, self._check(terms, query_plan, binding)).items(
-                        after
-                    )
-                ) as items:
-                    for position, values in items:
-                        after = position
-                        if skip:
-                            skip -= 1
-                            continue
-                        if self._guard.closed:
-                            raise SessionClosed(_CLOSED)
-                        yield item(values)
-                        if remaining is not None:
-                            remaining -= 1
-                            if not remaining:
-                                return
-            except _Outdated:
-                query_plan, binding = self._planned(
-                    terms, query_plan.path.name
-                )  # continue on the same path after the last item, with the current state of the table
-            else:
-                return
+        for attempt in self._reading(terms, query_plan, binding, wanted):
+            with attempt as executor, closing(executor.items(after)) as items:
+                for position, values in items:
+                    after = position
+                    if skip:
+                        skip -= 1
+                        continue
+                    if self._guard.closed:
+                        raise SessionClosed(_CLOSED)
+                    yield item(values)
+                    if remaining is not None:
+                        remaining -= 1
+                        if not remaining:
+                            return
 
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page."""
@@ -197,13 +192,9 @@ class QueryRunner:
             # at worst older than the binding of the plan: then the query is planned once more
             binding = self._bind(terms.schema)
             token, query_plan = self.token(terms, at, backwards)
-        while True:
-            try:
-                return read_page(
-                    self._store(terms), query_plan, size, token, self._seal, self._check(terms, query_plan, binding)
-                )
-            except _Outdated:
-                query_plan, binding = self._planned(terms, query_plan.path.name)
+        return self._reading(terms, query_plan, binding).result(
+            lambda executor: read_page(executor, size, token, self._seal)
+        )
 
     def delete(self, terms: QueryTerms, batch_size: int, progress: Progress | None) -> int:
         """Deletes the items."""
@@ -231,14 +222,7 @@ class QueryRunner:
         query_plan, binding = self._planned(terms)
         if terms.limit is not None:
             return sum(1 for _ in self._items(terms, query_plan, binding))
-        while True:
-            try:
-                number = count_items(
-                    PlanExecutor(self._store(terms), query_plan, None, self._check(terms, query_plan, binding))
-                )
-                return max(0, number - terms.offset)
-            except _Outdated:
-                query_plan, binding = self._planned(terms, query_plan.path.name)
+        return max(0, self._reading(terms, query_plan, binding).result(count_items) - terms.offset)
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
         """The first item for each key, which holds a value of each of the fields; None for a key without an item."""
@@ -251,18 +235,13 @@ class QueryRunner:
         return [firsts[key] for key in keys]
 
     def _firsts(self, terms: QueryTerms, names: Sequence[str], keys: Sequence[Key]) -> Iterator[Any]:
-        path: str | None = None
-        while True:
-            binding = self._bind(terms.schema)
-            query_plan = plan(terms, binding.readable, binding.indexed, path, binding.adopting, frozenset(names))
-            executor = PlanExecutor(self._store(terms), query_plan, 1, self._check(terms, query_plan, binding))
-            try:
-                firsts = first_of_each(executor, names, keys, self._sizes.scans)
-            except _Outdated:
-                path = query_plan.path.name
-                continue
-            item = shape(query_plan)
-            return (None if each is None else item(each[1]) for each in firsts)
+        each = frozenset(names)
+        query_plan, binding = self._planned(terms, None, each)
+        firsts = self._reading(terms, query_plan, binding, 1, each).result(
+            lambda executor: first_of_each(executor, names, keys, self._sizes.scans)
+        )
+        item = shape(query_plan)
+        return (None if first is None else item(first[1]) for first in firsts)
 
     def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
         """At most `count` partitions."""
