@@ -111,7 +111,7 @@ class ObjectKeyForm:
         """The cells of the objects whose object keys lie in a range: the end of a row, whole rows, the beginning of a
         row.
 
-        They are in the order of object keys, disjoint, and there are at most three.
+        There are at most three slices, disjoint and in the order of object keys.
 
         Args:
             places: a range with any bounds, which need not be object keys.

@@ -40,7 +40,7 @@ class FieldExpression(Generic[T]):
         )
 
     def checked(self, value: Any) -> Any:
-        """The value in its form after a read. None is accepted if the field allows it."""
+        """The value as a read of the field would return it. None is accepted if the field allows it."""
         self._not_a_field(value)
         if value is None:
             if not self.of.nullable:

@@ -93,8 +93,8 @@ class Index:
         return all(part.has_one_value for part in self.parts)
 
     def on_entries(self, predicates: Sequence[Predicate]) -> Sequence[Condition] | None:
-        """The conditions of a query with their meaning for entries; None if rows that satisfy them may have no entries
-        for a part.
+        """The conditions of a query, each with its meaning for entries. None if a row that satisfies them may have no
+        entry, because a part has no value for it.
 
         Args:
             predicates: the conditions, which must all hold.

@@ -39,7 +39,7 @@ def as_written(obj: T, version: int = UNKNOWN) -> T:
     """An object as it is after its put: the object itself, or a copy if a read would return other values.
 
     Args:
-        obj: the object. It gets the version; if its class is frozen, a copy gets it.
+        obj: the object. The version is set on this object, or on a copy if its class is frozen.
         version: the version of the row, if the model has one.
     """
     schema = schema_of(type(obj))

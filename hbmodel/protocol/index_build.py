@@ -1,7 +1,8 @@
 """Adds index entries and system cells for existing rows, as a sans-IO generator.
 
 An entry has the timestamp of its row's version. If a writer has changed the row in the meantime, it has put its own
-entries at a later time. Its deletes have timestamps below that time, so they never hide a current entry (rule 9).
+entries at a later time. The writer's deletes have timestamps below that time, so they never hide a current entry (rule
+9).
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
     match them.
 
     Args:
-        since: the reading of the clock from which the times of the round come.
+        since: when the clock was read for the timestamps of this round.
 
     Returns:
         Whether it took too long.

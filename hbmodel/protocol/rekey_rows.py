@@ -251,7 +251,9 @@ class UnindexedMover(RowMover):
         return self._deleted(row)
 
     def _deleted(self, row: Row) -> Protocol[bool]:
-        """Deletes a row if its mark is still the same, and lets the clock tick, as after every delete."""
+        """Deletes a row if it still has the mark that was read, and then waits for a clock tick, as after every
+        delete.
+        """
         schema = self.schema
         mark = row.columns[schema.move_column].value
         masks = yield from self._masks(row)

@@ -136,7 +136,7 @@ def read_stamped(
 
 
 def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:
-    """The delete of a row's stamps, and of `others` of its columns, up to the row's new time."""
+    """A delete of a row's stamps, and of its columns in `others`, up to the row's new time."""
     return Delete(row.row, columns=(*row.stamps, *others), timestamp=row.timestamp)
 
 

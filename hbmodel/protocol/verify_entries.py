@@ -132,7 +132,9 @@ class EntryVerifier:
         return values if self._stands_for(entry, self._entries_of(values, row.row)) and self.accepts(values) else None
 
     def _stands_for(self, entry: bytes, current: Sequence[bytes]) -> bool:
-        """Whether a row with these current entries is returned at this entry."""
+        """Whether the query returns a row with these current entries for this entry: the first of them that the
+        query asks for.
+        """
         if len(current) > 1:
             return self.scope.first(current) == entry
         return len(current) == 1 and current[0] == entry

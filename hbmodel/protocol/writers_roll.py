@@ -195,10 +195,10 @@ def _revisions(decoded: Any) -> Revisions:
 
 @frozen
 class SentLine:
-    """A put of the line that is not settled yet.
+    """A put of the program's line whose outcome is not known yet.
 
     Attributes:
-        since: when, in ms on the clock that never jumps.
+        since: when the put was begun, in ms on the clock that never jumps.
     """
 
     line: RollLine

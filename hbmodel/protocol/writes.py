@@ -59,8 +59,9 @@ class PutObject:
 class UpdateFields:
     """Write some columns of a row that must exist; with a TTL (ms) the whole row gets a new lifetime.
 
-    Nothing else may refer to the values in `changes`, since they are encoded only when the row is known. A row of a
-    versioned model must have `version`, unless that is 0, and satisfy `condition`.
+    Nothing else may refer to the values in `changes`, since they are encoded only when the row is known. The row of a
+    versioned model must have the version `version`, where 0 stands for any version, and must satisfy `condition`, if
+    there is one.
     """
 
     subject: Any

@@ -98,7 +98,9 @@ class Plan:
 
     @cached_property
     def entry_prefix(self) -> bytes | None:
-        """The bytes with which the keys of all entries of the query begin, if the row key follows; otherwise None."""
+        """The common prefix of the keys of all entries of the query, if the rest of each is the key of its row;
+        otherwise None.
+        """
         index, schema, parts = self.path.index, self.reader.schema, self.match.parts
         if (
             index is None

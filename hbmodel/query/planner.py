@@ -48,10 +48,10 @@ def plan(
 ) -> Plan:
     """Chooses a path and turns the query into gets or scans of it.
 
-    A whole primary key is read by a get. Otherwise the path with the most fixed leading fields wins. Of several such
-    paths, those win whose next field is bounded, and indexes that contain only some rows. Next, a path loses if the
-    query bounds its next field but the bytes of the key cannot express the bound. A tie goes to the primary table, then
-    to an index that contains only some rows, then to the index declared first.
+    A whole primary key is read by a get. Otherwise the path with the most fixed leading fields wins. Among several such
+    paths, a path is preferred if its next field is bounded, or if it is an index that contains only some rows. Next, a
+    path loses if the query bounds its next field but the bytes of the key cannot express the bound. A tie goes to the
+    primary table, then to an index that contains only some rows, then to the index declared first.
 
     Args:
         terms: what the query to plan asks for.
@@ -60,7 +60,7 @@ def plan(
         adopting: whether rows without system cells exist too.
         path_name: the path to take, as a continuation token names it; None to choose one.
         each: fields whose values will be read separately. The query must fix them, and they must be leading fields of
-            the path's key. For the order, each of them counts as fixed to one value.
+            the path's key. When the order of a path is checked, each of these fields counts as fixed to one value.
 
     Raises:
         UnknownIndex, IndexUnavailable: `use_index` names an index that does not exist or cannot be read yet.

@@ -28,7 +28,7 @@ EVERY = (b"", None)
 
 
 def as_one(segment: Segment) -> Segment:
-    """The same segment with the conditions that are left combined into one."""
+    """The same segment, with its remaining conditions joined into one."""
     left = [tree for tree in segment.left if not isinstance(tree, bool)]
     condition = all_of(left)
     return Segment(segment.start, segment.stop, (condition,))

@@ -34,7 +34,8 @@ class MigrationRouting:
     """Chooses the tables for models that replace others.
 
     Args:
-        bind: returns the current binding of a model; the binding of an earlier layout has the phase of its migration.
+        bind: returns the current binding of a model; the binding of a layout that another one replaces has the phase of
+            the migration away from it.
     """
 
     def __init__(self, bind: Callable[[TableSchema], Binding], view: Callable[[TableSchema], Store]) -> None:
@@ -173,7 +174,9 @@ class MigrationRouting:
             )
 
     def outdated(self, batch: Batch) -> bool:
-        """Whether the phase of a batch is over: its objects are written elsewhere by now, or may not be deleted."""
+        """Whether the migration has left the phase in which a batch was planned. Then the batch's objects are
+        written to another table, or must not be deleted now.
+        """
         schema = batch.owners[0].schema
         if batch.phase is not None:
             return self.phase(schema) is not batch.phase

@@ -106,7 +106,7 @@ class UnitOfWork:
         self._unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
-        # the pending updates, by the identity of the versions that their copies have
+        # the pending updates, by the `id()` of the version object in the copy that each update returned
         self._updates: dict[int, Pending] = {}
 
     def apart(

@@ -81,11 +81,12 @@ class FoldedStore(WrappingStore):
         return FoldedStore(AsOfStore(self._store, before), self._wides.values(), pages=self._pages, widths=self._widths)
 
     def wide(self, table: str) -> WideRows | None:
-        """The wide rows that hold the objects of a table of logical rows; None for any other table."""
+        """The description of the wide rows behind a table of logical rows; None for any other table."""
         return self._wides.get(table)
 
     def _of(self, table: str, columns: Iterable[bytes] = ()) -> WideRows | None:
-        """The wide rows of a table if the columns of a call are in the model's family, or if there are none; else None.
+        """The wide rows of a table, if a call to it names no columns, or only columns of the wide model's family;
+        otherwise None.
 
         Raises:
             InvalidRequest: some of the columns are in that family, and some are not.

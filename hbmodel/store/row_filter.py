@@ -142,7 +142,7 @@ class RowFilter:
         return {column: passing[column] for column in cells if column in passing}
 
     def kept_of_family(self, family: bytes, part: Callable[[bytes], Mapping[bytes, Cell] | None]) -> dict[bytes, Cell]:
-        """The cells that pass, of a row of which only one family is read, in parts.
+        """The cells of a row that pass the filter. Only one family of the row is read, part by part.
 
         Args:
             family: the name of the family.

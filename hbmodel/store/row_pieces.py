@@ -15,8 +15,8 @@ from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
 class JoinedPieces:
     """Takes one piece after the other, and returns the objects that are complete.
 
-    The last object of a full piece waits for the next piece of its row. If a row begins again, the waiting object is
-    dropped, and objects that were returned before are not returned again.
+    The last object of a full piece waits for the next piece of its row. If a scan reads a row again from its beginning,
+    the waiting object is dropped, and objects that were already returned are skipped.
 
     Args:
         size: cells of a full piece.

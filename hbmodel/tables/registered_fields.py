@@ -171,7 +171,7 @@ def layout_mismatches(
 
 
 def rename_hints(renames: Sequence[Rename]) -> list[str]:
-    """What to do about renames that the declaration does not say."""
+    """Hints for renames that the declaration does not mention: what to write there, or which function to call."""
     lines: list[str] = []
     for rename in renames:
         is_key = rename.place.startswith("key ")

@@ -1,6 +1,4 @@
-"""The segments of one row of an embedded store, each found by a column and read when it is asked for, however many
-there are.
-"""
+"""The segments of one row of an embedded store; each is found by a column, and read only when it is asked for."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ class Segment:
 
     Attributes:
         first: its lower bound; it holds the columns from there to the next segment's.
-        ends: when the first TTL of a put in it ends, or None.
+        ends: the earliest time at which the TTL of one of its cells ends, or None.
         cells: all versions that are stored.
         columns: the columns of the cells, sorted.
         size: bytes of the encoded cells.

@@ -28,7 +28,7 @@ class JoinedSocket:
         self.joining = True
 
     def part(self) -> None:
-        """Sends the bytes that are held back, and from now on all bytes at once."""
+        """Sends the bytes that are held back. From now on, all bytes are sent immediately."""
         self.joining = False
         if self._held:
             self._send_held()

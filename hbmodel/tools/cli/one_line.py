@@ -6,5 +6,5 @@ from hbmodel.errors import HbmodelError
 
 
 def one_line(error: HbmodelError) -> str:
-    """The text of an error without line breaks, and its code to search for."""
+    """The text of an error without line breaks, followed by its code, which can be searched for in docs/errors.md."""
     return f"{' '.join(str(error).split())} ({error.code})"
