@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from struct import Struct
 from typing import Any, Final
 
@@ -174,6 +175,11 @@ class KeyLayout:
         """The layout as canonical JSON."""
         closed: dict[str, JSON] = {"closed": True} if self.closed else {}
         return {"format": KEY_FORMAT, "fields": self.field_specs, "tail": self.tail, **closed}
+
+    @cached_property
+    def spec_text(self) -> str:
+        """The layout as text, for digests."""
+        return str(self.spec)
 
     def pack_parts(self, values: Sequence[object]) -> list[bytes]:
         """The bytes of each field as they stand in this key, in order.

@@ -156,8 +156,12 @@ class Plan:
     @cached_property
     def lacking(self) -> Sequence[str]:
         """Names of the fields that the query needs and the entries of its index do not contain."""
-        index = self.path.index
-        return () if index is None else sorted(self._needed - fields_held(self.terms.schema, index))
+        index, schema = self.path.index, self.terms.schema
+        if index is None:
+            return ()
+        key = ("fields held", index.name, index.schema_complete)
+        held: frozenset[str] | None = schema.compiled.get(key)
+        return sorted(self._needed - (schema.keep(key, fields_held(schema, index)) if held is None else held))
 
     @cached_property
     def _open_on_entries(self) -> Sequence[Predicate]:
@@ -205,7 +209,7 @@ class Plan:
         terms, path = self.terms, self.path
         predicate = None if terms.predicate is None else terms.predicate.canonical()
         order = tuple((part.field.name, part.desc) for part in terms.ordering)
-        read = (terms.schema.table, terms.schema.family, path.table, str(path.layout.spec))
+        read = (terms.schema.table, terms.schema.family, path.table, path.layout.spec_text)
         partition = (*(() if terms.partition is None else (terms.partition.ranges,)), *self.bounds)
         time = () if terms.moment is None else ("as of", before(terms.moment))
         return digest_of(read, predicate, order, terms.backwards, terms.limit, terms.offset, *partition, *time)

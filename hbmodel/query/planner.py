@@ -22,6 +22,7 @@ from hbmodel.query.key_ranges import buckets_and_rows, located, scans_of
 from hbmodel.query.merged_order import MAX_MERGED, Direction, MergedOrder, combinations, direction
 from hbmodel.query.or_ranges import refined
 from hbmodel.query.plan import Path, Plan
+from hbmodel.query.plan_shapes import PlanShape, shape_key, shape_of
 from hbmodel.query.pushdown import dropped_by_client, server_filter
 from hbmodel.query.terms import QueryTerms
 
@@ -69,11 +70,16 @@ def plan(
     """
     schema = terms.schema
     readable = readable if terms.moment is None else ()
+    parts = conjuncts(terms.predicate)
+    key = None if each else shape_key(terms, parts, readable, indexed, path_name, adopting)
+    if key is not None:
+        known: PlanShape | None = schema.compiled.get(key)
+        if known is not None and (path_match := known.match(parts)) is not None:
+            return _build(terms, known.path, path_match, known.way, indexed, adopting)
     wanted = terms.index_name if path_name is None else path_name
     paths = paths_of(schema, readable)
     if wanted is not None:
         paths = [_named(schema, paths, wanted)]
-    parts = conjuncts(terms.predicate)
     never_none = _never_none(parts)
     candidates: list[tuple[tuple[bool, int, bool, bool, bool], Path, KeyConditions, Direction]] = []
     merging: list[tuple[Path, KeyConditions, Direction]] = []
@@ -110,10 +116,23 @@ def plan(
             fields=[part.field.name for part in terms.ordering],
             path=wanted,
         )
-    best = max(candidates, key=lambda candidate: candidate[0])
-    built = _build(terms, best[1], best[2], best[3], indexed, adopting, each)
-    if terms.full_scan or not built.buckets:
-        return built
+    _, path, path_match, way = max(candidates, key=lambda candidate: candidate[0])
+    built = _build(terms, path, path_match, way, indexed, adopting, each)
+    if not terms.full_scan and built.buckets:
+        _check_scan(terms, built, readable, merging)
+    if key is not None and built.buckets and (shape := shape_of(path, way, path_match, parts)) is not None:
+        schema.keep(key, shape)
+    return built
+
+
+def _check_scan(
+    terms: QueryTerms,
+    built: Plan,
+    readable: Sequence[Index],
+    merging: Sequence[tuple[Path, KeyConditions, Direction]],
+) -> None:
+    """Raises if the query does not allow the scan of its plan."""
+    schema = terms.schema
     if built.match.excess and built.full_scan:
         raise FullScanRefused(
             "The query has more values for this key field than key ranges are allowed: split it, or say "
@@ -140,7 +159,6 @@ def plan(
             path=built.path.name,
             leading=built.path.layout.names[0],
         )
-    return built
 
 
 def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> KeyConditions | None:
@@ -282,7 +300,8 @@ def _build(
     columns = column_ranges(schema, matched) if path.index is None else None
     if columns is not None:
         matched = evolve(matched, consumed=[*matched.consumed, *columns.consumed])
-    residual = tuple(p for p in every if not any(p is consumed for consumed in matched.consumed))
+    consumed = set(map(id, matched.consumed))
+    residual = tuple(p for p in every if id(p) not in consumed)
     names: frozenset[str] | None = None
     if terms.selection is not None:
         names = frozenset[str]().union(*(f.reads for f in terms.selection), *(p.reads() for p in every))
