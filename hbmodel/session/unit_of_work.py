@@ -103,6 +103,8 @@ class UnitOfWork:
         self._committing: list[Pending] = []
         self._batches: list[Batch | JointBatch] = []
         self._begun = False  # whether a batch of the commit under way is done
+        self._resumed = False  # whether the batch under way may have been written in part by an earlier commit
+        self._doubted = False  # whether it must not be planned anew, because rows may have been put
         self._unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
@@ -196,7 +198,8 @@ class UnitOfWork:
         """Drops all pending writes."""
         for call in [*(call for call in self._committing if call.remaining), *self._pending]:
             call.take_back()
-        self._pending, self._committing, self._batches, self._begun = [], [], [], False
+        self._pending, self._committing, self._batches = [], [], []
+        self._begun = self._doubted = False
         self._writers.clear()
         self._shared.clear()
         self._updates.clear()
@@ -208,11 +211,14 @@ class UnitOfWork:
         )
         self._committing += self._pending
         self._pending = []
+        self._doubted &= not resend
         while self._batches:
             try:
                 current = self._batches[0]
-                if current.running is not None and current.running.in_doubt and not resend:
+                running = current.running
+                if running is not None and (self._doubted or running.in_doubt) and not resend:
                     raise UnknownOutcome(_UNKNOWN)
+                self._resumed = running is not None and running.wrote and not resend
                 self._run(current)
             except HbmodelError as error:
                 # a pinned row was then not changed: only index entries may have been written
@@ -340,6 +346,9 @@ class UnitOfWork:
                     batch.binding is None or self._bind(batch.schema).writes_like(batch.binding) for batch in batches
                 ):
                     raise
+                if self._resumed and any(map(_in_doubt, batches)):
+                    self._doubted = True
+                    raise UnknownOutcome(_UNKNOWN) from None
                 for batch in batches:
                     batch.restarted |= running.wrote
             else:
@@ -431,7 +440,7 @@ class UnitOfWork:
         applied = [call.outcome for call in self._committing if not call.remaining and call.outcome is not None]
         running = self._batches[0].running
         return PartialWrite(
-            _IN_DOUBT if running is not None and running.in_doubt else _STOPPED,
+            _IN_DOUBT if self._doubted or (running is not None and running.in_doubt) else _STOPPED,
             applied=[outcome for outcome in applied if outcome.error is None],
             pending=[call.subject for call in pending],
             failures=[outcome for outcome in applied if outcome.error is not None],
@@ -439,6 +448,14 @@ class UnitOfWork:
             key=pending[0].writes[0].row if pending else None,
             reason=str(error),
         )
+
+
+def _in_doubt(batch: Batch) -> bool:
+    """Whether a batch that stopped may have put rows of which it does not know it. Planned anew, it would put them at a
+    later time, and undo what other programs have written since.
+    """
+    placed = () if batch.placed is None else batch.placed.outcomes
+    return not batch.schema.versioned and any(write.row not in placed for write in batch.writes)
 
 
 _STOPPED = (

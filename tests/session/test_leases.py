@@ -132,6 +132,80 @@ def test_an_index_that_comes_alive_during_a_write_is_kept_before_it_is_acknowled
         check_queries(inner, Order)
 
 
+def _stopped(at: int | None, lease_clock: LeaseClock, inner: hb.Store) -> tuple[hb.Session, FaultyStore]:
+    """A session whose commit of an order stops at a call, whose answer is lost."""
+    store = FaultyStore(inner, at, "after")
+    session = lease_clock.session(store)
+    session.add(order(1, amount=2))
+    return session, store
+
+
+@pytest.mark.parametrize("resend", [False, True])
+def test_a_write_in_doubt_is_not_made_anew_by_other_indexes(lease_clock: LeaseClock, resend: bool) -> None:
+    """Another program deletes the row, and an index comes alive, before the commit goes on. Planned anew, the write
+    would get a time after the delete.
+    """
+    with fresh(Order) as inner:
+        session, store = _stopped(None, lease_clock, inner)
+        session.commit()
+        writes = [at for at, call in enumerate(store.calls) if call.writes and call.table.startswith("orders")]
+    doubted = 0
+    for at in writes:
+        with fresh(Order) as inner:
+            set_state(inner, Order, "by_amount", ABSENT)
+            lease_clock.session(inner).commit()
+            session, store = _stopped(at, lease_clock, inner)
+            try:
+                session.commit()
+            except hb.PartialWrite:
+                pass
+            else:
+                continue  # stopped after the acknowledgement
+            other = lease_clock.session(inner)
+            other.delete(order(1))
+            other.commit()
+            set_state(inner, Order, "by_amount", "write-only")
+            lease_clock.move(61)
+            for _ in range(2):
+                with pytest.raises(hb.PartialWrite, match=r"or commit\(resend=True\) to write all of them"):
+                    session.commit()
+                assert lease_clock.session(inner).get(Order, customer=1, at=order(1).at, number=1) is None
+            doubted += 1
+            if resend:
+                assert [outcome.action for outcome in session.commit(resend=True)] == ["put"]
+            else:
+                session.discard()
+            assert session.commit() == []
+            session.add(order(2, amount=3))
+            assert [outcome.action for outcome in session.commit()] == ["put"]
+            set_state(inner, Order, "by_amount", READABLE)
+            assert len(lease_clock.session(inner).query(Order).allow_full_scan().all()) == 1 + resend
+            check_queries(inner, Order)
+            if resend:  # otherwise entries of the first order may be left
+                check_exact(inner, Order)
+    assert doubted
+
+
+def test_a_write_that_is_known_to_have_landed_goes_on_with_other_indexes(lease_clock: LeaseClock) -> None:
+    """The row is put, and the lease runs out; the entries that it then lacks are put by the next commit."""
+    with fresh(Order) as inner:
+        set_state(inner, Order, "by_amount", ABSENT)
+
+        def change() -> None:
+            set_state(inner, Order, "by_amount", "write-only")
+            lease_clock.move(61)
+            faulty.at, faulty.mode = len(faulty.calls), "before"
+
+        faulty = FaultyStore(inner)
+        session = lease_clock.session(Changing(faulty, change))
+        session.add(order(1, amount=2))
+        with pytest.raises(hb.PartialWrite):
+            session.commit()
+        assert [outcome.action for outcome in session.commit()] == ["put"]
+        set_state(inner, Order, "by_amount", READABLE)
+        check_exact(inner, Order)
+
+
 @hb.model(table="leased", family="d")
 class Leased:
     """Versioned, with two indexes."""
