@@ -26,6 +26,7 @@ from hbmodel.query.terms import QueryTerms
 from hbmodel.store.column_scans import scan_columns
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
+from hbmodel.store.slices import close_scan
 from hbmodel.store.values import Row, Scan
 
 BATCH = 1000
@@ -96,7 +97,7 @@ class PlanExecutor:
                 try:
                     rows = list(itertools.chain.from_iterable(batches))
                 finally:
-                    close_started(batches)
+                    close_scan(batches)
                 self.check()
                 exists, values, width = plan.reader.exists, plan.reader.values, plan.path.salt.width
                 rows_found = [(row.row[width:], values(row)) for row in rows if exists(row)]
@@ -223,7 +224,7 @@ class PlanExecutor:
             started = self.started(self.first_scans(live, table_filter, columns))
         with ExitStack() as closed:
             for batches in started:
-                closed.callback(close_started, batches)
+                closed.callback(close_scan, batches)
             # If there are many runs, many rows have been read before one run needs more: so its next portion is larger.
             growth = max(2, len(live))
             runs = [
@@ -270,7 +271,7 @@ class PlanExecutor:
                         else evolve(following, range=rest, filter=chosen, limit=limit, batch_size=size)
                     )
         finally:
-            close_started(batches)
+            close_scan(batches)
 
     # --- from rows to items -------------------------------------------------------------------------------------------
 
@@ -331,13 +332,6 @@ class PlanExecutor:
         if plan.covering is not None:
             return CoveringReader(plan.covering, plan.accepts_entry, verifier).read
         return lambda entries: verifier.verify([entry.row for entry in entries])
-
-
-def close_started(batches: Iterator[Sequence[Row]]) -> None:
-    """Closes a scan that has a `close`."""
-    close = getattr(batches, "close", None)
-    if close is not None:
-        close()
 
 
 def _anything(values: Values) -> bool:

@@ -12,11 +12,12 @@ from attrs import evolve, frozen
 from hbmodel.mapping.predicates import In
 from hbmodel.protocol.driver import drive
 from hbmodel.query.column_ranges import ColumnRanges, column_ranges
-from hbmodel.query.executor import Found, PlanExecutor, Started, close_started
+from hbmodel.query.executor import Found, PlanExecutor, Started
 from hbmodel.query.key_conditions import KeyPiece
 from hbmodel.query.key_ranges import buckets_and_rows, only_range
 from hbmodel.query.plan import Bucket, Plan
 from hbmodel.store.ranges import KeyRange
+from hbmodel.store.slices import close_scan
 from hbmodel.store.values import Row
 
 TOGETHER = 1_000
@@ -166,7 +167,7 @@ def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], togeth
             read = [next(batches, ()) for batches in started]
         finally:
             for batches in started:
-                close_started(batches)
+                close_scan(batches)
         executor.check()
         for at, scan, rows in zip(some, scans, read, strict=True):
             if rows:
@@ -231,7 +232,7 @@ def _first(
     if executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
         # Most often one scan of one range has the item, and reading it directly is quicker than the general case.
         rows = [row for batch in started[0] for row in batch]
-        close_started(started[0])
+        close_scan(started[0])
         executor.check()
         if not rows:
             return None
@@ -257,7 +258,7 @@ def _started(
     for each, portion, own in zip(executors, portions, scans, strict=True):
         started.append([next(begun) for _ in own] if portion.columns is None else each.started(own) if own else ())
         for scan in started[-1]:
-            closed.callback(close_started, scan)
+            closed.callback(close_scan, scan)
     return started
 
 

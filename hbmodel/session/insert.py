@@ -25,7 +25,6 @@ from hbmodel.protocol.driver import drive
 from hbmodel.protocol.entries_first import with_entries_first
 from hbmodel.protocol.expiry import family_life
 from hbmodel.protocol.index_build import RowIndexer, keep_entries
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed
 from hbmodel.protocol.insert_by_flag import insert_claimed
 from hbmodel.protocol.operations import GetRows, Protocol
@@ -35,6 +34,7 @@ from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned_write import SentChanges, insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, put_object
 from hbmodel.session.batches import Pending
+from hbmodel.session.row_planner import row_planner
 from hbmodel.session.unit_of_work import RESTARTS, UnitOfWork
 from hbmodel.store.gate import Gate
 from hbmodel.store.port import Store
@@ -112,25 +112,22 @@ class Attempt(Generic[T]):
 
     def protocol(self, binding: Binding) -> Protocol[Any]:
         """The protocol that puts the object; raises `CapabilityError` if the store supports none for the model."""
-        schema, write, clock = binding.schema, self.write, self.by.clock
-        if schema.versioned:
-            _need_check_and_mutate(self.by.store, schema)
-            planner = VersionedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting)
-            return insert_versioned(planner, write, self.sent)
-        if binding.writes_system_cells:
-            _need_check_and_mutate(self.by.store, schema)
-            writer = IndexedRowPlanner(
-                schema, binding.written, clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed"
+        planner = row_planner(binding, self.by.clock.bound)
+        if isinstance(planner, UnindexedRowPlanner):
+            protocol = self._unindexed(binding, planner)
+            written = binding.written
+            return (
+                with_entries_first(binding.schema, written, [self.write], protocol, self.placed)
+                if written
+                else protocol
             )
-            return insert_indexed(writer, write, self.placed)
-        protocol = self._unindexed(binding)
-        return (
-            with_entries_first(schema, binding.written, [write], protocol, self.placed) if binding.written else protocol
-        )
+        _need_check_and_mutate(self.by.store, binding.schema)
+        if isinstance(planner, VersionedRowPlanner):
+            return insert_versioned(planner, self.write, self.sent)
+        return insert_indexed(planner, self.write, self.placed)
 
-    def _unindexed(self, binding: Binding) -> Protocol[Any]:
+    def _unindexed(self, binding: Binding, planner: UnindexedRowPlanner) -> Protocol[Any]:
         schema, write, clock, can = binding.schema, self.write, self.by.clock, self.by.store.capabilities
-        planner = UnindexedRowPlanner.of(schema, binding.indexed)
         column = never_empty_column(schema, "insert")
         if can.check_and_mutate:
             return insert_unindexed(planner, write, column, clock.bound, clock.grace)
@@ -224,7 +221,8 @@ class Attempt(Generic[T]):
     def _take_back(self, binding: Binding, outcome: Outcome, violation: UniqueViolation, sent: SentChanges) -> None:
         """Deletes the row if it still has the version that the insert gave it, and raises the violation."""
         by, schema, row = self.by, binding.schema, self.write.row
-        planner = VersionedRowPlanner(schema, binding.written, by.clock.bound, adopting=binding.adopting)
+        planner = row_planner(binding, by.clock.bound)
+        assert isinstance(planner, VersionedRowPlanner), "only versioned models have unique indexes"
         delete = DeleteRow(self.obj, row, version=outcome.version or UNKNOWN)
         (deleted,) = drive(by.store, write_versioned_batch(planner, [delete], sent), by.clock, by.gate(binding))
         if deleted.error is None:

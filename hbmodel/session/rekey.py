@@ -16,10 +16,10 @@ from hbmodel.protocol.rekey import Move, Moved, Progress
 from hbmodel.protocol.rekey import rekey as moved_to
 from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
 from hbmodel.protocol.rekey_rows import RowMover, UnindexedMover
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.session.batches import held_version
 from hbmodel.session.insert import never_empty_column
+from hbmodel.session.row_planner import row_planner
 from hbmodel.session.unit_of_work import RESTARTS
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
@@ -119,13 +119,10 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
 
 def _mover(binding: Binding, bound: int) -> RowMover:
     schema, reader = binding.schema, binding.reader
-    if schema.versioned:
-        planner = VersionedRowPlanner(schema, binding.written, bound, adopting=binding.adopting, moving=True)
-        return VersionedMover(reader, planner)
-    if binding.writes_system_cells:
-        mixed = binding.rows == "mixed"
-        return IndexedMover(
-            reader, IndexedRowPlanner(schema, binding.written, bound, adopting=binding.adopting, mixed=mixed)
-        )
-    unindexed = UnindexedRowPlanner.of(schema, binding.indexed)
-    return UnindexedMover(reader, unindexed, never_empty_column(schema, "rekey"), bound, binding.written)
+    match row_planner(binding, bound, moving=True):
+        case VersionedRowPlanner() as versioned:
+            return VersionedMover(reader, versioned)
+        case IndexedRowPlanner() as indexed:
+            return IndexedMover(reader, indexed)
+        case unindexed:
+            return UnindexedMover(reader, unindexed, never_empty_column(schema, "rekey"), bound, binding.written)

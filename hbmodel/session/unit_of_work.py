@@ -28,7 +28,6 @@ from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import write_indexed_batch
 from hbmodel.protocol.migration import RETURNED
 from hbmodel.protocol.operations import Operation, Protocol
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.versioned_plan import RowVersion, VersionedRowPlanner
 from hbmodel.protocol.versioned_write import write_versioned_batch
@@ -36,12 +35,13 @@ from hbmodel.protocol.writes import Outcome
 from hbmodel.session.batches import Batch, Pending, held_version, split_batches
 from hbmodel.session.conflicts import refusal
 from hbmodel.session.migration_routing import MigrationRouting
+from hbmodel.session.row_planner import row_planner
 from hbmodel.session.shared_row_batches import JointBatch, joint_batches
 from hbmodel.session.shared_row_commit import JointCommit, Part
 from hbmodel.session.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
-from hbmodel.tables.registration import AT_SERVER_TIME, Binding
+from hbmodel.tables.registration import Binding
 
 log = logging.getLogger("hbmodel")
 
@@ -252,7 +252,7 @@ class UnitOfWork:
         for table in self._shared:
             calls = [call for call in apart if call.schema.table == table and not call.schema.salt.random]
             joint = joint_batches(
-                calls, self._store.capabilities, lambda schema: self._bind(schema).rows in AT_SERVER_TIME, batch_rows
+                calls, self._store.capabilities, lambda schema: not self._bind(schema).writes_system_cells, batch_rows
             )
             if joint is not None:
                 batches += joint
@@ -386,40 +386,28 @@ class UnitOfWork:
         binding = current.binding = self._bind(current.schema)
         binding.check_writable()
         able = self._view(current.schema).capabilities
-        if binding.rows in AT_SERVER_TIME:
-            unindexed = UnindexedRowPlanner.of(current.schema, binding.rows == "marking")
-            protocol = write_unindexed_batch(
-                unindexed, current.writes, self._clock.bound, able, current.deleted, current.together
-            )
-            return (
-                with_entries_first(current.schema, binding.written, current.writes, protocol)
-                if binding.written
-                else protocol
-            )
-        if current.schema.versioned:
-            versioned = VersionedRowPlanner(
-                current.schema,
-                binding.written,
-                self._clock.bound,
-                adopting=binding.adopting,
-                pinned=self._pinned,
-                over_closed=current.phase is not None and current.phase.name == RETURNED,
-                together=current.together,
-            )
-            return write_versioned_batch(
-                versioned, current.writes, current.sent_to(current.schema.table), insert=self._inserting
-            )
-        planner = IndexedRowPlanner(
-            current.schema,
-            binding.written,
+        planner = row_planner(
+            binding,
             self._clock.bound,
-            adopting=binding.adopting,
-            mixed=binding.rows == "mixed",
             checks=able.check_and_mutate,
+            together=current.together,
+            pinned=self._pinned,
+            over_closed=current.phase is not None and current.phase.name == RETURNED,
         )
-        return write_indexed_batch(
-            planner, current.writes, able.mutate_row, current.deleted, current.together, current.placing()
+        match planner:
+            case VersionedRowPlanner():
+                sent = current.sent_to(current.schema.table)
+                return write_versioned_batch(planner, current.writes, sent, insert=self._inserting)
+            case IndexedRowPlanner():
+                return write_indexed_batch(
+                    planner, current.writes, able.mutate_row, current.deleted, current.together, current.placing()
+                )
+        protocol = write_unindexed_batch(
+            planner, current.writes, self._clock.bound, able, current.deleted, current.together
         )
+        if not binding.written:
+            return protocol
+        return with_entries_first(current.schema, binding.written, current.writes, protocol)
 
     @staticmethod
     def _only_once(current: Batch, operation: Operation) -> bool:

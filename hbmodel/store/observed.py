@@ -14,6 +14,7 @@ from attrs import frozen
 from hbmodel.errors import DeclarationError, UnknownOutcome
 from hbmodel.store.gate import gated
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, check_and_put_each, read_versions
+from hbmodel.store.slices import close_scan
 from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Get, Put, Row, Scan
 from hbmodel.store.wrapping import WrappingStore
 
@@ -373,9 +374,7 @@ class _ObservedBatches(Iterator[Sequence[Row]]):
 
     def close(self) -> None:
         """Ends the scan early."""
-        close: Callable[[], None] | None = getattr(self._batches, "close", None)
-        if close is not None:
-            close()
+        close_scan(self._batches)
 
 
 def _received(rows: Iterator[Row] | Sequence[Row]) -> tuple[int, int]:

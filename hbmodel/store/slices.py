@@ -139,7 +139,7 @@ class SliceReader:
             if started is None:
                 following = self.sized(following)
                 (started,) = self._store.scan(self._wide.table, [self.first_scan(following)])
-                with _closing(started):
+                with closing_scan(started):
                     following = yield from self._rows(following, started)
             else:
                 following = yield from self._rows(following, started)
@@ -393,7 +393,7 @@ def _page(ranges: Sequence[Interval], size: int, keys_only: bool) -> Filter:
 
 def _only(batches: Iterator[Sequence[Row]]) -> Row | None:
     """The only row of a scan, or None; closes the scan."""
-    with _closing(batches):
+    with closing_scan(batches):
         return next((row for batch in batches for row in batch), None)
 
 
@@ -404,7 +404,7 @@ def close_scan(batches: object) -> None:
         close()
 
 
-class _closing:
+class closing_scan:
     """Closes a scan that has a `close`."""
 
     def __init__(self, batches: object) -> None:

@@ -24,6 +24,7 @@ from hbmodel.tables.index_sweeps import LOOK, Throttle
 from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport
 from hbmodel.tables.move_writes import MovePlan, MoveWrites
 from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.tables.timed_batches import timed_batches
 
 
 @frozen
@@ -152,16 +153,8 @@ class Copying:
     def _batches(self, within: KeyRange | None = None) -> Iterator[tuple[Sequence[Row], int]]:
         """The rows of a range, or of the table, in batches, each with the server's time from before it was read."""
         scan = Scan(columns=self.plan.mover.columns, batch_size=self.batch_size)
-        read_at = following = self.clock.now()
-        (batches,) = self.store.scan(self._source.table, [scan if within is None else evolve(scan, range=within)])
-        try:
-            for batch in batches:
-                yield batch, read_at
-                read_at, following = following, self.clock.now()  # a store may fetch a batch ahead
-        finally:
-            close = getattr(batches, "close", None)
-            if close is not None:
-                close()
+        within_range = scan if within is None else evolve(scan, range=within)
+        return timed_batches(self.store, self._source.table, within_range, self.clock)
 
     # --- both tables --------------------------------------------------------------------------------------------------
 

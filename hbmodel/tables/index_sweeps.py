@@ -26,6 +26,7 @@ from hbmodel.tables.index_arguments import check_speeds
 from hbmodel.tables.other_programs import Awaited
 from hbmodel.tables.registration import ABSENT, IndexState
 from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.tables.timed_batches import timed_batches
 
 LOOK = 1.0
 """Seconds between two looks at what other programs do."""
@@ -212,17 +213,8 @@ class Sweeps:
 
     def batches(self, within: KeyRange) -> Iterator[tuple[Sequence[Row], int]]:
         """The rows of a range in batches, each with the server's time from before it was read."""
-        table = self.indexer.schema.table
-        read_at = following = self.clock.now()
-        (batches,) = self.store.scan(table, [Scan(within, columns=self.indexer.columns, batch_size=self.batch_size)])
-        try:
-            for batch in batches:
-                yield batch, read_at
-                read_at, following = following, self.clock.now()  # a store may fetch a batch ahead
-        finally:
-            close = getattr(batches, "close", None)
-            if close is not None:
-                close()
+        scan = Scan(within, columns=self.indexer.columns, batch_size=self.batch_size)
+        return timed_batches(self.store, self.indexer.schema.table, scan, self.clock)
 
     def _build(self, rows: Sequence[Row], since: int) -> Counts | None:
         row_entries = drive(self.store, index_rows(self.indexer, rows, since), self.clock)
