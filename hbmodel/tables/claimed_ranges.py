@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -31,6 +32,9 @@ FAMILY = b"m"
 RANGES = b"m:ranges"
 SAMPLES = 20
 """How many of the refused rows a range remembers; it counts all of them."""
+
+LOOK = 1.0
+"""Seconds between two looks at what other programs do."""
 
 CLAIM_LIFE = 60.0
 """For how many seconds after its last checkpoint a range belongs to the program that took it."""
@@ -226,6 +230,31 @@ class SharedRanges:
                 continue
             return RangeClaim(KeyRange(at, span.stop), counts, self, column, taken)
         return None
+
+    def work_off(
+        self,
+        ranges: Callable[[], Sequence[KeyRange]],
+        goes_on: Callable[[Progress | None], bool],
+        through: Callable[[RangeClaim, Progress], None],
+    ) -> None:
+        """Works on the ranges until all are done, together with other programs that do the same.
+
+        Args:
+            ranges: returns the ranges into which the work is divided, if no program has begun it.
+            goes_on: called before each step with the progress, or with None if no program has begun the work; returns
+                whether to go on.
+            through: works on a range to its end. If it raises `ClaimLost`, the range is left to another program.
+        """
+        while goes_on(progress := self.progress()):
+            if progress is None:
+                self.begin(ranges())
+            elif progress.done == progress.ranges:
+                return
+            elif (claim := self.take()) is None:
+                time.sleep(min(LOOK, max(0.0, progress.free_at - self.now()) / 1000 + 0.01))
+            else:
+                with suppress(ClaimLost):
+                    through(claim, progress)
 
     def write(self, column: bytes, current: bytes | None, at: bytes, counts: Counts, done: bool) -> bytes:
         """Changes the state of a range from `current`; raises `ClaimLost` if its state is not `current` any more."""

@@ -4,7 +4,6 @@ in the new table.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Self
@@ -19,8 +18,8 @@ from hbmodel.protocol.undeclared_cells import undeclared_cells
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
-from hbmodel.tables.claimed_ranges import CLAIM_LIFE, ClaimLost, Counts, RangeClaim, SharedRanges, work_row
-from hbmodel.tables.index_sweeps import LOOK, Throttle
+from hbmodel.tables.claimed_ranges import CLAIM_LIFE, Counts, Progress, RangeClaim, SharedRanges, work_row
+from hbmodel.tables.index_sweeps import Throttle
 from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport
 from hbmodel.tables.move_writes import MovePlan, MoveWrites
 from hbmodel.tables.registry import Registry, registry_row
@@ -97,23 +96,13 @@ class Copying:
 
     def copy(self) -> None:
         """Copies all rows, together with other programs that copy them."""
-        while True:
-            self.still()
-            progress = self.claims.progress()
-            if progress is None:
-                self.claims.begin(self._ranges())
-                continue
+        self.claims.work_off(self._ranges, self._goes_on, lambda claim, _: self._through(claim))
+
+    def _goes_on(self, progress: Progress | None) -> bool:
+        self.still()
+        if progress is not None:
             self._show("copying", progress.done, progress.ranges, progress.counts.rows)
-            if progress.done == progress.ranges:
-                return
-            claim = self.claims.take()
-            if claim is None:
-                time.sleep(min(LOOK, max(0.0, progress.free_at - self.clock.now()) / 1000 + 0.01))
-                continue
-            try:
-                self._through(claim)
-            except ClaimLost:
-                continue
+        return True
 
     def _through(self, claim: RangeClaim) -> None:
         """Copies a range to its end."""

@@ -20,16 +20,13 @@ from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
-from hbmodel.tables.claimed_ranges import CLAIM_LIFE, WORK, ClaimLost, Counts, RangeClaim, SharedRanges, work_row
+from hbmodel.tables.claimed_ranges import CLAIM_LIFE, LOOK, WORK, Counts, RangeClaim, SharedRanges, work_row
 from hbmodel.tables.claimed_ranges import Progress as ClaimProgress
 from hbmodel.tables.index_arguments import check_speeds
 from hbmodel.tables.other_programs import Awaited
 from hbmodel.tables.registration import ABSENT, IndexState
 from hbmodel.tables.registry import Registry, registry_row
 from hbmodel.tables.timed_batches import timed_batches
-
-LOOK = 1.0
-"""Seconds between two looks at what other programs do."""
 
 
 @frozen
@@ -148,30 +145,23 @@ class Sweeps:
         return SharedRanges(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
 
     def _shared(self, phase: Literal["building", "verifying"], work: Work) -> Counts:
-        claims = self._claims(phase)
-        began, first, counts = time.monotonic(), -1.0, Counts()
-        while True:
-            progress = claims.progress()
+        counts, first, began = Counts(), -1.0, time.monotonic()
+
+        def goes_on(progress: ClaimProgress | None) -> bool:
+            nonlocal counts, first
             if progress is None:
-                if self._state().state != phase:  # another program has finished the work
-                    return counts
-                claims.begin(self._ranges())
-                continue
-            counts = progress.counts
-            first = progress.done if first < 0 else first
-            show = partial(self._show, phase, progress, first, began)
-            show(0)
-            if progress.done == progress.ranges:
-                return progress.counts
-            claim = claims.take()
-            if claim is None:
+                return self._state().state == phase  # otherwise another program has finished the work
+            counts, first = progress.counts, progress.done if first < 0 else first
+            self._show(phase, progress, first, began, 0)
+            if progress.free_at:
                 self._state()
-                time.sleep(min(LOOK, max(0.0, progress.free_at - self.clock.now()) / 1000 + 0.01))
-                continue
-            try:
-                self._through(claim, work, show)
-            except ClaimLost:
-                continue
+            return True
+
+        def through(claim: RangeClaim, progress: ClaimProgress) -> None:
+            self._through(claim, work, partial(self._show, phase, progress, first, began))
+
+        self._claims(phase).work_off(self._ranges, goes_on, through)
+        return counts
 
     def _show(
         self, phase: Literal["building", "verifying"], progress: ClaimProgress, first: float, began: float, rows: int

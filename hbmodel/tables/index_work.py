@@ -21,10 +21,10 @@ from hbmodel.store.checks.numbers import is_finite
 from hbmodel.store.folded import folded
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Row, Scan
-from hbmodel.tables.claimed_ranges import CLAIM_LIFE, SAMPLES, Counts
+from hbmodel.tables.claimed_ranges import CLAIM_LIFE, LOOK, SAMPLES, Counts
 from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import IndexStates
-from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle, counted
+from hbmodel.tables.index_sweeps import IndexProgress, Report, Sweeps, Throttle, counted
 from hbmodel.tables.other_programs import Awaited, Drain, Waited
 from hbmodel.tables.registration import ABSENT, LEASE, MAINTAINED_BY_ALL
 from hbmodel.tables.registry import Registry

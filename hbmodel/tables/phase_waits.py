@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from hbmodel.protocol.migration import CLOSED, CUT, PREPARED, RETURNED, TURNED
-from hbmodel.tables.index_sweeps import LOOK
+from hbmodel.tables.claimed_ranges import LOOK
 from hbmodel.tables.migration_phase import MOVE
 from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport
 from hbmodel.tables.other_programs import Awaited, OtherPrograms

@@ -25,7 +25,7 @@ from tests.support.two_programs import Result, Stage, SteppedStore
 
 CLOCKED = (
     "hbmodel.protocol.clock", "hbmodel.protocol.driver", "hbmodel.tables.index_work", "hbmodel.tables.index_sweeps",
-    "hbmodel.tables.copy_and_compare", "hbmodel.tables.phase_waits", "hbmodel.session.conflicts",
+    "hbmodel.tables.claimed_ranges", "hbmodel.tables.phase_waits", "hbmodel.session.conflicts",
 )  # fmt: skip
 """The modules that read a clock, or wait."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hbmodel as hb
 from hbmodel.store import Family
 from hbmodel.store.ranges import KeyRange
-from hbmodel.tables.claimed_ranges import Counts, SharedRanges
+from hbmodel.tables.claimed_ranges import ClaimLost, Counts, Progress, RangeClaim, SharedRanges
 
 RANGES = [KeyRange(b"", b"m"), KeyRange(b"m")]
 LIFE = 100
@@ -34,3 +34,41 @@ def test_a_range_is_free_again_once_its_program_has_not_come_on_for_long_enough(
             b"x": 3,
             second.range.start: 0,
         }
+
+
+def test_work_is_begun_once_and_ends_when_all_ranges_are_done() -> None:
+    with hb.connect("memory:") as store:
+        store.create_table("r", [Family(b"m")])
+        claims = SharedRanges(store, "r", b"work", lambda: 1_000, LIFE, "one")
+        seen: list[tuple[int, int] | None] = []
+        worked: list[KeyRange] = []
+        lost = iter([True, False, False])
+
+        def goes_on(progress: Progress | None) -> bool:
+            seen.append(None if progress is None else (progress.done, progress.counts.rows))
+            return True
+
+        def through(claim: RangeClaim, progress: Progress) -> None:
+            worked.append(claim.range)
+            if next(lost):  # another program has taken it, and does it
+                claim.finish(Counts(rows=1))
+                raise ClaimLost
+            claim.finish(Counts(rows=5))
+
+        claims.work_off(lambda: RANGES, goes_on, through)
+        assert seen == [None, (0, 0), (1, 1), (2, 6)]
+        assert sorted(worked, key=lambda one: one.start) == RANGES
+        claims.work_off(lambda: [], goes_on, through)
+        assert len(worked) == 2
+
+
+def test_work_stops_when_it_is_not_to_go_on() -> None:
+    with hb.connect("memory:") as store:
+        store.create_table("r", [Family(b"m")])
+        claims = SharedRanges(store, "r", b"work", lambda: 1_000, LIFE, "one")
+        claims.work_off(lambda: RANGES, lambda progress: False, lambda claim, progress: None)
+        assert claims.progress() is None
+        claims.work_off(lambda: RANGES, lambda progress: progress is None, lambda claim, progress: None)
+        progress = claims.progress()
+        assert progress is not None
+        assert (progress.ranges, progress.done) == (2, 0)
