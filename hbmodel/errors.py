@@ -105,7 +105,7 @@ class HbmodelError(Exception):
         return " ".join(f"{type(self).__name__}({', '.join(shown)})".splitlines())
 
     def _named(self) -> Mapping[str, Any]:
-        """The details as `repr` shows them: all that text shows."""
+        """The details, each as `repr` shows it."""
         return self._shown()
 
     def _shown(self) -> Mapping[str, Any]:

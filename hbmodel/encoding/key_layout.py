@@ -130,9 +130,9 @@ class KeyLayout:
 
     Attributes:
         fields: at least one, with different names.
-        tail: number of bytes of something else that follow the fields (the bucket byte at the end of an index entry of
-            a randomly salted model); then no field counts as last.
-        closed: whether the last field marks its end too, although the key ends with it.
+        tail: number of bytes that follow the fields and belong to none of them (the bucket byte at the end of an index
+            entry of a randomly salted model); if it is not 0, every field marks its own end.
+        closed: whether the last field marks its end too, although nothing follows it in the key.
     """
 
     fields: tuple[KeyField, ...] = field(converter=_fields)
@@ -298,8 +298,9 @@ class KeyLayout:
 
         Args:
             parts: the parts of the leading fields, from `pack_parts` or `pack_leading`; none for all keys.
-            bounds: of the field after them; without any the range is everything under the prefix. Must be None where
-                `parts` are all fields; the range is then the one key (with a tail: every tail of it).
+            bounds: of the field after them; without any the range is everything under the prefix. Must be None if
+                `parts` has a part for every field. The range then holds just that key or, in a layout with a tail, that
+                key with any tail.
 
         Raises:
             QueryError: the field has no ranges, or cannot be searched by this prefix; `field` names it.

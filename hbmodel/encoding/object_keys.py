@@ -115,9 +115,9 @@ class ObjectKeyForm:
 
         Args:
             places: a range with any bounds, which need not be object keys.
-            prefix_end: of the model. With it the slices hold the cells of exactly these objects. Without it a bound
-                behind the prefix of an object, such as the successor of its object key, may leave cells of that object
-                inside.
+            prefix_end: finds where the prefix of an object of the model ends. If it is given, the slices hold the cells
+                of exactly these objects. If not, and a bound lies just behind an object's prefix, such as the successor
+                of its object key, the slices may still hold cells of that object.
         """
         if places.empty:
             return ()

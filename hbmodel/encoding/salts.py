@@ -65,7 +65,9 @@ class Salt(ABC):
 
     def draw(self) -> int:
         """A random bucket, for a random salt."""
-        raise RowKeyError("The bucket of this salt is computed from the key, not drawn.", salt=type(self).__name__)
+        raise RowKeyError(
+            "The bucket of this salt is computed from the key, not chosen at random.", salt=type(self).__name__
+        )
 
     def bind(self, layout: KeyLayout) -> BoundSalt:
         """The salt applied to the keys of a layout.

@@ -137,8 +137,8 @@ class Launcher:
 
     def _await(self, started: Sequence[_Started]) -> None:
         deadline = time.monotonic() + self.timeout
-        # The server is awaited first: a gateway that is called before the server is ready answers late, because the
-        # pauses between its attempts grow.
+        # The server is awaited first: a gateway that is called before the server is ready answers late, because it
+        # pauses longer and longer between its attempts to reach the server.
         for awaited in sorted(started, key=lambda each: ROLES.index(each.role)):
             while not self._is_ready(awaited):
                 for each in started:

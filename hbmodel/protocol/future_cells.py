@@ -123,7 +123,7 @@ def mask_of(
 def counters_above(
     schema: TableSchema, row: bytes, left: Mapping[bytes, Cell], cells: Mapping[bytes, bytes], now: int, bound: int
 ) -> list[Put]:
-    """Puts of counters, above the counter cells that are left in a row without an object.
+    """Puts of counters, with later timestamps than the counter cells that are left in a row without an object.
 
     Later increments get timestamps above these puts, so no call has to wait for the clock.
 

@@ -159,7 +159,7 @@ def _conditional_puts(planner: UnindexedRowPlanner, update: _Guarded) -> list[Co
     cells = {} if put is None else dict(put.cells)
     flag = schema.spare_flag_column
     if flag is not None and update.plan.blanks and not schema.required_columns:
-        # the deletes are unconditional, and two programs may each delete the cell that the other one left
+        # the deletes are unconditional, and two programs may each delete the cell that the other one kept
         cells[flag] = FLAG
     proving = {flag, *schema.proving_columns}
     puts: list[ConditionalPut] = []

@@ -137,7 +137,7 @@ class IndexedRowPlanner:
     def needs_read(self, write: RowWrite) -> bool:
         """Whether the old row must be read first.
 
-        A put of a whole object of an immutable model needs no read (rule 3), unless the object expires (rule 10).
+        A put of a whole object of an immutable model needs no read (rule 1), unless the object expires (rule 10).
         """
         return not (self.schema.immutable and isinstance(write, PutObject) and write.ttl is None)
 

@@ -70,7 +70,7 @@ def _update(
     if schema.immutable:
         raise SessionError(
             "Rows of an immutable model cannot be updated: put a new object under another key, or declare the "
-            "model without immutable=True, if nothing else needs it.",
+            "model without immutable=True.",
             table=schema.table,
         )
     check_updated(schema, changes)

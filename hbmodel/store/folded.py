@@ -40,8 +40,8 @@ def folded(store: Store, wide: WideRows | None, pages: PageSizes = PAGE_SIZES) -
 
 
 def as_of(store: Store, before: int) -> Store:
-    """A view of a store, for reading, in which no cell has a version of `before` (in ms) or later; deletes count
-    whatever their time.
+    """A view of a store, for reading, without the cell versions that have a timestamp of `before` (in ms) or later.
+    Deletes take effect whatever their time.
     """
     return store.as_of(before) if isinstance(store, FoldedStore) else AsOfStore(store, before)
 

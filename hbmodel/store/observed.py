@@ -108,7 +108,7 @@ class ObservedStore(WrappingStore):
 
     @property
     def unobserved(self) -> Store:
-        """The store that does the work, for calls that no user of this store waits for."""
+        """The wrapped store, for calls that are not reported because no user waits for them."""
         inside: Store = getattr(self._store, "unobserved", self._store)
         return inside
 

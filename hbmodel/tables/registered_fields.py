@@ -161,7 +161,7 @@ def layout_mismatches(
     """The differences between the layouts of a model and of the registry: what differs, what is declared, what is live.
 
     Args:
-        hows: renames of key fields that are known in these ways are no difference.
+        hows: renames of key fields that are known in these ways do not count as differences.
     """
     renames = field_renames(schema, layout)
     mismatches = compare_layouts(as_registered_names(schema, layout, [r for r in renames if r.how in hows]), layout)

@@ -179,7 +179,7 @@ DECLARED = [
         hb.DeclarationError, "two or more different prefixes of equal length", lambda: hb.salts.TextSalt(("a-", "b"))
     ),
     refused(hb.DeclarationError, "A digest salt must have 1 to 3 hex digits", lambda: hb.salts.DigestSalt(4)),
-    refused(hb.errors.RowKeyError, "computed from the key, not drawn", lambda: hb.HashSalt(4).draw()),
+    refused(hb.errors.RowKeyError, "computed from the key, not chosen at random", lambda: hb.HashSalt(4).draw()),
     refused(hb.DeclarationError, "The namespace hbase is reserved for HBase", lambda: declared(table="hbase:x")),
     refused(
         hb.DeclarationError, "An external table cannot have versions", lambda: declared(external=True, fields=VERSION)

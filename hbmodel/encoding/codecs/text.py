@@ -101,7 +101,7 @@ def unpad(data: bytes, width: int) -> bytes:
 
 
 def fixed_prefix(data: bytes, width: int) -> bytes | None:
-    """`data` as a prefix of padded values, or None if it is longer than they are."""
+    """`data` as a prefix of values padded to `width`, or None if `data` is longer than `width`."""
     if data.endswith(b"\x00"):
         # The padding of shorter values begins with these bytes too.
         raise QueryError(

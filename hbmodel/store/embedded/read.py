@@ -64,7 +64,7 @@ class Projection:
 
     @property
     def bounds(self) -> KeyRange:
-        """A range of columns that has all columns asked for."""
+        """A range of columns that contains all columns asked for."""
         ranges = [KeyRange.prefix(prefix) for prefix in self.prefixes] + [
             KeyRange.exactly(column) for column in self.columns
         ]

@@ -40,7 +40,7 @@ def delete_size(row: bytes, names: Iterable[bytes]) -> int:
 
 
 def put_batches(puts: Sequence[Put], size: int | None = None, sizes: CallSizes = CALL_SIZES) -> Iterator[Sequence[Put]]:
-    """Puts in lists for one call each; `size` is their `put_size` in all, if it is known."""
+    """Divides puts into lists, one for each call. `size` is the sum of their `put_size`, if it is known."""
     if size is not None and size <= sizes.write_bytes and 0 < len(puts) <= sizes.rows:
         return iter((puts,))
     return in_batches(puts, put_size, sizes.write_bytes, sizes.rows)

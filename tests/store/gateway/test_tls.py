@@ -146,7 +146,7 @@ def test_if_all_certificates_are_bad_each_is_told(people: Cast) -> None:
         with (
             hb.connect(url) as store,
             pytest.raises(
-                hb.errors.CertificateRefused, match="The certificates of all HBase gateways were refused, or they"
+                hb.errors.CertificateRefused, match="No HBase gateway can be used: its certificate was refused, or"
             ) as caught,
         ):
             store.tables()
