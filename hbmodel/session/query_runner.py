@@ -95,9 +95,9 @@ class QueryRunner:
         store = self._store(terms)
 
         def plan_again(outdated: Plan) -> PlanExecutor:
-            plan, binding = self._planned(terms, outdated.path.name, each)
-            same = plan if plan.backwards == outdated.backwards else plan.opposite
-            return PlanExecutor(store, same, wanted, self._check(terms, same, binding))
+            latest, latest_binding = self._planned(terms, outdated.path.name, each)
+            same = latest if latest.backwards == outdated.backwards else latest.opposite
+            return PlanExecutor(store, same, wanted, self._check(terms, same, latest_binding))
 
         return Reading(PlanExecutor(store, query_plan, wanted, self._check(terms, query_plan, binding)), plan_again)
 

@@ -186,6 +186,45 @@ def test_a_write_in_doubt_is_not_made_anew_by_other_indexes(lease_clock: LeaseCl
     assert doubted
 
 
+@hb.model(table="leased_rows", family="d")
+class LeasedRow:
+    """Objects that share rows."""
+
+    room: hb.Key[str] = hb.key()
+    seat: hb.Key[int] = hb.key(in_qualifier=True)
+    guest: hb.Column[str] = hb.column("g")
+
+    by_guest = hb.index("guest")
+    by_guest_down = hb.index(hb.desc("guest"))
+
+
+def test_objects_of_one_row_that_are_in_doubt_are_not_made_anew_by_other_indexes(lease_clock: LeaseClock) -> None:
+    with fresh(LeasedRow) as inner:
+        set_state(inner, LeasedRow, "by_guest_down", ABSENT)
+        store = FaultyStore(inner)
+        session = lease_clock.session(store)
+        session.add(LeasedRow(room="a", seat=1, guest="ann"))
+        session.commit()
+        store.at, store.mode = len(store.calls) + 2, "after"  # what was read is known, and the entries are put first
+        session.add_all([LeasedRow(room="b", seat=1, guest="ann"), LeasedRow(room="b", seat=2, guest="bob")])
+        with pytest.raises(hb.PartialWrite):
+            session.commit()
+        assert (store.calls[-1].name, store.calls[-1].table) == ("put", "leased_rows")
+        other = lease_clock.session(inner)
+        other.delete(LeasedRow(room="b", seat=1, guest="ann"))
+        other.commit()
+        set_state(inner, LeasedRow, "by_guest_down", "write-only")
+        lease_clock.move(61)
+        with pytest.raises(hb.PartialWrite, match=r"or commit\(resend=True\) to write all of them"):
+            session.commit()
+        assert [one.seat for one in lease_clock.session(inner).query(LeasedRow).where(LeasedRow.room == "b")] == [2]
+        assert [outcome.action for outcome in session.commit(resend=True)] == ["put", "put"]
+        set_state(inner, LeasedRow, "by_guest_down", READABLE)
+        assert hb.indexes.verify_index(inner, LeasedRow, "by_guest").missing == 0
+        guests = lease_clock.session(inner).query(LeasedRow).use_index("by_guest_down").where(LeasedRow.guest > "")
+        assert [one.guest for one in guests if one.room == "b"] == ["bob", "ann"]
+
+
 def test_a_write_that_is_known_to_have_landed_goes_on_with_other_indexes(lease_clock: LeaseClock) -> None:
     """The row is put, and the lease runs out; the entries that it then lacks are put by the next commit."""
     with fresh(Order) as inner:
