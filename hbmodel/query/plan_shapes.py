@@ -10,7 +10,6 @@ from collections.abc import Hashable, Sequence
 
 from attrs import frozen
 
-from hbmodel.errors import QueryError
 from hbmodel.mapping.index_kinds.part import Condition
 from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith
 from hbmodel.mapping.schema import Index
@@ -33,7 +32,6 @@ class PlanShape:
         fixed: for each fixed leading field of the path, the condition that fixes it to one value.
         bounding: the conditions on the field after the fixed ones.
         consumed: the conditions that need no further test.
-        unordered: as in `KeyConditions`.
         narrowed: as in `KeyConditions`.
     """
 
@@ -42,11 +40,12 @@ class PlanShape:
     fixed: Sequence[int]
     bounding: Sequence[int]
     consumed: Sequence[int]
-    unordered: str | None
     narrowed: bool
 
-    def match(self, parts: Sequence[Predicate]) -> KeyConditions | None:
-        """How the conditions of a query of this shape match the path's key; None if this depends on their values.
+    def match(self, parts: Sequence[Predicate]) -> KeyConditions:
+        """How the conditions of a query of this shape match the path's key.
+
+        The bounds may be such as the bytes of the key cannot express: then their range raises `QueryError`.
 
         Args:
             parts: the conjuncts of the query.
@@ -54,20 +53,14 @@ class PlanShape:
         layout = self.path.layout
         packed = [(layout.pack_field(at, _value(parts[n])),) for at, n in enumerate(self.fixed)]
         bounds = None
-        if self.bounding and self.unordered is None:
+        if self.bounding:
             own = [parts[n] for n in self.bounding]
             bounds, _ = bounds_of(own, own[0].fields()[0])
-            if any(isinstance(part, StartsWith) for part in own):
-                try:
-                    layout.range_of([b""] * len(packed), bounds)
-                except QueryError:  # the bytes cannot be searched by this prefix
-                    return None
         return KeyConditions(
             packed,
             bounds,
             [Condition(part, part) for part in parts],
             [parts[n] for n in self.consumed],
-            self.unordered,
             narrowed=self.narrowed,
         )
 
@@ -115,7 +108,9 @@ def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence
         parts: the conjuncts of the query.
     """
     names = path.layout.names
-    if matched.pieces is not None or way.merged or any(len(values) != 1 for values in matched.parts):
+    if matched.pieces is not None or matched.unordered is not None or way.merged:
+        return None
+    if any(len(values) != 1 for values in matched.parts):
         return None
     places = {id(part): n for n, part in enumerate(parts)}
     by_field: dict[str, list[int]] = {}
@@ -129,7 +124,6 @@ def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence
         fixed=[by_field[name][0] for name in names[:depth]],
         bounding=bounding if matched.bounds is not None else [],
         consumed=[places[id(part)] for part in matched.consumed],
-        unordered=matched.unordered,
         narrowed=matched.narrowed,
     )
 

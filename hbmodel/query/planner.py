@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 
 from attrs import evolve
 
@@ -74,8 +75,9 @@ def plan(
     key = None if each else shape_key(terms, parts, readable, indexed, path_name, adopting)
     if key is not None:
         known: PlanShape | None = schema.compiled.get(key)
-        if known is not None and (path_match := known.match(parts)) is not None:
-            return _build(terms, known.path, path_match, known.way, indexed, adopting)
+        if known is not None:
+            with suppress(QueryError):  # the bytes of the key cannot express the bounds of this query
+                return _build(terms, known.path, known.match(parts), known.way, indexed, adopting)
     wanted = terms.index_name if path_name is None else path_name
     paths = paths_of(schema, readable)
     if wanted is not None:

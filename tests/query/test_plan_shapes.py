@@ -235,3 +235,17 @@ def test_a_prefix_that_the_bytes_cannot_be_searched_by_is_refused_as_ever() -> N
     assert planned(b"bc").path is first.path
     with pytest.raises(hb.errors.QueryError, match="The bytes of this key field do not keep the order"):
         planned(b"a\x00")
+
+
+@pytest.mark.parametrize("first", [(5, 5), (5, 7)])
+def test_bounds_of_one_value_do_not_bound_others_of_a_codec_without_order(first: tuple[int, int]) -> None:
+    @hb.model(table="digested", family="d")
+    class Digested:
+        key: hb.Key[int] = hb.key(codec=hb.codecs.DigestPrefixed(hb.codecs.Int32))
+        n: hb.Column[int] = hb.column("n")
+
+    query: Query[Any] = Query(QueryTerms(hb.schema.schema_of(Digested)), None).allow_full_scan()  # type: ignore[arg-type]
+    for low, high in (first, (5, 5), (5, 7), (5, 5)):
+        plan = made(query.where(Digested.key >= low, Digested.key <= high), ())
+        assert plan.full_scan is (low != high)
+        assert plan.match.unordered == (None if low == high else "key")
