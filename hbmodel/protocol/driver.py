@@ -279,7 +279,7 @@ def counts_again(schema: TableSchema, operation: Operation) -> bool:
     """Whether carrying out an operation a second time could undo what another program has written in between.
 
     A change of rows of the model's table could, if the server gives its timestamp. A conditional change of this table
-    could too: the row may satisfy the condition again, or the repetition is refused and the change is planned anew,
+    could too: the row may satisfy the condition again, or the repetition is refused and the change is planned again,
     over what the other program has written. Puts of stamps, and changes of other tables, undo nothing.
     """
     mutations: Iterable[Put | Delete]

@@ -45,7 +45,7 @@ class PlanShape:
     def match(self, parts: Sequence[Predicate]) -> KeyConditions:
         """How the conditions of a query of this shape match the path's key.
 
-        The bounds may be such as the bytes of the key cannot express: then their range raises `QueryError`.
+        With some codecs, the bytes of the key cannot express all bounds. Ranges by such bounds raise `QueryError`.
 
         Args:
             parts: the conjuncts of the query.
@@ -108,9 +108,7 @@ def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence
         parts: the conjuncts of the query.
     """
     names = path.layout.names
-    if matched.pieces is not None or matched.unordered is not None or way.merged:
-        return None
-    if any(len(values) != 1 for values in matched.parts):
+    if matched.pieces is not None or way.merged or any(len(values) != 1 for values in matched.parts):
         return None
     places = {id(part): n for n, part in enumerate(parts)}
     by_field: dict[str, list[int]] = {}

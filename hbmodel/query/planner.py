@@ -122,8 +122,12 @@ def plan(
     built = _build(terms, path, path_match, way, indexed, adopting, each)
     if not terms.full_scan and built.buckets:
         _check_scan(terms, built, readable, merging)
-    if key is not None and built.buckets and (shape := shape_of(path, way, path_match, parts)) is not None:
-        schema.keep(key, shape)
+    # whether the bytes of a key can express bounds may depend on their values, and then another path wins
+    bounded = not any(candidate.unordered for _, _, candidate, _ in candidates)
+    if key is not None and bounded and built.buckets:
+        shape = shape_of(path, way, path_match, parts)
+        if shape is not None:
+            schema.keep(key, shape)
     return built
 
 

@@ -1,4 +1,4 @@
-"""A read of a query that goes on with a new plan when the way its table is read has changed."""
+"""A read of a query, which is planned again and goes on if the indexes of its table change meanwhile."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class UnitOfWork:
         self._batches: list[Batch | JointBatch] = []
         self._begun = False  # whether a batch of the commit under way is done
         self._resumed = False  # whether the batch under way may have been written in part by an earlier commit
-        self._doubted = False  # whether it must not be planned anew, because rows may have been put
+        self._doubted = False  # whether that batch must not be planned again, because it may have put rows
         self._unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
@@ -439,8 +439,8 @@ class UnitOfWork:
 
 
 def _in_doubt(batch: Batch) -> bool:
-    """Whether a batch that stopped may have put rows of which it does not know it. Planned anew, it would put them at a
-    later time, and undo what other programs have written since.
+    """Whether a batch that stopped may have put rows without learning that it did. If it were planned again, it would
+    put them at a later time, and undo what other programs have written since.
     """
     placed = () if batch.placed is None else batch.placed.outcomes
     return not batch.schema.versioned and any(write.row not in placed for write in batch.writes)

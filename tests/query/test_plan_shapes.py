@@ -249,3 +249,16 @@ def test_bounds_of_one_value_do_not_bound_others_of_a_codec_without_order(first:
         plan = made(query.where(Digested.key >= low, Digested.key <= high), ())
         assert plan.full_scan is (low != high)
         assert plan.match.unordered == (None if low == high else "key")
+
+
+def test_bounds_that_one_path_can_express_only_for_some_values_choose_the_path_each_time() -> None:
+    @hb.model(table="two_bounds", family="d")
+    class TwoBounds:
+        key: hb.Key[int] = hb.key(codec=hb.codecs.DigestPrefixed(hb.codecs.Int32))
+        n: hb.Column[int] = hb.column("n")
+        by_n = hb.index("n")
+
+    query: Query[Any] = Query(QueryTerms(hb.schema.schema_of(TwoBounds)), None)  # type: ignore[arg-type]
+    query = query.where(TwoBounds.n > 3)
+    for low, high, path in ((5, 7, "by_n"), (5, 5, "primary"), (5, 7, "by_n"), (5, 5, "primary")):
+        assert made(query.where(TwoBounds.key >= low, TwoBounds.key <= high), ("by_n",)).path.name == path
