@@ -19,7 +19,8 @@ from hbmodel.query.loaded_maps import load_maps, with_maps
 from hbmodel.query.paging import Page, Seal, Token
 from hbmodel.query.partitioning import partition, within
 from hbmodel.query.plan import Plan
-from hbmodel.query.planner import explain, plan
+from hbmodel.query.explained_plan import explain
+from hbmodel.query.planner import plan
 from hbmodel.query.query import Query
 from hbmodel.query.query_partition import QueryPartition, described, layout_digest, rebuilt
 from hbmodel.query.reading import OutdatedPlan, Reading

@@ -22,7 +22,8 @@ from hbmodel.mapping.predicates import And, Predicate
 from hbmodel.mapping.schema import Index
 from hbmodel.query.or_ranges import MAX_CONDITIONS
 from hbmodel.query.plan import Plan
-from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, explain, plan
+from hbmodel.query.explained_plan import explain
+from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, plan
 from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.store import Row

@@ -20,7 +20,8 @@ from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.query.explanation import describe_filter
 from hbmodel.query.plan import Plan
-from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, explain, plan
+from hbmodel.query.explained_plan import explain
+from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, plan
 from hbmodel.query.query import Query
 from hbmodel.query.terms import QueryTerms
 from hbmodel.store.filters import KeyOnly
