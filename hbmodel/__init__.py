@@ -64,26 +64,26 @@ if TYPE_CHECKING:
         UniqueViolation,
         UnknownOutcome,
     )
-    from hbmodel.mapping.computed import computed
-    from hbmodel.mapping.families import family
-    from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, each, flag, index, key, version
-    from hbmodel.mapping.key_cost import describe
-    from hbmodel.mapping.map_declaration import Map, map_column
-    from hbmodel.mapping.model import mixin, model
-    from hbmodel.mapping.object_copies import asdict, evolve
-    from hbmodel.mapping.raw_access import decode, row_key
+    from hbmodel.mapping.declare.computed import computed
+    from hbmodel.mapping.declare.families import family
+    from hbmodel.mapping.declare.fields import Column, Key, asc, column, counter, desc, each, flag, index, key, version
+    from hbmodel.mapping.declare.map_declaration import Map, map_column
+    from hbmodel.mapping.declare.model import mixin, model
+    from hbmodel.mapping.rows.object_copies import asdict, evolve
+    from hbmodel.mapping.rows.raw_access import decode, row_key
     from hbmodel.protocol.writes import Outcome
-    from hbmodel.query.paging import Page
-    from hbmodel.query.query import Query
+    from hbmodel.query.ask.paging import Page
+    from hbmodel.query.ask.query import Query
     from hbmodel.session.connect import connect
     from hbmodel.session.factory import SessionFactory
     from hbmodel.session.session import Session
     from hbmodel.store.port import Store
+    from hbmodel.tables.advice.key_cost import describe
     from hbmodel.tables.alter import alter
-    from hbmodel.tables.create import create_tables
-    from hbmodel.tables.diff import diff
-    from hbmodel.tables.drop import drop_tables
-    from hbmodel.tables.split_strategies import ByBucket
+    from hbmodel.tables.creation.create import create_tables
+    from hbmodel.tables.creation.diff import diff
+    from hbmodel.tables.creation.drop import drop_tables
+    from hbmodel.tables.creation.split_strategies import ByBucket
 else:
     __getattr__, __dir__ = lazy(
         __name__,
@@ -110,26 +110,26 @@ else:
                 "NoResultFound PartialWrite QueryError RowExists RowNotFound SchemaMismatch SessionError "
                 "StoreError StoreUnavailable TokenError UniqueViolation UnknownOutcome"
             ),
-            "mapping.computed": "computed",
-            "mapping.object_copies": "asdict evolve",
-            "mapping.families": "family",
-            "mapping.fields": "Column Key asc column counter desc each flag index key version",
-            "mapping.key_cost": "describe",
-            "mapping.map_declaration": "Map map_column",
-            "mapping.model": "mixin model",
-            "mapping.raw_access": "decode row_key",
+            "mapping.declare.computed": "computed",
+            "mapping.rows.object_copies": "asdict evolve",
+            "mapping.declare.families": "family",
+            "mapping.declare.fields": "Column Key asc column counter desc each flag index key version",
+            "tables.advice.key_cost": "describe",
+            "mapping.declare.map_declaration": "Map map_column",
+            "mapping.declare.model": "mixin model",
+            "mapping.rows.raw_access": "decode row_key",
             "protocol.writes": "Outcome",
-            "query.paging": "Page",
-            "query.query": "Query",
+            "query.ask.paging": "Page",
+            "query.ask.query": "Query",
             "session.connect": "connect",
             "session.factory": "SessionFactory",
             "session.session": "Session",
             "store.port": "Store",
             "tables.alter": "alter",
-            "tables.create": "create_tables",
-            "tables.diff": "diff",
-            "tables.drop": "drop_tables",
-            "tables.split_strategies": "ByBucket",
+            "tables.creation.create": "create_tables",
+            "tables.creation.diff": "diff",
+            "tables.creation.drop": "drop_tables",
+            "tables.creation.split_strategies": "ByBucket",
         },
     )
 

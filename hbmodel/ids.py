@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hbmodel.encoding.codecs import Dictionary
-from hbmodel.mapping.dictionary_tables import dictionary
-from hbmodel.tables.names import Names
-from hbmodel.tables.sequence import IdSequence, SequenceIds
+from hbmodel.mapping.declare.dictionary_tables import dictionary
+from hbmodel.tables.ids.names import Names
+from hbmodel.tables.ids.sequence import IdSequence, SequenceIds
 
 __all__ = [
     "Dictionary",

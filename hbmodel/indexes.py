@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from hbmodel.tables.index_report import IndexBuild, IndexReport
-from hbmodel.tables.index_sweeps import IndexProgress
-from hbmodel.tables.index_work import IndexTimes
-from hbmodel.tables.indexes import build_index, drop_index, index_status, purge_rows, repair_index, verify_index
+from hbmodel.tables.indexes.index_operations import (
+    build_index,
+    drop_index,
+    index_status,
+    purge_rows,
+    repair_index,
+    verify_index,
+)
+from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
+from hbmodel.tables.indexes.index_sweeps import IndexProgress
+from hbmodel.tables.indexes.index_work import IndexTimes
 
 __all__ = [
     "IndexBuild",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hbmodel.tables.migrate import Migration, migrate
-from hbmodel.tables.migration_report import MigrationProgress, MigrationReport
+from hbmodel.tables.migration.migrate import Migration, migrate
+from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationReport
 
 __all__ = [
     "Migration",

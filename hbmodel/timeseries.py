@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hbmodel.query.downsample import TimeSpan, downsample
+from hbmodel.query.run.downsample import TimeSpan, downsample
 
 __all__ = [
     "TimeSpan",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from hbmodel.mapping.declare.map_declaration import MapExpression
 from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.key_cost import Description
 from hbmodel.mapping.map_columns import NotLoaded
-from hbmodel.mapping.map_declaration import MapExpression
 from hbmodel.mapping.predicates import Ordering, Predicate
-from hbmodel.query.explanation import Explanation, Slices
-from hbmodel.query.map_slice import MapSlice
-from hbmodel.query.query_partition import QueryPartition
-from hbmodel.session.cell_versions import CellVersion
+from hbmodel.query.ask.explanation import Explanation, Slices
+from hbmodel.query.ask.query_partition import QueryPartition
+from hbmodel.query.run.map_slice import MapSlice
+from hbmodel.session.calls.row_group import RowGroup
 from hbmodel.session.options import SessionOptions
-from hbmodel.session.row_group import RowGroup
+from hbmodel.session.queries.cell_versions import CellVersion
+from hbmodel.tables.advice.key_cost import Description
 
 __all__ = [
     "CellVersion",

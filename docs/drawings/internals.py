@@ -5,6 +5,7 @@ SVG files next to it.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tempfile
 import time
@@ -72,6 +73,51 @@ def house() -> Drawing:
         drawing.text(12 + first + 2 * PAD, y + 18, text)
         drawing.text(left, y + 18, " ".join(other for other in names if other in imports[room]) or "nothing", "faint")
         y += LINE + 8
+    return drawing
+
+
+def folders_of(room: str) -> dict[str, set[str]]:
+    """The folders of a room, each with those that it imports from; those above first that know those below."""
+    found: dict[str, set[str]] = {path.parent.name: set() for path in sorted((PACKAGE / room).glob("*/__init__.py"))}
+    for folder, others in found.items():
+        for path in (PACKAGE / room / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.module is not None:
+                    parts = node.module.split(".")
+                    if parts[:2] == ["hbmodel", room] and len(parts) > 2 and parts[2] in found.keys() - {folder}:
+                        others.add(parts[2])
+    return {folder: found[folder] for folder in reversed(list(TopologicalSorter(found).static_order()))}
+
+
+def purpose(module: Path) -> str:
+    """The beginning of a module's docstring, up to a comma, colon or semicolon."""
+    docstring = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
+    return re.split(r"[,:;.](?:\s|$)", docstring)[0].replace("\n", " ")
+
+
+def folders() -> Drawing:
+    """The folders of each room that has several, with what is in them, and the others that they know."""
+    drawing = Drawing("The folders of the rooms: what is in each, and the folders of its room that it imports from")
+    found = {room: known for room in ROOMS if len(known := folders_of(room)) > 1}
+    texts = {
+        (room, folder): purpose(PACKAGE / room / folder / "__init__.py")
+        for room, known in found.items()
+        for folder in known
+    }
+    first = max(len(folder) for _, folder in texts) * LETTER + 2 * PAD
+    second = max(map(len, texts.values())) * LETTER + 2 * PAD
+    left = 12 + first + second + 3 * PAD
+    y = 24.0
+    for room, known in found.items():
+        drawing.text(12 + PAD, y, room, "strong")
+        y += 10
+        for folder, others in known.items():
+            drawing.box(12, y, first, LINE + 4, "key")
+            drawing.text(12 + PAD, y + 18, folder)
+            drawing.text(12 + first + 2 * PAD, y + 18, texts[room, folder])
+            drawing.text(left, y + 18, " ".join(name for name in known if name in others) or "nothing", "faint")
+            y += LINE + 8
+        y += LINE
     return drawing
 
 
@@ -184,6 +230,7 @@ def drawings() -> dict[str, str]:
     """All of them, by file name."""
     return {
         "house.svg": house().svg(),
+        "folders.svg": folders().svg(),
         "indexed-write.svg": indexed_write().svg(),
         "page-of-a-query.svg": page_of_a_query().svg(),
     }

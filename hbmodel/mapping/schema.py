@@ -21,7 +21,7 @@ from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.model_field import REQUIRED, Field, FieldKind
 from hbmodel.mapping.wide import WideLayout
 from hbmodel.store.values import Family
-from hbmodel.store.wide_rows import ROW_VERSION, WideRows
+from hbmodel.store.wide.wide_rows import ROW_VERSION, WideRows
 
 __all__ = [
     "COMPILED_KEPT",

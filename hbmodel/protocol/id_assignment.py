@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hbmodel.mapping.dictionary_tables import DictionaryTables
+from hbmodel.mapping.declare.dictionary_tables import DictionaryTables
 from hbmodel.protocol.operations import CheckAndPut, GetRows, Increment, Protocol
 from hbmodel.store.values import Put, Row
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbmodel.errors import IdsExhausted
-from hbmodel.mapping.dictionary_tables import Counter
+from hbmodel.mapping.declare.dictionary_tables import Counter
 from hbmodel.protocol.operations import Increment, Protocol
 
 

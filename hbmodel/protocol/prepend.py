@@ -15,7 +15,7 @@ from attrs import frozen
 
 from hbmodel.encoding.integer_order import IntegerOrder
 from hbmodel.errors import CapabilityError, EncodingError, IncompleteKey, RowExists
-from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.operations import FirstRows, Protocol
 from hbmodel.store.ranges import KeyRange

@@ -9,8 +9,8 @@ from attrs import evolve, frozen
 
 from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import HbmodelError, RowNotFound
-from hbmodel.mapping.mapper import LARGE, check_size, entries_of, take, version_of
 from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.rows.mapper import LARGE, check_size, entries_of, take, version_of
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN
 

@@ -9,15 +9,15 @@ from operator import attrgetter
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import LONGEST_CALL
-from hbmodel.protocol.migration import DONE, phase_of
+from hbmodel.protocol.relocation.migration import DONE, phase_of
 from hbmodel.store.clock_tick import let_tick_pass
-from hbmodel.store.folded import folded
-from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.port import Store
-from hbmodel.tables.binding_cache import BindingCache
-from hbmodel.tables.registration import AT_SERVER_TIME, Binding
-from hbmodel.tables.registry import Registry, registry_row
-from hbmodel.tables.writers_roll import Calls, WritersRoll
+from hbmodel.store.wide.folded import folded
+from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
+from hbmodel.tables.registry.registration import AT_SERVER_TIME, Binding
+from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.roll.binding_cache import BindingCache
+from hbmodel.tables.roll.writers_roll import Calls, WritersRoll
 
 NOTHING_COUNTED = nullcontext()
 """Used instead of a count of calls for a store that checks the registry inside each of its writes."""

@@ -7,8 +7,8 @@ from typing import Unpack
 from hbmodel.session.options import SessionOptions
 from hbmodel.session.session import Session
 from hbmodel.store.port import Store
-from hbmodel.tables.binding_cache import BindingCache
-from hbmodel.tables.registration import LEASE
+from hbmodel.tables.registry.registration import LEASE
+from hbmodel.tables.roll.binding_cache import BindingCache
 
 
 class SessionFactory:

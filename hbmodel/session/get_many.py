@@ -7,9 +7,9 @@ from itertools import chain
 from typing import Any
 
 from hbmodel.errors import UnknownName
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.verify_entries import newest_of
+from hbmodel.protocol.indexed.verify_entries import newest_of
 from hbmodel.store.port import Store
 
 

@@ -9,47 +9,47 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, overload
 
 from hbmodel.errors import SessionError, UnknownName
+from hbmodel.mapping.declare.map_declaration import MapExpression
 from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.map_declaration import MapExpression
-from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.rows.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
-from hbmodel.query.map_slice import MapSlice
-from hbmodel.query.paging import FernetSeal, Seal
-from hbmodel.query.query import Query
-from hbmodel.query.query_partition import QueryPartition
-from hbmodel.query.terms import QueryTerms
-from hbmodel.session.batches import Pending
+from hbmodel.query.ask.paging import FernetSeal, Seal
+from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.query_partition import QueryPartition
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.run.map_slice import MapSlice
 from hbmodel.session.bindings import Bindings
-from hbmodel.session.bulk_add import DEFAULT_BATCH, BulkAdd, Progress
-from hbmodel.session.cell_versions import CellVersion, asks_as_of, get_as_of, versions_of
-from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
-from hbmodel.session.dictionary_queries import DictionaryQueryRunner
+from hbmodel.session.calls.increment import increment
+from hbmodel.session.calls.insert import Inserter, insert_between
+from hbmodel.session.calls.map_writes import put_changes, remove_changes
+from hbmodel.session.calls.prepend import prepend
+from hbmodel.session.calls.rekey import rekey
+from hbmodel.session.calls.row_group import RowGroup
+from hbmodel.session.calls.update import update_call, update_key_call
+from hbmodel.session.commit.batches import Pending
+from hbmodel.session.commit.bulk_add import DEFAULT_BATCH, BulkAdd, Progress
+from hbmodel.session.commit.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
+from hbmodel.session.commit.migration_routing import MigrationRouting
+from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
+from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.session.get_many import known_rows
-from hbmodel.session.increment import increment
-from hbmodel.session.insert import Inserter, insert_between
-from hbmodel.session.map_entries import slice_of
-from hbmodel.session.map_writes import put_changes, remove_changes
-from hbmodel.session.migration_routing import MigrationRouting
 from hbmodel.session.options import check_seconds
-from hbmodel.session.prepend import prepend
-from hbmodel.session.rekey import rekey
-from hbmodel.session.row_group import RowGroup
-from hbmodel.session.sizes import SESSION_SIZES, SessionSizes
+from hbmodel.session.queries.cell_versions import CellVersion, asks_as_of, get_as_of, versions_of
+from hbmodel.session.queries.dictionary_queries import DictionaryQueryRunner
+from hbmodel.session.queries.map_entries import slice_of
+from hbmodel.session.queries.two_table_queries import TwoTableQueries
 from hbmodel.session.thread_guard import Guard, guarded
-from hbmodel.session.two_table_queries import TwoTableQueries
-from hbmodel.session.unit_of_work import UnitOfWork
-from hbmodel.session.update import update_call, update_key_call
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
-from hbmodel.tables.binding_cache import BindingCache
-from hbmodel.tables.names import Names
-from hbmodel.tables.registration import LEASE, Binding
-from hbmodel.tables.registry import REGISTRY_TABLE, Registry
+from hbmodel.tables.ids.names import Names
+from hbmodel.tables.registry.registration import LEASE, Binding
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
+from hbmodel.tables.roll.binding_cache import BindingCache
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -14,8 +14,8 @@ from attrs import frozen
 from hbmodel.errors import DeclarationError, UnknownOutcome
 from hbmodel.store.gate import gated
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, check_and_put_each, read_versions
-from hbmodel.store.slices import close_scan
 from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Get, Put, Row, Scan
+from hbmodel.store.wide.slices import close_scan
 from hbmodel.store.wrapping import WrappingStore
 
 logger = logging.getLogger("hbmodel")

@@ -8,20 +8,20 @@ from hbmodel._lazy import lazy
 
 if TYPE_CHECKING:
     from hbmodel.tables.alter import Alteration
-    from hbmodel.tables.create import Creation, TableOutcome
-    from hbmodel.tables.diff import Diff, Difference
-    from hbmodel.tables.region_check import RegionUse, check_regions
-    from hbmodel.tables.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
+    from hbmodel.tables.creation.create import Creation, TableOutcome
+    from hbmodel.tables.creation.diff import Diff, Difference
+    from hbmodel.tables.creation.region_check import RegionUse, check_regions
+    from hbmodel.tables.creation.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
     from hbmodel.tables.writers import TableWriter, table_writers
 else:
     __getattr__, __dir__ = lazy(
         __name__,
         names={
             "tables.alter": "Alteration",
-            "tables.create": "Creation TableOutcome",
-            "tables.diff": "Diff Difference",
-            "tables.region_check": "RegionUse check_regions",
-            "tables.split_strategies": "AtKeys ByBucket FromSample Hexadecimal Uniform split_keys",
+            "tables.creation.create": "Creation TableOutcome",
+            "tables.creation.diff": "Diff Difference",
+            "tables.creation.region_check": "RegionUse check_regions",
+            "tables.creation.split_strategies": "AtKeys ByBucket FromSample Hexadecimal Uniform split_keys",
             "tables.writers": "TableWriter table_writers",
         },
     )

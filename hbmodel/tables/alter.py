@@ -11,17 +11,17 @@ from hbmodel.errors import CapabilityError, FamilyExists, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store
 from hbmodel.store.values import FOREVER, Family
-from hbmodel.tables.create import create_tables, shell_line
-from hbmodel.tables.declared import SplitsOption
-from hbmodel.tables.diff import Diff, Difference, diff
-from hbmodel.tables.id_tables import Declared, models_and_ids
-from hbmodel.tables.index_arguments import check_choices, check_work
-from hbmodel.tables.index_states import IndexStates
-from hbmodel.tables.index_sweeps import Report
-from hbmodel.tables.index_work import TIMES, IndexTimes, check_times, waiting
-from hbmodel.tables.registered_fields import match_indexes
-from hbmodel.tables.registration import ABSENT
-from hbmodel.tables.registry import REGISTRY_TABLE, Registry
+from hbmodel.tables.creation.create import create_tables, shell_line
+from hbmodel.tables.creation.declared import SplitsOption
+from hbmodel.tables.creation.diff import Diff, Difference, diff
+from hbmodel.tables.ids.id_tables import Declared, models_and_ids
+from hbmodel.tables.indexes.index_arguments import check_choices, check_work
+from hbmodel.tables.indexes.index_states import IndexStates
+from hbmodel.tables.indexes.index_sweeps import Report
+from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, check_times, waiting
+from hbmodel.tables.registry.registered_fields import match_indexes
+from hbmodel.tables.registry.registration import ABSENT
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 
 @frozen

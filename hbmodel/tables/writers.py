@@ -9,9 +9,9 @@ from typing import Any, Literal
 from attrs import asdict, frozen
 
 from hbmodel.store.port import Store, check_store
-from hbmodel.tables.index_work import TIMES, IndexTimes, check_times
-from hbmodel.tables.registry import REGISTRY_TABLE, Registry, RegistryKey
-from hbmodel.tables.roll_lines import FoundLine, RollLines
+from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, check_times
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tables.registry.roll_lines import FoundLine, RollLines
 
 
 @frozen

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import RowDecoder, take
+from hbmodel.mapping.rows.mapper import RowDecoder, take
 from hbmodel.store.thrift1.service import ResultCell, ResultRow
 from tests.benchmarks.comparison import Case
 

@@ -29,8 +29,8 @@ from types import (
 )
 from typing import Any
 
-from hbmodel.mapping.fields import FieldSpec, FlagSpec
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.declare.fields import FieldSpec, FlagSpec
+from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
 
 PLAIN = frozenset({int, str, bytes, float, type(None), type(...)})

@@ -17,8 +17,8 @@ from attrs import evolve
 import hbmodel as hb
 from hbmodel.protocol.future_cells import MARGIN
 from hbmodel.protocol.operations import AwaitClock, DeleteRows, GetRows, Operation, Protocol, carried_out
-from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
 from hbmodel.store import Capabilities, Delete
 from tests.checker.protocol_mutants import Mutant
 from tests.checker.protocol_unindexed import (

@@ -9,10 +9,10 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.mapping.covering import VERIFIED, is_bare, verification, verified
+from hbmodel.mapping.rows.covering import VERIFIED, is_bare, verification, verified
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.index_build import RowIndexer
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed.index_build import RowIndexer
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -25,7 +25,7 @@ from hbmodel.protocol.operations import (
     PutRows,
     Together,
 )
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.store import Put, Row
 from tests.checker.protocol_covering import (
     INSERTS,

@@ -25,11 +25,11 @@ from hbmodel.protocol.operations import (
     Together,
 )
 from hbmodel.store import Delete, Get, Put, Row
-from hbmodel.store.folded import folded
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Store
 from hbmodel.store.row_changes import RowChanges
 from hbmodel.store.values import ConditionalChange
-from hbmodel.store.wide_rows import ROW_VERSION, WideRows
+from hbmodel.store.wide.folded import folded
+from hbmodel.store.wide.wide_rows import ROW_VERSION, WideRows
 from tests.checker.protocol_adapter import (
     SetClock,
     Step,

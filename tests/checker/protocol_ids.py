@@ -14,7 +14,7 @@ from typing import Any
 from attrs import frozen
 
 import hbmodel as hb
-from hbmodel.mapping.dictionary_tables import Counter, DictionaryTables, tables_of
+from hbmodel.mapping.declare.dictionary_tables import Counter, DictionaryTables, tables_of
 from hbmodel.protocol.id_assignment import claim_name
 from hbmodel.protocol.id_block import take_block
 from hbmodel.protocol.operations import CheckAndPut, GetRows, Increment, Operation, PutRows

@@ -9,8 +9,8 @@ from typing import Any
 from attrs import define, field, frozen
 
 from hbmodel.errors import HbmodelError
-from hbmodel.mapping.covering import EntryDecoder, fields_held, is_verified
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.rows.covering import EntryDecoder, fields_held, is_verified
+from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import LIVE, Index, TableSchema
 from tests.checker.behaviour import once
 from tests.checker.pool import Pool

@@ -15,22 +15,22 @@ from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.errors import HbmodelError
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner
-from hbmodel.protocol.indexed_write import write_indexed_batch
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed.indexed_write import write_indexed_batch
 from hbmodel.protocol.operations import CheckAndMutateRows, LetClockTick, Protocol
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.unindexed_write import write_unindexed_batch
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
-from hbmodel.protocol.versioned_write import write_versioned_batch
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.server_timed.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned.versioned_write import write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
-from hbmodel.session.batches import Batch, Pending
-from hbmodel.session.shared_row_batches import joint_batches
-from hbmodel.session.shared_row_commit import JointCommit, Part
+from hbmodel.session.commit.batches import Batch, Pending
+from hbmodel.session.commit.shared_row_batches import joint_batches
+from hbmodel.session.commit.shared_row_commit import JointCommit, Part
 from hbmodel.store import Capabilities
-from hbmodel.store.folded import folded
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Store
+from hbmodel.store.wide.folded import folded
 from tests.checker.behaviour import once
 from tests.checker.pool import Pool
 from tests.checker.protocol_adapter import BOUND, Step, Steps, mc

@@ -7,11 +7,11 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.protocol import versioned_write
-from hbmodel.protocol.indexed_plan import RowPlan
+from hbmodel.protocol.indexed.indexed_plan import RowPlan
 from hbmodel.protocol.operations import Acknowledge, CheckAndMutateRows, Operation, Protocol, ReadClock
-from hbmodel.protocol.versioned_write import WrittenRows
-from hbmodel.session.shared_row_commit import JointCommit, Part
+from hbmodel.protocol.versioned import versioned_write
+from hbmodel.protocol.versioned.versioned_write import WrittenRows
+from hbmodel.session.commit.shared_row_commit import JointCommit, Part
 from hbmodel.store import Delete, Put
 from hbmodel.store.port import EVERYTHING_POSSIBLE
 from hbmodel.store.row_changes import RowChanges

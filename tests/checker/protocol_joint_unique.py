@@ -14,14 +14,14 @@ from typing import Any
 from attrs import evolve
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.indexed_plan import DEAD
+from hbmodel.protocol.indexed.indexed_plan import DEAD
 from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Operation, Protocol, carried_out
-from hbmodel.protocol.unique_values import CLAIMED, claim_of, owner_of
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned.unique_values import CLAIMED, claim_of, owner_of
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields, put_object
-from hbmodel.session.shared_row_commit import JointCommit, Part
+from hbmodel.session.commit.shared_row_commit import JointCommit, Part
 from hbmodel.store import ConditionalChange, Put, Row
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import BOUND, mc

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import Values
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner
-from hbmodel.protocol.verify_entries import EntryVerifier
+from hbmodel.mapping.rows.mapper import Values
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed.verify_entries import EntryVerifier
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Store
 from tests.checker.protocol_invariants import ProtocolModel, watch_of

@@ -11,9 +11,9 @@ from typing import Any
 from attrs import evolve
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import Values
+from hbmodel.mapping.rows.mapper import Values
 from hbmodel.mapping.schema import LIVE
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.writes import DeleteRow, UpdateFields, put_object
 from hbmodel.store import Put, Row
 from tests.checker.behaviour import once

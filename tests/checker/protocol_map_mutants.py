@@ -8,11 +8,11 @@ from typing import Any
 from attrs import evolve
 
 from hbmodel.mapping.map_columns import MARK
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.operations import GetRows, Protocol
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.writes import PutObject, UpdateFields
-from hbmodel.query.map_slice import EntryReader
+from hbmodel.query.run.map_slice import EntryReader
 from hbmodel.store import Delete, Row
 from tests.checker import protocol_map_versions as of_versions
 from tests.checker import protocol_shared, protocol_versions

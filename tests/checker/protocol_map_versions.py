@@ -12,7 +12,7 @@ from attrs import evolve
 
 import hbmodel as hb
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
-from hbmodel.session.map_writes import Removed
+from hbmodel.session.calls.map_writes import Removed
 from tests.checker import protocol_shared as shared
 from tests.checker import protocol_versions as versions
 from tests.checker.behaviour import once

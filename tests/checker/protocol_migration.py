@@ -11,10 +11,21 @@ from typing import Any
 from attrs import evolve, frozen
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.index_build import ADOPTED
-from hbmodel.protocol.migration import (
+from hbmodel.protocol.indexed.index_build import ADOPTED
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    CheckLease,
+    DeleteRows,
+    GetRows,
+    LetClockTick,
+    MutateRow,
+    Protocol,
+    PutRows,
+    Together,
+)
+from hbmodel.protocol.relocation.migration import (
     BEFORE,
     CUT,
     DONE,
@@ -28,19 +39,8 @@ from hbmodel.protocol.migration import (
     TranslatedRow,
     copy_rows,
 )
-from hbmodel.protocol.operations import (
-    Acknowledge,
-    CheckLease,
-    DeleteRows,
-    GetRows,
-    LetClockTick,
-    MutateRow,
-    Protocol,
-    PutRows,
-    Together,
-)
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.server_timed.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import DeleteRow, RowWrite, put_object
 from hbmodel.store import Delete, Put
 from tests.checker.protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc

@@ -9,11 +9,12 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.mapping.covering import VERIFIED
-from hbmodel.mapping.mapper import Values
+from hbmodel.mapping.rows.covering import VERIFIED
+from hbmodel.mapping.rows.mapper import Values
 from hbmodel.mapping.schema import LIVE
-from hbmodel.protocol.index_build import RowEntries, RowIndexer
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.indexed.index_build import RowEntries, RowIndexer
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.indexed.verify_entries import EntryVerifier
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -26,7 +27,6 @@ from hbmodel.protocol.operations import (
     Question,
     Together,
 )
-from hbmodel.protocol.verify_entries import EntryVerifier
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, without_nulls
 from hbmodel.store import Delete, Put, Row
 from tests.checker.protocol_adapter import SetClock

@@ -13,10 +13,10 @@ from attrs import frozen
 import hbmodel as hb
 from hbmodel.errors import RowExists, UnknownOutcome
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.protocol.entries_first import with_entries_first
-from hbmodel.protocol.index_build import RowIndexer, index_rows
-from hbmodel.protocol.index_repair import repair_entries
-from hbmodel.protocol.index_verify import Entry
+from hbmodel.protocol.indexed.entries_first import with_entries_first
+from hbmodel.protocol.indexed.index_build import RowIndexer, index_rows
+from hbmodel.protocol.indexed.index_repair import repair_entries
+from hbmodel.protocol.indexed.index_verify import Entry
 from hbmodel.protocol.operations import (
     Acknowledge,
     AskIfAhead,
@@ -32,9 +32,9 @@ from hbmodel.protocol.operations import (
     ReadClock,
     Together,
 )
-from hbmodel.protocol.unindexed_insert import insert_unindexed
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.server_timed.unindexed_insert import insert_unindexed
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.server_timed.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import DeleteRow, RowWrite, put_object
 from hbmodel.store import Capabilities, Delete, Put
 from tests.checker.protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc

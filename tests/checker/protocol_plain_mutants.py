@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.protocol.entries_first import with_entries_first
+from hbmodel.protocol.indexed.entries_first import with_entries_first
 from hbmodel.protocol.operations import CheckLease, DeleteRows, Protocol, PutRows, ReadClock, Together
 from hbmodel.protocol.writes import DeleteRow, RowWrite
 from hbmodel.store import Delete

@@ -15,9 +15,8 @@ from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.errors import UnknownOutcome
-from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import FLAG
-from hbmodel.protocol.insert_by_flag import insert_claimed
 from hbmodel.protocol.operations import (
     AskIfAhead,
     CheckAndMutate,
@@ -31,8 +30,9 @@ from hbmodel.protocol.operations import (
     ReadClock,
 )
 from hbmodel.protocol.prepend import KeyPrefix, prepend_row
-from hbmodel.protocol.unindexed_insert import insert_unindexed
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.server_timed.insert_by_flag import insert_claimed
+from hbmodel.protocol.server_timed.unindexed_insert import insert_unindexed
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import PutObject, put_object
 from hbmodel.store import Delete, Put
 from tests.checker.behaviour import once

@@ -13,8 +13,8 @@ from attrs import evolve, frozen
 
 import hbmodel as hb
 from hbmodel.errors import HbmodelError, SchemaMismatch
-from hbmodel.protocol.indexed_write import write_indexed_batch
-from hbmodel.protocol.placed_rows import PlacedRows
+from hbmodel.protocol.indexed.indexed_write import write_indexed_batch
+from hbmodel.protocol.indexed.placed_rows import PlacedRows
 from hbmodel.protocol.writes import Outcome, PutObject, UpdateFields, put_object
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Steps

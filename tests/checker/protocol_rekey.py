@@ -12,11 +12,12 @@ from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.errors import HbmodelError
-from hbmodel.mapping.covering import EntryDecoder, fields_held, verification
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.rows.covering import EntryDecoder, fields_held, verification
+from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner
-from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed.indexed_write import insert_indexed, write_indexed_batch
+from hbmodel.protocol.indexed.verify_entries import CoveringReader, EntryScope, EntryVerifier
 from hbmodel.protocol.operations import (
     Acknowledge,
     AskIfAhead,
@@ -32,15 +33,14 @@ from hbmodel.protocol.operations import (
     ReadClock,
     Together,
 )
-from hbmodel.protocol.rekey import Move, rekey
-from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
-from hbmodel.protocol.rekey_rows import RowMover, UnindexedMover
-from hbmodel.protocol.unindexed_insert import insert_unindexed
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.unindexed_write import write_unindexed_batch
-from hbmodel.protocol.verify_entries import CoveringReader, EntryScope, EntryVerifier
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
-from hbmodel.protocol.versioned_write import insert_versioned, write_versioned_batch
+from hbmodel.protocol.relocation.rekey import Move, rekey
+from hbmodel.protocol.relocation.rekey_indexed import IndexedMover, VersionedMover
+from hbmodel.protocol.relocation.rekey_rows import RowMover, UnindexedMover
+from hbmodel.protocol.server_timed.unindexed_insert import insert_unindexed
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.server_timed.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned.versioned_write import insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, UpdateFields, put_object
 from hbmodel.store import Put
 from hbmodel.store.ranges import KeyRange

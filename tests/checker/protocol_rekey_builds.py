@@ -16,9 +16,8 @@ from attrs import evolve, frozen
 
 import hbmodel as hb
 from hbmodel.errors import HbmodelError, SchemaMismatch
-from hbmodel.mapping.mapper import RowDecoder
-from hbmodel.protocol.check_unique_values import claim_existing
-from hbmodel.protocol.index_build import RowIndexer, index_rows
+from hbmodel.mapping.rows.mapper import RowDecoder
+from hbmodel.protocol.indexed.index_build import RowIndexer, index_rows
 from hbmodel.protocol.operations import (
     Acknowledge,
     Change,
@@ -30,8 +29,9 @@ from hbmodel.protocol.operations import (
     Protocol,
     ReadClock,
 )
-from hbmodel.protocol.rekey import Move, Progress, rekey
-from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
+from hbmodel.protocol.relocation.rekey import Move, Progress, rekey
+from hbmodel.protocol.relocation.rekey_indexed import IndexedMover, VersionedMover
+from hbmodel.protocol.versioned.check_unique_values import claim_existing
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Step, Steps, Told, mc
 from tests.checker.protocol_rekey import SHIPPED, _single, beginning, nonces_of, planner_of, writer

@@ -15,12 +15,12 @@ from typing import Any
 from attrs import frozen
 
 import hbmodel as hb
-from hbmodel.protocol.indexed_write import insert_indexed
-from hbmodel.protocol.move_marks import LEAVING, mark_of
+from hbmodel.protocol.indexed.indexed_write import insert_indexed
+from hbmodel.protocol.indexed.move_marks import LEAVING, mark_of
 from hbmodel.protocol.operations import GetRows, Protocol
-from hbmodel.protocol.unindexed_insert import insert_unindexed
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.versioned_write import insert_versioned
+from hbmodel.protocol.server_timed.unindexed_insert import insert_unindexed
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.versioned.versioned_write import insert_versioned
 from hbmodel.protocol.writes import put_object
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import BOUND, Steps

@@ -7,10 +7,10 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.mapping.covering import VERIFIED
+from hbmodel.mapping.rows.covering import VERIFIED
 from hbmodel.mapping.schema import LIVE
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
-from hbmodel.protocol.move_marks import COPIED, MoveMark
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.indexed.move_marks import COPIED, MoveMark
 from hbmodel.protocol.operations import (
     CheckAndMutate,
     CheckAndMutateRows,
@@ -23,10 +23,10 @@ from hbmodel.protocol.operations import (
     Together,
     carried_out,
 )
-from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
-from hbmodel.protocol.rekey_rows import UnindexedMover
+from hbmodel.protocol.relocation.rekey_indexed import IndexedMover, VersionedMover
+from hbmodel.protocol.relocation.rekey_rows import UnindexedMover
 from hbmodel.protocol.server_time import OWN
-from hbmodel.protocol.unique_values import CLAIMED, change_claim, claim_of, read_claims
+from hbmodel.protocol.versioned.unique_values import CLAIMED, change_claim, claim_of, read_claims
 from hbmodel.protocol.writes import PutObject
 from hbmodel.store import ConditionalChange, Delete, Put, Row
 from tests.checker.protocol_rekey import Rules, moves, refusals, renewals, values

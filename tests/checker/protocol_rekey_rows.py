@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, PutRows
 from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE
 from hbmodel.store import Delete, Put

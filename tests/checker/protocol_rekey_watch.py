@@ -9,10 +9,10 @@ from typing import Any
 from attrs import frozen
 
 import hbmodel as hb
-from hbmodel.mapping.covering import EntryDecoder, fields_held, is_verified
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.rows.covering import EntryDecoder, fields_held, is_verified
+from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.move_marks import mark_of
+from hbmodel.protocol.indexed.move_marks import mark_of
 from tests.checker.protocol_adapter import mc
 from tests.checker.protocol_rekey_models import LIVES, MODELS
 from tests.checker.protocol_rekey_rows import ANOTHER, BROKEN, DELETING, OUTCOME, SAME, THE, cells_of, place_of, row_of

@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import evolve
 
-from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import LIVE
-from hbmodel.protocol.index_build import RowIndexer
+from hbmodel.protocol.indexed.index_build import RowIndexer
 from hbmodel.protocol.operations import (
     CheckAndMutate,
     GetRows,
@@ -24,10 +24,10 @@ from hbmodel.protocol.operations import (
     carried_out,
 )
 from hbmodel.protocol.server_time import StampedRow
-from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
 from hbmodel.store import Put
-from hbmodel.tables.registration import Binding, RowState
+from hbmodel.tables.registry.registration import Binding, RowState
 from tests.checker.protocol_mutants import Mutant
 from tests.checker.protocol_row_sweeps import Case, RowConfiguration, early_reads, side_by_side
 from tests.checker.protocol_unindexed import SHIPPED, Free, PageIndexed, RowModel, Rules, Slip

@@ -12,11 +12,11 @@ from functools import partial
 
 from attrs import evolve
 
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.row_condition import cell_of_condition
 from hbmodel.protocol.writes import UpdateFields
 from hbmodel.store.values import Row
-from hbmodel.tables.registration import RowState
+from hbmodel.tables.registry.registration import RowState
 from tests.checker.protocol_mutants import Mutant
 from tests.checker.protocol_row_sweeps import STORES, RowConfiguration
 from tests.checker.protocol_unindexed import ATOMIC, SHIPPED, RowModel, Rules

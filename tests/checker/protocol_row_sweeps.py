@@ -10,7 +10,7 @@ from typing import Any
 
 from hbmodel.mapping.schema import schema_of
 from hbmodel.store import Capabilities
-from hbmodel.tables.registration import RowState
+from hbmodel.tables.registry.registration import RowState
 from tests.checker.protocol_unindexed import (
     APART,
     ATOMIC,

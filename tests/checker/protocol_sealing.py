@@ -12,14 +12,9 @@ from attrs import define, evolve, frozen
 
 import hbmodel as hb
 from hbmodel.errors import ConflictError, RowExists, RowMoved, RowNotFound, SchemaMismatch
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN
-from hbmodel.protocol.migration import (
-    RETURNED,
-    VERSIONED_PHASES,
-    Phase,
-)
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -31,10 +26,15 @@ from hbmodel.protocol.operations import (
     Protocol,
     ReadClock,
 )
-from hbmodel.protocol.row_seals import Way
-from hbmodel.protocol.seal_and_move import PairedWrite, move_rows, write_between
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
-from hbmodel.protocol.versioned_write import SentChanges, write_versioned_batch
+from hbmodel.protocol.relocation.migration import (
+    RETURNED,
+    VERSIONED_PHASES,
+    Phase,
+)
+from hbmodel.protocol.relocation.row_seals import Way
+from hbmodel.protocol.relocation.seal_and_move import PairedWrite, move_rows, write_between
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned.versioned_write import SentChanges, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, RowWrite, UpdateFields, put_object
 from hbmodel.store import Delete, Put
 from tests.checker.protocol_adapter import BOUND, Step, Steps, StoredCell, StoredRow, Told, mc

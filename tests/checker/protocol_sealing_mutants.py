@@ -8,8 +8,9 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.mapping.version_cell import VersionCell
-from hbmodel.protocol.indexed_plan import OldRow, RowPlan
-from hbmodel.protocol.migration import (
+from hbmodel.protocol.indexed.indexed_plan import OldRow, RowPlan
+from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol, PutRows, ReadClock, Together
+from hbmodel.protocol.relocation.migration import (
     BEFORE,
     HALTING,
     MOVING,
@@ -20,9 +21,8 @@ from hbmodel.protocol.migration import (
     VERSIONED_PHASES,
     Side,
 )
-from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol, PutRows, ReadClock, Together
-from hbmodel.protocol.row_seals import Pair, State, Way
-from hbmodel.protocol.seal_and_move import move_rows
+from hbmodel.protocol.relocation.row_seals import Pair, State, Way
+from hbmodel.protocol.relocation.seal_and_move import move_rows
 from hbmodel.store import Put, Row
 from hbmodel.store.values import ConditionalChange
 from tests.checker.protocol_mutants import Mutant

@@ -10,10 +10,20 @@ from typing import Any
 
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import VersionCell
-from hbmodel.protocol.migration import BEFORE, CUT, DONE, HALTING, MOVING, PREPARED, RETURNED, RETURNING, TURNED
 from hbmodel.protocol.operations import GetRows
-from hbmodel.protocol.row_seals import Pair
-from hbmodel.protocol.seal_and_move import reopen_rows
+from hbmodel.protocol.relocation.migration import (
+    BEFORE,
+    CUT,
+    DONE,
+    HALTING,
+    MOVING,
+    PREPARED,
+    RETURNED,
+    RETURNING,
+    TURNED,
+)
+from hbmodel.protocol.relocation.row_seals import Pair
+from hbmodel.protocol.relocation.seal_and_move import reopen_rows
 from hbmodel.protocol.writes import put_object
 from tests.checker.protocol_adapter import Steps, Told, mc
 from tests.checker.protocol_sealing import (

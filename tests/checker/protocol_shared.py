@@ -15,7 +15,7 @@ from typing import Any, cast
 from attrs import define, evolve, frozen
 
 from hbmodel.errors import HbmodelError
-from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCell
 from hbmodel.protocol.operations import (
@@ -27,12 +27,12 @@ from hbmodel.protocol.operations import (
     Operation,
     Protocol,
 )
-from hbmodel.protocol.versioned_plan import RowVersion
-from hbmodel.protocol.versioned_write import insert_versioned, write_versioned_batch
+from hbmodel.protocol.versioned.versioned_plan import RowVersion
+from hbmodel.protocol.versioned.versioned_write import insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite
 from hbmodel.store import Delete, Put
-from hbmodel.store.folded import folded
-from hbmodel.store.wide_rows import ROW_VERSION, WideRows
+from hbmodel.store.wide.folded import folded
+from hbmodel.store.wide.wide_rows import ROW_VERSION, WideRows
 from tests.checker import protocol_versions as versions
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import (

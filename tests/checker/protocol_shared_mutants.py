@@ -8,14 +8,14 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.mapping.version_cell import VersionCell
-from hbmodel.protocol.indexed_plan import OldRow, RowPlan
+from hbmodel.protocol.indexed.indexed_plan import OldRow, RowPlan
 from hbmodel.protocol.operations import CheckAndMutateRows, Operation, Protocol
-from hbmodel.protocol.versioned_plan import Sent, Verdict, VersionedRowPlanner
+from hbmodel.protocol.versioned.versioned_plan import Sent, Verdict, VersionedRowPlanner
 from hbmodel.protocol.writes import RowWrite
 from hbmodel.store import ConditionalChange, Get, Row
-from hbmodel.store.folded import FoldedStore
-from hbmodel.store.object_get import PartOfRow
-from hbmodel.store.wide_rows import WideRows
+from hbmodel.store.wide.folded import FoldedStore
+from hbmodel.store.wide.object_get import PartOfRow
+from hbmodel.store.wide.wide_rows import WideRows
 from tests.checker.protocol_mutants import Patient
 from tests.checker.protocol_shared import Rules
 from tests.checker.protocol_shared_sweeps import LATE, purgers, shared

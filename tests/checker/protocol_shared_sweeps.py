@@ -9,8 +9,8 @@ from typing import Any
 from attrs import evolve
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Store

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper
-from hbmodel.protocol.unique_values import CLAIMED, claim_of
+from hbmodel.mapping.rows.mapper import KeyMapper
+from hbmodel.protocol.versioned.unique_values import CLAIMED, claim_of
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Store

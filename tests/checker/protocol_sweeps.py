@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import Values
+from hbmodel.mapping.rows.mapper import Values
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Steps, Store
 from tests.checker.protocol_invariants import ProtocolModel, watch_of

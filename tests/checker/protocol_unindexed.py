@@ -18,11 +18,11 @@ from attrs import evolve, frozen
 
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, IncompleteRow, RowExists, RowNotFound, UnknownOutcome
-from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.protocol.expiry import end_of_live
-from hbmodel.protocol.index_build import RowIndexer, index_rows
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner
-from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
+from hbmodel.protocol.indexed.index_build import RowIndexer, index_rows
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import (
     Acknowledge,
     AskIfAhead,
@@ -40,12 +40,12 @@ from hbmodel.protocol.operations import (
     PutRows,
     ReadClock,
 )
-from hbmodel.protocol.unindexed_insert import insert_unindexed
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.server_timed.unindexed_insert import insert_unindexed
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.server_timed.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.store import Capabilities, Delete, Put
-from hbmodel.tables.registration import AT_SERVER_TIME, Binding, RowState
+from hbmodel.tables.registry.registration import AT_SERVER_TIME, Binding, RowState
 from tests.checker.behaviour import once
 from tests.checker.pool import Pool
 from tests.checker.protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc

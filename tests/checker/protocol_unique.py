@@ -17,7 +17,7 @@ from hbmodel.protocol.operations import (
     GetRows,
     Protocol,
 )
-from hbmodel.protocol.unique_values import CLAIMED, RELEASED, Claim, claim_of, owner_of
+from hbmodel.protocol.versioned.unique_values import CLAIMED, RELEASED, Claim, claim_of, owner_of
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.store import ConditionalChange, Put
 from tests.checker.behaviour import once

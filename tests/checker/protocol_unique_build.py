@@ -12,11 +12,11 @@ from attrs import define, evolve, frozen
 
 import hbmodel as hb
 from hbmodel.errors import UniqueViolation
-from hbmodel.protocol.check_unique_values import FoundClaim, claim_existing, release_unheld
-from hbmodel.protocol.index_build import RowIndexer, index_rows
+from hbmodel.protocol.indexed.index_build import RowIndexer, index_rows
 from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, Operation, Protocol
-from hbmodel.protocol.unique_values import owner_of
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned.check_unique_values import FoundClaim, claim_existing, release_unheld
+from hbmodel.protocol.versioned.unique_values import owner_of
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from tests.checker.protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, _changes, found_row, mc
 from tests.checker.protocol_invariants import ProtocolModel
 from tests.checker.protocol_sweeps import Configuration, Process

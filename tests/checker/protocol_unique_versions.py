@@ -15,8 +15,8 @@ from typing import Any
 from attrs import define
 
 import hbmodel as hb
-from hbmodel.mapping.covering import EntryDecoder
-from hbmodel.protocol.unique_values import CLAIMED, claim_of
+from hbmodel.mapping.rows.covering import EntryDecoder
+from hbmodel.protocol.versioned.unique_values import CLAIMED, claim_of
 from hbmodel.protocol.writes import DeleteRow, UpdateFields, put_object
 from tests.checker.protocol_adapter import Store
 from tests.checker.protocol_invariants import ProtocolModel

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.mapping.version_cell import VersionCell
-from hbmodel.protocol.indexed_plan import OldRow, RowPlan
+from hbmodel.protocol.indexed.indexed_plan import OldRow, RowPlan
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutateRows,
@@ -22,7 +22,7 @@ from hbmodel.protocol.operations import (
     Together,
     carried_out,
 )
-from hbmodel.protocol.versioned_plan import Sent, Verdict, VersionedRowPlanner
+from hbmodel.protocol.versioned.versioned_plan import Sent, Verdict, VersionedRowPlanner
 from hbmodel.protocol.writes import DeleteRow, RowWrite, UpdateFields
 from hbmodel.store import Delete, Put
 from tests.checker.protocol_mutants import Patient

@@ -27,8 +27,8 @@ from hbmodel.protocol.operations import (
     Operation,
     Protocol,
 )
-from hbmodel.protocol.versioned_plan import Sent, VersionedRowPlanner
-from hbmodel.protocol.versioned_write import insert_versioned, write_versioned_batch
+from hbmodel.protocol.versioned.versioned_plan import Sent, VersionedRowPlanner
+from hbmodel.protocol.versioned.versioned_write import insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.store import Put
 from tests.checker.behaviour import once

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.protocol.writes import DeleteRow, UpdateFields, put_object
 from hbmodel.store import Delete
 from tests.checker.behaviour import once

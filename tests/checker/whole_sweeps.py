@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve
 
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.writes import UpdateFields
 from tests.checker import protocol_counters as counted
 from tests.checker import protocol_covering as held

@@ -15,7 +15,7 @@ from attrs import define
 from hbmodel.errors import CapabilityError, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.session.connect import connect
 from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Family, PipelinedStore, Put, Row, Scan, Store
-from hbmodel.store.gateway.call_sizes import CallSizes
+from hbmodel.store.gateway.wire.call_sizes import CallSizes
 from hbmodel.store.port import check_and_put_each
 from hbmodel.store.ranges import KeyRange
 from tests.support.cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault

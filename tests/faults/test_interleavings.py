@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.protocol.clock import CLOCK_BOUND, wall_time
 from hbmodel.protocol.driver import perform
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner
-from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import Operation, Protocol
 from hbmodel.protocol.writes import DeleteRow, UpdateFields, put_object
 from hbmodel.store import Store

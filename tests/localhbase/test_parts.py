@@ -22,7 +22,7 @@ from hbmodel.localhbase import directory as directories
 from hbmodel.localhbase.java import Java
 from hbmodel.localhbase.locks import file_lock
 from hbmodel.localhbase.processes import Process
-from hbmodel.store.gateway.connection import Wire
+from hbmodel.store.gateway.wire.connection import Wire
 from tests.support.examples import examples
 from tests.support.waiting import wait_until
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hbmodel as hb
-from hbmodel.mapping.cells_of_update import merged_changes
+from hbmodel.mapping.rows.cells_of_update import merged_changes
 from tests.support.beds import fresh
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import ComputedFieldError
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.protocol.writes import put_object
 
 

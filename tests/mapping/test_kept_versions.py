@@ -10,8 +10,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, DeclarationError, SchemaMismatch
-from hbmodel.tables.declared import plan_tables
-from hbmodel.tables.registry import REGISTRY_TABLE
+from hbmodel.tables.creation.declared import plan_tables
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
 from tests.support.beds import Bed, fresh
 
 

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.mapping.cells_of_update import cells_of_changes
-from hbmodel.mapping.mapper import changed_copy, take
+from hbmodel.mapping.rows.cells_of_update import cells_of_changes
+from hbmodel.mapping.rows.mapper import changed_copy, take
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
-from hbmodel.tables.layout_text import canonical_json, layout_differences
+from hbmodel.tables.registry.layout_text import canonical_json, layout_differences
 
 
 @hb.model(table="pets")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder, cells_of, encode_cell, key_of
+from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, cells_of, encode_cell, key_of
 from hbmodel.mapping.schema import FLAG, LIVE
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from tests.support.examples import examples

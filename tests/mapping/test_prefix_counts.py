@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.mapping.prefix_counts import prefix_counts
+from hbmodel.tables.advice.prefix_counts import prefix_counts
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
 

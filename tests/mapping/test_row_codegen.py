@@ -17,8 +17,8 @@ import hbmodel as hb
 from hbmodel.encoding.codecs import JSON, Codec, FixedWidth
 from hbmodel.encoding.codecs.base import Source, source_of
 from hbmodel.errors import KeyTooLong
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder, take, take_slow
-from hbmodel.mapping.row_codegen import compile_decode, compile_rows, compile_rows_of_entry, compile_take
+from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, take, take_slow
+from hbmodel.mapping.rows.row_codegen import compile_decode, compile_rows, compile_rows_of_entry, compile_take
 from hbmodel.mapping.schema import COMPILED_KEPT
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from tests.support.examples import examples

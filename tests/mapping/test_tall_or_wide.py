@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.mapping.tall_or_wide import CELL_BYTES, KeyChoice
 from hbmodel.store import Scan
+from hbmodel.tables.advice.tall_or_wide import CELL_BYTES, KeyChoice
 from tests.support.beds import HBASE, Bed
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

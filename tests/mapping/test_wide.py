@@ -11,11 +11,11 @@ import pytest
 import hbmodel as hb
 from hbmodel.encoding.object_keys import ObjectKeyForm
 from hbmodel.errors import CapabilityError, DeclarationError, KeyTooLong
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder, entries_of, take, take_slow
+from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, entries_of, take, take_slow
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from hbmodel.store.ranges import KeyRange
-from hbmodel.tables.layout_text import canonical_json, layout_differences
+from hbmodel.tables.registry.layout_text import canonical_json, layout_differences
 
 NOON = datetime(2026, 11, 22, 12, 0, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)

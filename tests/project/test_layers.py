@@ -42,6 +42,38 @@ KNOWS: dict[str, set[str]] = {
 }
 """The rooms, and two modules at the top: what each may know of the others."""
 
+FOLDERS: dict[str, dict[str, set[str]]] = {
+    "mapping": {"index_kinds": set(), "declare": {"index_kinds"}, "rows": {"declare"}},
+    "protocol": {
+        "indexed": set(),
+        "versioned": {"indexed"},
+        "server_timed": set(),
+        "relocation": {"indexed", "versioned", "server_timed"},
+    },
+    "query": {"ask": set(), "match": {"ask"}, "run": {"ask", "match"}, "explain": {"ask", "match", "run"}},
+    "session": {"commit": set(), "calls": {"commit"}, "queries": {"commit"}},
+    "store": {
+        "checks": set(),
+        "filtering": set(),
+        "wide": {"checks", "filtering"},
+        "embedded": {"checks", "filtering"},
+        "gateway": {"checks"},
+        "thrift1": {"checks", "gateway"},
+        "thrift2": {"checks", "gateway"},
+    },
+    "store.gateway": {"wire": set(), "scanning": {"wire"}},
+    "tables": {
+        "registry": set(),
+        "ids": {"registry"},
+        "roll": {"registry", "ids"},
+        "creation": {"registry", "ids"},
+        "indexes": {"registry", "ids", "roll", "creation"},
+        "migration": {"registry", "roll", "creation", "indexes"},
+        "advice": set(),
+    },
+}
+"""The folders of a room that has several: what each may know of the others."""
+
 ABOVE = {"", "__main__", "codecs", "ids", "indexes", "migration", "salts", "schema", "timeseries", "types"}
 """The package itself, its public modules and its command may know every room; no room knows them."""
 
@@ -147,6 +179,21 @@ def siblings() -> Mapping[str, Mapping[str, set[str]]]:
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package or "hbmodel")
 def test_no_packages_import_each_other(package: str) -> None:
     assert not cycle_in(siblings().get(package, {}))
+
+
+@pytest.mark.parametrize("room", FOLDERS)
+def test_arrows_between_the_folders_of_a_room_go_one_way(room: str) -> None:
+    allowed = FOLDERS[room]
+    list(TopologicalSorter(allowed).static_order())
+    assert {name for name in PACKAGES if name.rpartition(".")[0] == room} == {f"{room}.{name}" for name in allowed}
+    known = siblings()[room]
+    wrong = {name: known[name] & allowed.keys() - others for name, others in allowed.items()}
+    assert not any(wrong.values()), wrong
+
+
+def test_the_folders_of_every_room_are_ordered() -> None:
+    parents = [parent for name in PACKAGES if name and (parent := name.rpartition(".")[0])]
+    assert {parent for parent in parents if parents.count(parent) > 1} == FOLDERS.keys()
 
 
 def test_the_library_imports_from_where_a_thing_is_defined() -> None:

@@ -90,19 +90,22 @@ def test_no_constant_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("code", "names"),
     [
-        ('monkeypatch.setattr("hbmodel.session.batches.BATCH_ROWS", 3)', ["hbmodel.session.batches.BATCH_ROWS"]),
-        ('from hbmodel.store import slices\npatch.setattr(slices, "PAGES", (5, 7))', ["PAGES"]),
+        (
+            'monkeypatch.setattr("hbmodel.session.commit.batches.BATCH_ROWS", 3)',
+            ["hbmodel.session.commit.batches.BATCH_ROWS"],
+        ),
+        ('from hbmodel.store.wide import slices\npatch.setattr(slices, "PAGES", (5, 7))', ["PAGES"]),
         (
             'from hbmodel.store.embedded import database as base\npatch.setattr(base, "_TIMEOUT", 1, raising=False)',
             ["_TIMEOUT"],
         ),
-        ('import hbmodel.store\npatch.setattr(hbmodel.store.slices, "PAGES", 1)', ["PAGES"]),
+        ('import hbmodel.store\npatch.setattr(hbmodel.store.wide.slices, "PAGES", 1)', ["PAGES"]),
         ('for module in (a, b):\n    setattr(module, "PAGES", 1)', ["PAGES"]),
         ("from hbmodel.store import cells\nsize, cells.SIZE = cells.SIZE, 100", ["SIZE"]),
         ("from hbmodel.store import cells\ncells.SIZE = 3", ["SIZE"]),
         ('import os, sys\nmonkeypatch.setattr(os, "SEEK_SET", 1)\nsys.flags.X = 1', []),
         (
-            'from hbmodel.store import slices\npatch.setattr(slices, "read", None)\n'
+            'from hbmodel.store.wide import slices\npatch.setattr(slices, "read", None)\n'
             'patch.setattr("hbmodel.store.open.connect", None)',
             [],
         ),

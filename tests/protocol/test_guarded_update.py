@@ -12,8 +12,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.protocol.operations import AskIfAhead, CheckAndPut, CheckAndPutRows, DeleteRows, GetRows, Operation
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.server_timed.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import UpdateFields
 from hbmodel.store import ConditionalPut, Delete, Family, Put
 from tests.support.beds import HBASE, KINDS, Bed, cells_of, fresh, paired

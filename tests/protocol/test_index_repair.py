@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner
-from hbmodel.protocol.indexed_write import write_indexed_batch
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed.indexed_write import write_indexed_batch
 from hbmodel.protocol.operations import Acknowledge, CheckLease, GetRows, ReadClock
 from hbmodel.protocol.writes import put_object
 from hbmodel.store import Put

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.protocol.indexed_batch import BatchPlan, by_table, plan_unread
-from hbmodel.protocol.indexed_plan import UNREAD, IndexedRowPlanner
+from hbmodel.protocol.indexed.indexed_batch import BatchPlan, by_table, plan_unread
+from hbmodel.protocol.indexed.indexed_plan import UNREAD, IndexedRowPlanner
 from hbmodel.protocol.writes import DeleteRow, PutObject, put_object
 from hbmodel.store import Delete
 from tests.support.models import DAY, Fact, Hit, Order, order

@@ -13,7 +13,7 @@ import hbmodel as hb
 from hbmodel.errors import ClockError, HbmodelError, IncompleteRow, KeyTooLong, RowNotFound
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE
 from hbmodel.protocol.clock import CLOCK_BOUND
-from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan, draw_nonce
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, RowPlan, draw_nonce
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.store import Delete
 from tests.support.models import DAY, Fact, Flagged, Hit, Order, Person, day, order

@@ -14,8 +14,8 @@ from hbmodel.protocol.clock import GRACE, SharedOffset, wall_time
 from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.gate import gated
-from hbmodel.tables.binding_cache import BindingCache
-from hbmodel.tables.registration import ABSENT, LEASE, READABLE
+from hbmodel.tables.registry.registration import ABSENT, LEASE, READABLE
+from hbmodel.tables.roll.binding_cache import BindingCache
 from tests.support.beds import set_state
 from tests.support.faulty import RecordingStore
 

@@ -11,9 +11,9 @@ import hbmodel as hb
 from hbmodel.errors import EncodingError
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.operations import Acknowledge, GetRows, Operation, Protocol
-from hbmodel.protocol.unindexed_batch import carry_out
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.server_timed.unindexed_batch import carry_out
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.server_timed.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import DeleteRow, RowWrite, put_object
 from hbmodel.store.port import EVERYTHING_POSSIBLE
 from tests.support.examples import examples

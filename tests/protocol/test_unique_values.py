@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.unique_values import Claim, change_claim
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned.unique_values import Claim, change_claim
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.store import Put
 from hbmodel.store.embedded.cells import StoredCell
 

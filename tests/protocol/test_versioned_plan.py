@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.errors import DecodingError
 from hbmodel.mapping.version_cell import HIGHEST, LAST_WRITE_WINS, VersionCell, VersionCodec
-from hbmodel.protocol.indexed_plan import UNREAD, OldRow, RowPlan
-from hbmodel.protocol.versioned_plan import BUSY, KEPT, KEPT_WHEN_BUSY, Sent, VersionedRowPlanner
+from hbmodel.protocol.indexed.indexed_plan import UNREAD, OldRow, RowPlan
+from hbmodel.protocol.versioned.versioned_plan import BUSY, KEPT, KEPT_WHEN_BUSY, Sent, VersionedRowPlanner
 from hbmodel.protocol.writes import Outcome
 
 NONCES = st.binary(min_size=8, max_size=8)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.unique_values import CLAIMED, claim_of
+from hbmodel.protocol.versioned.unique_values import CLAIMED, claim_of
 from hbmodel.protocol.writes import put_object
 from hbmodel.store import Put
 from tests.support.beds import HBASE, drop_left

@@ -15,11 +15,11 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.query.column_ranges import MAX_COLUMN_RANGES
-from hbmodel.session.sizes import SessionSizes
+from hbmodel.query.match.column_ranges import MAX_COLUMN_RANGES
+from hbmodel.session.commit.sizes import SessionSizes
 from hbmodel.store import Family, Put, Scan
-from hbmodel.store.column_scans import scan_columns
-from hbmodel.store.page_sizes import PageSizes
+from hbmodel.store.wide.column_scans import scan_columns
+from hbmodel.store.wide.page_sizes import PageSizes
 from tests.support.beds import HBASE, Bed
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore

@@ -7,7 +7,7 @@ from typing import Any
 import hbmodel as hb
 from hbmodel.store import Scan
 from hbmodel.store.filters import KeyOnly
-from hbmodel.tables.binding_cache import BindingCache
+from hbmodel.tables.roll.binding_cache import BindingCache
 from tests.support.beds import fresh
 
 

@@ -10,9 +10,9 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import ConflictError
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Delete, Put
-from hbmodel.tables.registration import BUILDING, READABLE, WRITE_ONLY
+from hbmodel.tables.registry.registration import BUILDING, READABLE, WRITE_ONLY
 from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
 from tests.support.faulty import FaultyStore, RecordingStore
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.errors import EncodingError, HbmodelError, KeyTooLong, OrderNotAvailable, QueryError, RowKeyError
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Delete, Put, Store
 from tests.support.beds import cells_of, fresh, rows_of
 from tests.support.examples import examples

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.protocol.writes import put_object
-from hbmodel.query.planner import plan
+from hbmodel.query.match.planner import plan
 from hbmodel.store import Put
 from tests.support.beds import fresh
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import pytest
 
 import hbmodel as hb
-from hbmodel.query.executor import GET_CHUNK
-from hbmodel.query.paging import decode_token
+from hbmodel.query.ask.paging import decode_token
+from hbmodel.query.run.executor import GET_CHUNK
 from hbmodel.store import Delete, Put, Row, Scan
 from tests.support.beds import Bed, cells_of, fresh, rows_of
 from tests.support.faulty import FaultyStore, RecordingStore

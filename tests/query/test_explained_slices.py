@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.store.gateway.connection import ThriftConnection
+from hbmodel.store.gateway.wire.connection import ThriftConnection
 from tests.support.beds import HBASE, Bed
 from tests.support.sizes import SMALL_SIZES
 

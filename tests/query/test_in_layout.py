@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.protocol.migration import MOVING, PREPARED, RETURNING
+from hbmodel.protocol.relocation.migration import MOVING, PREPARED, RETURNING
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.examples import examples
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

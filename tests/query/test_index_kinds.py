@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.errors import HbmodelError, QueryError
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from tests.support.examples import examples
 
 LETTERS = "abc"

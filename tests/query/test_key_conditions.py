@@ -11,7 +11,7 @@ from hbmodel.encoding.key_layout import Bounds
 from hbmodel.mapping.index_kinds.part import Condition
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.query.key_conditions import KeyConditions, match
+from hbmodel.query.match.key_conditions import KeyConditions, match
 
 
 @hb.model(table="t")

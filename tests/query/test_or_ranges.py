@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.errors import EncodingError, QueryError
-from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.predicates import And, Predicate
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.mapping.schema import Index
-from hbmodel.query.or_ranges import MAX_CONDITIONS
-from hbmodel.query.plan import Plan
-from hbmodel.query.explained_plan import explain
-from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, plan
-from hbmodel.query.query import Query
-from hbmodel.query.terms import QueryTerms
+from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.explain.explained_plan import explain
+from hbmodel.query.match.or_ranges import MAX_CONDITIONS
+from hbmodel.query.match.plan import Plan
+from hbmodel.query.match.planner import MAX_RANGES, MAX_SCANS, plan
 from hbmodel.store import Row
 from tests.query.test_planner import lies_in
 from tests.support.beds import Bed

@@ -14,9 +14,9 @@ import hbmodel as hb
 from hbmodel.errors import QueryError
 from hbmodel.mapping.predicates import conjuncts
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.query.index_applicability import fit
-from hbmodel.query.query import Query
-from hbmodel.query.terms import QueryTerms
+from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.match.index_applicability import fit
 from hbmodel.store import Store
 from tests.query.test_query_partition import filled, keys_of
 from tests.support.beds import Bed

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.query.arguments import MOST
-from hbmodel.query.paging import FernetSeal, Page, Token, decode_token, digest_of, encode_token
-from hbmodel.query.query import Query
+from hbmodel.query.ask.arguments import MOST
+from hbmodel.query.ask.paging import FernetSeal, Page, Token, decode_token, digest_of, encode_token
+from hbmodel.query.ask.query import Query
 from tests.support.examples import examples
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

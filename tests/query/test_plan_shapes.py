@@ -14,11 +14,11 @@ import hbmodel as hb
 from hbmodel.errors import HbmodelError
 from hbmodel.mapping.predicates import Comparison, Predicate, StartsWith
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.query.plan import Plan
-from hbmodel.query.plan_shapes import PlanShape
-from hbmodel.query.planner import plan
-from hbmodel.query.query import Query
-from hbmodel.query.terms import QueryTerms
+from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.match.plan import Plan
+from hbmodel.query.match.plan_shapes import PlanShape
+from hbmodel.query.match.planner import plan
 from tests.query.test_planner import orderings
 from tests.support.examples import examples
 from tests.support.random_queries import RandomModel, conditions, models

@@ -18,12 +18,12 @@ import hbmodel as hb
 from hbmodel.errors import QueryError
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.query.explanation import describe_filter
-from hbmodel.query.plan import Plan
-from hbmodel.query.explained_plan import explain
-from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, plan
-from hbmodel.query.query import Query
-from hbmodel.query.terms import QueryTerms
+from hbmodel.query.ask.explanation import describe_filter
+from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.explain.explained_plan import explain
+from hbmodel.query.match.plan import Plan
+from hbmodel.query.match.planner import MAX_RANGES, MAX_SCANS, plan
 from hbmodel.store.filters import KeyOnly
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from tests.support.beds import fresh

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.errors import QueryError
-from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Predicate, conjuncts
-from hbmodel.query.planner import plan
-from hbmodel.query.pushdown import MAX_ALTERNATIVES, server_filter
-from hbmodel.query.query import Query
-from hbmodel.query.terms import QueryTerms
+from hbmodel.mapping.rows.mapper import RowDecoder
+from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.match.planner import plan
+from hbmodel.query.match.pushdown import MAX_ALTERNATIVES, server_filter
 from hbmodel.store import Put
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
+from hbmodel.store.filtering.row_filter import RowFilter
 from hbmodel.store.filters import And, Filter, Or, RowContains, ValueFilter
-from hbmodel.store.row_filter import RowFilter
 from tests.support.beds import HBASE, open_bed
 from tests.support.examples import examples
 from tests.support.random_queries import (

@@ -10,11 +10,11 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.predicates import And, conjuncts
-from hbmodel.query.arguments import MOST
-from hbmodel.query.explanation import Explanation
-from hbmodel.query.paging import Page
-from hbmodel.query.query import Query
-from hbmodel.query.terms import QueryTerms
+from hbmodel.query.ask.arguments import MOST
+from hbmodel.query.ask.explanation import Explanation
+from hbmodel.query.ask.paging import Page
+from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.terms import QueryTerms
 
 
 @hb.model(table="t")

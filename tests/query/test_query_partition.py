@@ -19,20 +19,20 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.errors import QueryError, SchemaMismatch
-from hbmodel.mapping.mapper import KeyMapper, key_of
 from hbmodel.mapping.predicates import conjuncts
+from hbmodel.mapping.rows.mapper import KeyMapper, key_of
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.query.index_applicability import fit
-from hbmodel.query.partitioning import partition
-from hbmodel.query.query import Query
-from hbmodel.query.query_partition import QueryPartition, described, rebuilt
-from hbmodel.query.terms import QueryTerms
-from hbmodel.session.query_runner import QueryRunner
+from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.query_partition import QueryPartition, described, rebuilt
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.match.index_applicability import fit
+from hbmodel.query.match.partitioning import partition
+from hbmodel.session.queries.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard
 from hbmodel.store import Family, Put, Store
-from hbmodel.store.folded import folded
 from hbmodel.store.ranges import KeyRange, merge_ranges
-from hbmodel.tables.registration import Binding, RowState
+from hbmodel.store.wide.folded import folded
+from hbmodel.tables.registry.registration import Binding, RowState
 from tests.support.beds import drop_left, fresh, set_state
 from tests.support.examples import examples
 from tests.support.models import Hit, Logged, Order, Sample, day, order

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.query.executor import PlanExecutor
-from hbmodel.query.plan import Plan
-from hbmodel.query.planner import plan
-from hbmodel.query.query import Query
-from hbmodel.query.reading import OutdatedPlan, Reading
+from hbmodel.query.ask.query import Query
+from hbmodel.query.match.plan import Plan
+from hbmodel.query.match.planner import plan
+from hbmodel.query.run.executor import PlanExecutor
+from hbmodel.query.run.reading import OutdatedPlan, Reading
 
 
 @hb.model(table="readings", family="d")

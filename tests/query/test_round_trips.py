@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 import hbmodel as hb
-from hbmodel.store.gateway.connection import ThriftConnection
+from hbmodel.store.gateway.wire.connection import ThriftConnection
 from tests.support.beds import ATOMIC, Bed
 from tests.support.models import DAY, Fact, Hit, Order, Sample, day, order
 from tests.support.orders import filled, numbers

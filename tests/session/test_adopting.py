@@ -10,7 +10,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store import Delete, Family, Put
-from hbmodel.tables.registry import INDEX_PREFIX, ROWS, canonical_json, registry_row
+from hbmodel.tables.registry.registry_table import INDEX_PREFIX, ROWS, canonical_json, registry_row
 from tests.support.beds import Bed, cells_of, fresh, set_state
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.session.bulk_add import BATCH_BYTES
+from hbmodel.session.commit.bulk_add import BATCH_BYTES
 from tests.support.beds import Bed, fresh, rows_of
 from tests.support.faulty import FaultyStore, RecordingStore
 from tests.support.models import DAY, Fact, Hit, Logged, Order, Sample, day, order

@@ -20,13 +20,13 @@ from thriftpy2.thrift import TMessageType
 from thriftpy2.transport import TMemoryBuffer
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import take
+from hbmodel.mapping.rows.mapper import take
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writers_roll import NOTHING
 from hbmodel.store.thrift1.service import SERVICE, ResultCell, ResultRow
-from hbmodel.tables.binding_cache import BindingCache
-from hbmodel.tables.registration import Binding
-from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.tables.registry.registration import Binding
+from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.roll.binding_cache import BindingCache
 
 
 @hb.model(table="costs", family="d", salt=hb.HashSalt(16, by=("number",)))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.mapping.dictionary_tables import tables_of
+from hbmodel.mapping.declare.dictionary_tables import tables_of
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Family, Put
-from hbmodel.store.folded import folded
 from hbmodel.store.gate import gated
-from hbmodel.tables.binding_cache import BindingCache
-from hbmodel.tables.registration import RowState
-from hbmodel.tables.registry import Registry
+from hbmodel.store.wide.folded import folded
+from hbmodel.tables.registry.registration import RowState
+from hbmodel.tables.registry.registry_table import Registry
+from hbmodel.tables.roll.binding_cache import BindingCache
 from tests.support.beds import Bed, cells_of, drop_left, fresh, set_state
 from tests.support.examples import examples
 from tests.support.faulty import Call, RecordingStore

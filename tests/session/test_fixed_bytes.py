@@ -10,8 +10,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store import Put
-from hbmodel.tables.registry import Registry
-from hbmodel.tables.table_from_registry import TableFromRegistry
+from hbmodel.tables.registry.registry_table import Registry
+from hbmodel.tables.registry.table_from_registry import TableFromRegistry
 from tests.support.beds import Bed, cells_of
 
 VALUES = [bytes(2), b"\x00\x01", b"\x00\xff", b"\x01\x00", b"\x01\x01", b"a\x00", b"ab", b"\xff\x00", b"\xff\xff"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Put, Scan
 from tests.support.beds import Bed
 from tests.support.faulty import Call, RecordingStore

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.session.increment import CounterCell
+from hbmodel.session.calls.increment import CounterCell
 from hbmodel.store import Put
 from tests.support.beds import Bed, cells_of, fresh, rows_of
 from tests.support.faulty import RecordingStore

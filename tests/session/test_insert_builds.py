@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.tables.registration import ABSENT, READABLE
+from hbmodel.tables.registry.registration import ABSENT, READABLE
 from tests.support.beds import set_state
 from tests.support.lease_clock import LeaseClock
 from tests.support.pauses import OPTIONS, TIMES, at_each_call

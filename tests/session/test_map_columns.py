@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.session.sizes import SessionSizes
+from hbmodel.session.commit.sizes import SessionSizes
 from hbmodel.store.clock_tick import let_tick_pass
-from hbmodel.store.page_sizes import PageSizes
+from hbmodel.store.wide.page_sizes import PageSizes
 from tests.support.beds import HBASE, Bed, cells_of, fresh, paired
 from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore, RecordingStore, failures_of, is_repetition

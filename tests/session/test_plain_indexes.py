@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.store import Delete, Family, Put
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import HBASE, Bed, cells_of
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore

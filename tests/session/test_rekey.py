@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.errors import HbmodelError
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Put
 from hbmodel.store.gate import gated
 from tests.support.beds import Bed, cells_of, fresh

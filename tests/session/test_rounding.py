@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.tables.registry import Registry
-from hbmodel.tables.table_from_registry import TableFromRegistry
+from hbmodel.tables.registry.registry_table import Registry
+from hbmodel.tables.registry.table_from_registry import TableFromRegistry
 from tests.support.beds import HBASE, Bed, fresh
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -17,8 +17,8 @@ from hbmodel.protocol.clock import SharedOffset, wall_time
 from hbmodel.store import Delete, Put
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded.clock_waits import EmbeddedClock
-from hbmodel.tables.binding_cache import BindingCache
-from hbmodel.tables.registration import LEASE
+from hbmodel.tables.registry.registration import LEASE
+from hbmodel.tables.roll.binding_cache import BindingCache
 from tests.support.beds import Bed, cells_of, fresh
 from tests.support.faulty import Crash, FaultyStore
 

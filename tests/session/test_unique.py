@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.protocol.check_unique_values import claim_existing
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.unique_values import CLAIMED
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
-from hbmodel.session.sizes import SessionSizes
+from hbmodel.protocol.versioned.check_unique_values import claim_existing
+from hbmodel.protocol.versioned.unique_values import CLAIMED
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
+from hbmodel.session.commit.sizes import SessionSizes
 from hbmodel.store import ConditionalChange, Put
-from hbmodel.tables.registration import ABSENT
+from hbmodel.tables.registry.registration import ABSENT
 from tests.support.beds import HBASE, Bed, cells_of, fresh, set_state
 from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore, RecordingStore, failures_of, is_repetition

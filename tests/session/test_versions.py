@@ -16,11 +16,11 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
-from hbmodel.protocol.versioned_plan import KEPT, KEPT_WHEN_BUSY
-from hbmodel.session.sizes import SessionSizes
+from hbmodel.protocol.versioned.versioned_plan import KEPT, KEPT_WHEN_BUSY
+from hbmodel.session.commit.sizes import SessionSizes
 from hbmodel.store import ConditionalChange, Put
 from hbmodel.store.clock_tick import let_tick_pass
-from hbmodel.tables.registration import ABSENT, READABLE
+from hbmodel.tables.registry.registration import ABSENT, READABLE
 from tests.support.beds import HBASE, Bed, cells_of, fresh, rows_of, set_state
 from tests.support.examples import examples
 from tests.support.faulty import MODES, Call, FaultyStore, RecordingStore, failures_of

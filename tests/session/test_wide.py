@@ -12,9 +12,9 @@ import pytest
 from attrs import evolve
 
 import hbmodel as hb
-from hbmodel.session.sizes import SessionSizes
+from hbmodel.session.commit.sizes import SessionSizes
 from hbmodel.store import Delete, Scan
-from hbmodel.store.page_sizes import PageSizes
+from hbmodel.store.wide.page_sizes import PageSizes
 from tests.support.beds import HBASE, Bed, paired
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

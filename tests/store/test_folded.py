@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hbmodel.session.connect import connect
 from hbmodel.store import Family, Store
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.store.page_sizes import PAGE_SIZES, PageSizes
+from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
 from tests.conformance.test_store_machine import compare, filters_of, operations_of, several
 from tests.support.cut_rows import CutStore
 from tests.support.examples import examples

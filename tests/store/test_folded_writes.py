@@ -14,8 +14,8 @@ from hbmodel.encoding.codecs.text import terminated
 from hbmodel.errors import FamilyNotFound, InvalidRequest
 from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Family, Put, Scan
 from hbmodel.store.filters import ColumnPrefix, ColumnRange
-from hbmodel.store.folded import FoldedStore
-from hbmodel.store.wide_rows import ROW_VERSION
+from hbmodel.store.wide.folded import FoldedStore
+from hbmodel.store.wide.wide_rows import ROW_VERSION
 from tests.support.beds import ATOMIC, HBASE, Bed
 from tests.support.cut_rows import wide_rows
 from tests.support.sizes import SMALL_PAGES

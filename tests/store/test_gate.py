@@ -6,11 +6,11 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import SchemaMismatch
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.mapping.schema import schema_of
 from hbmodel.store import Delete
-from hbmodel.store.folded import folded
 from hbmodel.store.gate import gated, may_pass, pass_gate
+from hbmodel.store.wide.folded import folded
 from tests.support.beds import fresh
 from tests.support.faulty import RecordingStore
 

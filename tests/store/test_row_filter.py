@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hbmodel.store.embedded.cells import StoredCell
+from hbmodel.store.filtering.row_filter import RowFilter, seen_qualifiers
 from hbmodel.store.filters import (
     And,
     ColumnPrefix,
@@ -19,7 +20,6 @@ from hbmodel.store.filters import (
     ValueFilter,
 )
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.row_filter import RowFilter, seen_qualifiers
 from hbmodel.store.values import Cell
 from tests.support.examples import examples
 

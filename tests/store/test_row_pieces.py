@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hbmodel.encoding.codecs.text import terminated
 from hbmodel.store import Delete, Family, Put, Row, Scan, Store
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.store.folded import FoldedStore
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import BegunAgain
+from hbmodel.store.wide.folded import FoldedStore
 from hbmodel.store.wrapping import WrappingStore
 from tests.support.cut_rows import wide_rows
 from tests.support.sizes import pages_of

@@ -9,7 +9,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store import Delete, Family, Put
-from hbmodel.store.row_versions import (
+from hbmodel.store.values import ConditionalChange
+from hbmodel.store.wide.row_versions import (
     RowVersionCell,
     checked_where_it_stands,
     link_row_versions,
@@ -17,7 +18,6 @@ from hbmodel.store.row_versions import (
     read_versions_of,
     version_shown,
 )
-from hbmodel.store.values import ConditionalChange
 from tests.support.beds import HBASE, Bed
 
 A, B, C = b"a:\x00", b"b:\x00", b"c:\x00"

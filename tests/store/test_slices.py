@@ -16,12 +16,12 @@ from hbmodel.errors import InvalidRequest
 from hbmodel.store import Delete, Family, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.filters import And, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, ValueFilter
-from hbmodel.store.folded import FoldedStore
-from hbmodel.store.page_sizes import PAGE_SIZES
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.slices import ROWS, SliceReader, SliceScan
-from hbmodel.store.wide_row_sizes import RowWidths
-from hbmodel.store.wide_rows import WideRows
+from hbmodel.store.wide.folded import FoldedStore
+from hbmodel.store.wide.page_sizes import PAGE_SIZES
+from hbmodel.store.wide.slices import ROWS, SliceReader, SliceScan
+from hbmodel.store.wide.wide_row_sizes import RowWidths
+from hbmodel.store.wide.wide_rows import WideRows
 from hbmodel.store.wrapping import WrappingStore
 from tests.support.cut_rows import end_of_text, wide_rows
 from tests.support.faulty import RecordingStore

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hbmodel.encoding.codecs.text import terminated
-from hbmodel.store.wide_rows import Unfolding, WideRows
+from hbmodel.store.wide.wide_rows import Unfolding, WideRows
 from tests.support.cut_rows import end_of_text, wide_rows
 
 Named = tuple[bytes, bytes]

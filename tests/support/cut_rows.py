@@ -16,12 +16,12 @@ from hbmodel.store import Cell, ConditionalChange, ConditionalPut, Delete, Famil
 from hbmodel.store.checks.reads import check_scans
 from hbmodel.store.checks.rows import check_row
 from hbmodel.store.filters import And, Filter, Or, RowContains
-from hbmodel.store.folded import FoldedStore
-from hbmodel.store.object_filters import object_filter
-from hbmodel.store.page_sizes import PageSizes
 from hbmodel.store.port import BegunPut, RepeatingStore, check_and_put_each, read_versions
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.wide_rows import ObjectRow, WideRows
+from hbmodel.store.wide.folded import FoldedStore
+from hbmodel.store.wide.object_filters import object_filter
+from hbmodel.store.wide.page_sizes import PageSizes
+from hbmodel.store.wide.wide_rows import ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
 from tests.support.sizes import SMALL_PAGES
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import hbmodel as hb
-from hbmodel.tables.binding_cache import BindingCache
-from hbmodel.tables.registration import LEASE
+from hbmodel.tables.registry.registration import LEASE
+from hbmodel.tables.roll.binding_cache import BindingCache
 
 
 class LeaseClock:

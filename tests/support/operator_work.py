@@ -24,8 +24,9 @@ from tests.support.turns import Schedule, Turns
 from tests.support.two_programs import Result, Stage, SteppedStore
 
 CLOCKED = (
-    "hbmodel.protocol.clock", "hbmodel.protocol.driver", "hbmodel.tables.index_work", "hbmodel.tables.index_sweeps",
-    "hbmodel.tables.claimed_ranges", "hbmodel.tables.phase_waits", "hbmodel.session.conflicts",
+    "hbmodel.protocol.clock", "hbmodel.protocol.driver", "hbmodel.tables.indexes.index_work",
+    "hbmodel.tables.indexes.index_sweeps", "hbmodel.tables.indexes.claimed_ranges",
+    "hbmodel.tables.migration.phase_waits", "hbmodel.session.commit.conflicts",
 )  # fmt: skip
 """The modules that read a clock, or wait."""
 
@@ -247,11 +248,11 @@ class Place:
             stack.enter_context(patch(f"{module}.time", self.store))
         for name, pause in (
             ("hbmodel.protocol.driver.let_tick_pass", self.store.tick),
-            ("hbmodel.session.unit_of_work.let_tick_pass", self.store.tick),
+            ("hbmodel.session.commit.unit_of_work.let_tick_pass", self.store.tick),
             ("hbmodel.protocol.driver.await_clock", self.store.pass_by),
         ):
             stack.enter_context(patch(name, pause))
-        for module in ("hbmodel.tables.index_work", "hbmodel.tables.phase_waits"):
+        for module in ("hbmodel.tables.indexes.index_work", "hbmodel.tables.migration.phase_waits"):
             stack.enter_context(patch(f"{module}.LOOK", 1e9))  # a wait is one pause
         return stack
 

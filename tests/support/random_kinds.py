@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hbmodel.mapping.annotations import members_of
 from hbmodel.mapping.predicates import Predicate
-from hbmodel.query.query_partition import described, rebuilt
+from hbmodel.query.ask.query_partition import described, rebuilt
 from tests.support.strategies import plain
 
 ELEMENTS: Mapping[type, st.SearchStrategy[Any]] = {

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.errors import KeyTooLong
 from hbmodel.mapping.collection_elements import element_of
-from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.predicates import And, Not, Or, Predicate
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.mapping.schema import FLAG, LIVE, Index, TableSchema
 from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.store import Row

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper, encode_cell
+from hbmodel.mapping.rows.mapper import KeyMapper, encode_cell
 from hbmodel.mapping.schema import Index, TableSchema
 from tests.support.beds import cells_of
 from tests.support.models import DAY, Fact, Flagged, Hit, Legacy, Order, Person, Sample, Token, Visit, order

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hbmodel.session.sizes import SessionSizes
-from hbmodel.store.page_sizes import PageSizes
+from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.store.wide.page_sizes import PageSizes
 
 
 def pages_of(*cells: int) -> PageSizes:

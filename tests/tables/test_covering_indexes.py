@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Delete, Put
 from tests.support.beds import Bed, cells_of, rows_of
 

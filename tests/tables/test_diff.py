@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.store import Capabilities, Delete, Family, Put
 from hbmodel.store.shell import alter_line
-from hbmodel.tables.registration import READABLE
-from hbmodel.tables.registry import registry_row
+from hbmodel.tables.registry.registration import READABLE
+from hbmodel.tables.registry.registry_table import registry_row
 from tests.support.beds import HBASE, Bed, set_state
 from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore, RecordingStore

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.tables.registration import READABLE
-from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.tables.registry.registration import READABLE
+from hbmodel.tables.registry.registry_table import Registry, registry_row
 from tests.support.beds import HBASE, Bed, rows_of, set_state
 from tests.support.faulty import Crash, FaultyStore
 

@@ -15,8 +15,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.registration import ABSENT
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry.registration import ABSENT
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import HBASE, Bed, fresh, paired
 from tests.support.faulty import RecordingStore
 from tests.tables.test_indexes import Killed, Two, declare, versioned

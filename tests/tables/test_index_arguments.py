@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import fresh
 from tests.tables.test_indexes import TIMES, declare
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Put
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import HBASE, Bed, cells_of
 from tests.support.faulty import Call, RecordingStore
 from tests.support.waiting import PATIENCE

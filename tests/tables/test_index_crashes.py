@@ -14,9 +14,9 @@ import pytest
 import hbmodel as hb
 from hbmodel.store import Delete, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.create import create_declared
-from hbmodel.tables.index_states import IndexStates
-from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.tables.creation.create import create_declared
+from hbmodel.tables.indexes.index_states import IndexStates
+from hbmodel.tables.registry.registry_table import Registry, registry_row
 from tests.support.faulty import RecordingStore
 from tests.tables.test_indexes import TIMES, Two, build, declare, found_through, open_session
 
@@ -67,7 +67,7 @@ def killed_before_the_work_is_forgotten(monkeypatch: pytest.MonkeyPatch, store: 
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("hbmodel.tables.index_sweeps.Sweeps.forget", forget)
+        patched.setattr("hbmodel.tables.indexes.index_sweeps.Sweeps.forget", forget)
         with pytest.raises(Killed):
             build(store, two.after)
 
@@ -179,7 +179,7 @@ def test_an_index_dropped_behind_a_killed_build_is_built_whole(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("hbmodel.tables.index_states.create_declared", create)
+        patched.setattr("hbmodel.tables.indexes.index_states.create_declared", create)
         with pytest.raises(Killed):
             build(store, two.after)
     hb.create_tables(store, two.after)  # a program starts
@@ -206,7 +206,7 @@ def test_a_table_that_a_killed_build_has_created_is_dropped(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("hbmodel.tables.index_states.create_declared", create)
+        patched.setattr("hbmodel.tables.indexes.index_states.create_declared", create)
         with pytest.raises(Killed):
             build(store, two.after)
     name = f"{two.schema.table}.by_topic"

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.tables.index_states import IndexStates
-from hbmodel.tables.registration import ABSENT, READABLE, IndexState
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.indexes.index_states import IndexStates
+from hbmodel.tables.registry.registration import ABSENT, READABLE, IndexState
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import HBASE, Bed, fresh
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore

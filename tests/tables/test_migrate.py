@@ -19,12 +19,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.protocol.migration import BEFORE, CLOSED, CUT, DONE, MOVING, PHASES, PREPARED, RETURNED, RETURNING
-from hbmodel.session.two_table_queries import TwoTableQueries
+from hbmodel.protocol.relocation.migration import (
+    BEFORE,
+    CLOSED,
+    CUT,
+    DONE,
+    MOVING,
+    PHASES,
+    PREPARED,
+    RETURNED,
+    RETURNING,
+)
+from hbmodel.session.queries.two_table_queries import TwoTableQueries
 from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.migration_phase import MOVE
-from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.tables.registry.migration_phase import MOVE
+from hbmodel.tables.registry.registry_table import Registry, registry_row
 from hbmodel.tools.cli import main
 from tests.support.beds import HBASE, drop_left, rows_of
 from tests.support.examples import examples

@@ -17,16 +17,26 @@ import pytest
 from attrs import evolve
 
 import hbmodel as hb
-from hbmodel.protocol.migration import BEFORE, CUT, DONE, HALTING, MOVING, PREPARED, RETURNED, RETURNING, TURNED
-from hbmodel.protocol.move_marks import LEAVING, MoveMark
-from hbmodel.protocol.row_seals import Way
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
-from hbmodel.session.sizes import SessionSizes
+from hbmodel.protocol.indexed.move_marks import LEAVING, MoveMark
+from hbmodel.protocol.relocation.migration import (
+    BEFORE,
+    CUT,
+    DONE,
+    HALTING,
+    MOVING,
+    PREPARED,
+    RETURNED,
+    RETURNING,
+    TURNED,
+)
+from hbmodel.protocol.relocation.row_seals import Way
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
+from hbmodel.session.commit.sizes import SessionSizes
 from hbmodel.store import Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.gate import gated
-from hbmodel.tables.layout_text import canonical_json
-from hbmodel.tables.registry import ROWS, Registry, registry_row
+from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.registry_table import ROWS, Registry, registry_row
 from tests.support.beds import drop_left, rows_of, set_state
 from tests.support.faulty import RecordingStore
 from tests.support.waiting import PATIENCE

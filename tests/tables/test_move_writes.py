@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.migration import BEFORE, DONE, MOVING, PREPARED, RETURNED
+from hbmodel.protocol.relocation.migration import BEFORE, DONE, MOVING, PREPARED, RETURNED
 from hbmodel.store.gate import gated
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import fresh
 from tests.support.faulty import Call, RecordingStore
 from tests.tables.migration_models import Moved, Visit, visit

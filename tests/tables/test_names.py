@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.mapping.dictionary_tables import tables_of
+from hbmodel.mapping.declare.dictionary_tables import tables_of
 from hbmodel.store import Delete, Put
-from hbmodel.tables.name_cache import OVERHEAD, NameCache
+from hbmodel.tables.ids.name_cache import OVERHEAD, NameCache
 from tests.support.beds import Bed, cells_of, fresh
 from tests.support.examples import examples
 

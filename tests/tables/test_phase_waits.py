@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.migration import (
+from hbmodel.protocol.relocation.migration import (
     BEFORE,
     CLOSED,
     CUT,
@@ -26,8 +26,8 @@ from hbmodel.protocol.migration import (
     RETURNING,
     TURNED,
 )
-from hbmodel.protocol.migration import VERSIONED_PHASES as VERSIONED
-from hbmodel.tables.phase_waits import READ_OTHERWISE
+from hbmodel.protocol.relocation.migration import VERSIONED_PHASES as VERSIONED
+from hbmodel.tables.migration.phase_waits import READ_OTHERWISE
 from tests.support.beds import HBASE, drop_left, fresh
 from tests.support.faulty import Call, RecordingStore
 from tests.tables.migration_models import Moved, Visit, visit

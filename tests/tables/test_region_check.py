@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.store import Region
 from hbmodel.store.ranges import KeyRange
-from hbmodel.tables.region_check import RegionUse, check_regions, first_key
-from hbmodel.tables.split_strategies import ByBucket, Hexadecimal, split_keys
+from hbmodel.tables.creation.region_check import RegionUse, check_regions, first_key
+from hbmodel.tables.creation.split_strategies import ByBucket, Hexadecimal, split_keys
 
 HEX = b"0123456789abcdef"
 

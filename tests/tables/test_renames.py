@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.registration import ABSENT
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry.registration import ABSENT
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import HBASE, Bed, fresh, paired
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.store import Put
-from hbmodel.tables.retrying import TRIES
+from hbmodel.tables.ids.retrying import TRIES
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
 
@@ -59,7 +59,7 @@ def test_threads_share_the_ids_of_a_program() -> None:
 def test_a_child_takes_blocks_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     ids = ORDERS.on(fresh(*ORDERS.models))
     assert ids.next() == 1
-    monkeypatch.setattr("hbmodel.tables.sequence.getpid", lambda: -1)
+    monkeypatch.setattr("hbmodel.tables.ids.sequence.getpid", lambda: -1)
     assert ids.take(2) == [11, 12]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.tables.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
+from hbmodel.tables.creation.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 
 
 @hb.model(table="hashed")

@@ -21,11 +21,11 @@ from hbmodel.errors import (
     SchemaMismatch,
     TableNotFound,
 )
-from hbmodel.mapping.mapper import KeyMapper, key_of
+from hbmodel.mapping.rows.mapper import KeyMapper, key_of
 from hbmodel.store import Scan
-from hbmodel.tables.layout_text import same_spec
-from hbmodel.tables.registry import Registry
-from hbmodel.tables.table_from_registry import TableFromRegistry
+from hbmodel.tables.registry.layout_text import same_spec
+from hbmodel.tables.registry.registry_table import Registry
+from hbmodel.tables.registry.table_from_registry import TableFromRegistry
 from tests.support import models
 from tests.support.models import DAY, day
 

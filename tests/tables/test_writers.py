@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 import hbmodel as hb
 from hbmodel.store import Put
-from hbmodel.tables.kept_line import RollTimes
-from hbmodel.tables.registry import registry_row
+from hbmodel.tables.registry.registry_table import registry_row
+from hbmodel.tables.roll.kept_line import RollTimes
 from hbmodel.tools.cli import main
 from tests.support.beds import fresh
 from tests.support.waiting import comes_true

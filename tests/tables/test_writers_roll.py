@@ -21,10 +21,10 @@ import hbmodel as hb
 from hbmodel.errors import StoreUnavailable, UnknownOutcome
 from hbmodel.protocol.clock import SharedOffset
 from hbmodel.store import Delete, Family, Put, Row
-from hbmodel.tables.binding_cache import BindingCache
-from hbmodel.tables.kept_line import ROLL_TIMES, RollTimes
-from hbmodel.tables.registry import Registry, registry_row
-from hbmodel.tables.roll_lines import LISTED, FoundLine, RollLines
+from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.roll_lines import LISTED, FoundLine, RollLines
+from hbmodel.tables.roll.binding_cache import BindingCache
+from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
 from tests.support.beds import HBASE, fresh
 from tests.support.faulty import Call, RecordingStore
 from tests.support.waiting import comes_true, wait_until

@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Delete, Put
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tools.cli import main
 from tests.support.beds import cells_of, rows_of
 

@@ -13,8 +13,8 @@ from hbmodel.store.checks.reads import distinct_columns
 from hbmodel.store.embedded.cells import NEVER, Cells, StoredCell, StoredRow, decode_cells, visible
 from hbmodel.store.embedded.descriptor import TableDescriptor
 from hbmodel.store.embedded.segments import RowSegments, Segment
+from hbmodel.store.filtering.row_filter import RowFilter, Run
 from hbmodel.store.ranges import KeyRange, prefix_successor
-from hbmodel.store.row_filter import RowFilter, Run
 from hbmodel.store.values import Cell, Scan
 
 _EXAMINED_ROWS = 2048

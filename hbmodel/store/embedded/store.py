@@ -44,9 +44,9 @@ from hbmodel.store.embedded.segments import RowSegments
 from hbmodel.store.embedded.versions import versions_of
 from hbmodel.store.embedded.watched import WatchedRows
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments, without_replaced
+from hbmodel.store.filtering.row_filter import RowFilter, first_piece
 from hbmodel.store.filters import ColumnPrefix
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
-from hbmodel.store.row_filter import RowFilter, first_piece
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 _COUNTER = struct.Struct(">q")

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.store.checks.rows import LATEST, check_column, check_put
-from hbmodel.store.gateway.call_sizes import CALL_SIZES, CallSizes
+from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.values import MAX_CELL_SIZE, MAX_ROW_LENGTH, Put
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hbmodel.errors import StoreUnavailable, UnknownOutcome
-from hbmodel.store.gateway.connection import ThriftConnection
+from hbmodel.store.gateway.wire.connection import ThriftConnection
 
 
 class Exchange:

@@ -12,12 +12,12 @@ from attrs import frozen
 
 from hbmodel.errors import CertificateRefused, HbmodelError, StoreClosed, StoreUnavailable, UnknownOutcome
 from hbmodel.store.gate import may_pass
-from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import is_passing, reason_of, store_error
-from hbmodel.store.gateway.jitter import jitter
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease, Pool
 from hbmodel.store.gateway.table_names import name_in_store
+from hbmodel.store.gateway.wire.connection import ThriftConnection
+from hbmodel.store.gateway.wire.jitter import jitter
 
 logger = logging.getLogger("hbmodel")
 

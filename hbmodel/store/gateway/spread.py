@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from hbmodel.errors import StoreClosed, StoreUnavailable, UnknownOutcome
-from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease
 from hbmodel.store.gateway.retry import Idempotence, RetryingCaller
-from hbmodel.store.gateway.scan_calls import Request
+from hbmodel.store.gateway.scanning.scan_calls import Request
+from hbmodel.store.gateway.wire.connection import ThriftConnection
 
 SPREAD_FROM = 16
 """The fewest writes for which another connection is used."""

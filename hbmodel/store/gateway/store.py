@@ -25,17 +25,17 @@ from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_names
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.gateway.batches import check_puts, in_batches
 from hbmodel.store.gateway.client import GatewayClient
-from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import is_passing
-from hbmodel.store.gateway.first_rows import FirstRows, ReadScan, want_first_rows
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease
 from hbmodel.store.gateway.retry import IN_DOUBT, Backoff, Idempotence
-from hbmodel.store.gateway.scan_calls import Request
-from hbmodel.store.gateway.scan_cursor import Cursor
-from hbmodel.store.gateway.scan_multiplexer import ScanIterator, ScanMultiplexer
+from hbmodel.store.gateway.scanning.first_rows import FirstRows, ReadScan, want_first_rows
+from hbmodel.store.gateway.scanning.scan_calls import Request
+from hbmodel.store.gateway.scanning.scan_cursor import Cursor
+from hbmodel.store.gateway.scanning.scan_multiplexer import ScanIterator, ScanMultiplexer
 from hbmodel.store.gateway.spread import spread
 from hbmodel.store.gateway.table_names import name_in_port, name_in_store
+from hbmodel.store.gateway.wire.connection import ThriftConnection
 from hbmodel.store.port import BegunPut, Capabilities
 from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan
 

@@ -8,8 +8,8 @@ from typing import Any
 from attrs import define, field
 
 from hbmodel.store.checks.reads import distinct_columns
-from hbmodel.store.gateway.call_sizes import CALL_SIZES, CallSizes
-from hbmodel.store.gateway.scan_calls import Request
+from hbmodel.store.gateway.scanning.scan_calls import Request
+from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.thrift1.service import ResultRow, in_order
 from hbmodel.store.values import Get, Row
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from thriftpy2.thrift import TApplicationException
 
-from hbmodel.store.gateway.scan_calls import Reading, Request
+from hbmodel.store.gateway.scanning.scan_calls import Reading, Request
 from hbmodel.store.thrift1.service import FAILURES, IllegalArgument, TScan, in_order
 
 

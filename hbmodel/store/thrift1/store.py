@@ -14,7 +14,7 @@ from hbmodel.store.filters import ColumnPrefix
 from hbmodel.store.gateway.attributes import ttl_attributes
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.retry import Idempotence
-from hbmodel.store.gateway.scan_calls import Request
+from hbmodel.store.gateway.scanning.scan_calls import Request
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.port import Capabilities
 from hbmodel.store.ranges import KeyRange

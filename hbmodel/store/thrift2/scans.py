@@ -7,7 +7,7 @@ from typing import Any
 
 from thriftpy2.thrift import TApplicationException
 
-from hbmodel.store.gateway.scan_calls import Reading, Request
+from hbmodel.store.gateway.scanning.scan_calls import Reading, Request
 from hbmodel.store.thrift2.service import FAILURES, TIllegalArgument, TReadType, TScan, time_range
 from hbmodel.store.thrift2.writes import column_of
 

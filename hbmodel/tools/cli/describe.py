@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import click
 
-from hbmodel.mapping.byte_cost import ByteCost, byte_cost
-from hbmodel.mapping.tall_or_wide import SAMPLE, read_sample
+from hbmodel.tables.advice.byte_cost import ByteCost, byte_cost
+from hbmodel.tables.advice.tall_or_wide import SAMPLE, read_sample
 from hbmodel.tools.cli.table_options import opened, table_options
 
 

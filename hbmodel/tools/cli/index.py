@@ -19,12 +19,12 @@ from hbmodel.errors import DeclarationError, HbmodelError, SchemaMismatch, Unkno
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.session.connect import connect
 from hbmodel.store.port import Store
-from hbmodel.tables.index_report import IndexBuild, IndexReport
-from hbmodel.tables.index_states import IndexStates
-from hbmodel.tables.index_sweeps import IndexProgress, Report
-from hbmodel.tables.index_work import TIMES, IndexTimes, waiting
-from hbmodel.tables.indexes import build_index, index_status, purge_rows, repair_index, verify_index
-from hbmodel.tables.registry import REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tables.indexes.index_operations import build_index, index_status, purge_rows, repair_index, verify_index
+from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
+from hbmodel.tables.indexes.index_states import IndexStates
+from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report
+from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, waiting
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
 from hbmodel.tools.cli.one_line import one_line
 from hbmodel.tools.cli.table_options import known_keys
 from hbmodel.tools.cli.waits import told_once, waiting_text

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from hbmodel.session.connect import connect
-from hbmodel.tables.migrate import Migration
-from hbmodel.tables.migrate import migrate as migration_of
-from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
+from hbmodel.tables.migration.migrate import Migration
+from hbmodel.tables.migration.migrate import migrate as migration_of
+from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
 from hbmodel.tools.cli.index import Command, common_options, load_model, speed_options, times_of
 from hbmodel.tools.cli.waits import told_once, waiting_text
 

@@ -11,16 +11,16 @@ from typing import Any
 import click
 
 from hbmodel.errors import FullScanRefused, IncompleteKey, QueryError, RowNotFound
+from hbmodel.mapping.declare.map_declaration import MapExpression
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_columns import NotLoaded
-from hbmodel.mapping.map_declaration import MapExpression
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.value_text import text_of_value
-from hbmodel.query.query import Query
+from hbmodel.query.ask.query import Query
 from hbmodel.session.session import Session
 from hbmodel.store.key_text import shell_text
-from hbmodel.tables.table_from_registry import StoredKey, TableFromRegistry
+from hbmodel.tables.registry.table_from_registry import StoredKey, TableFromRegistry
 from hbmodel.tools.cli.conditions import are_fields, condition, key_fields
 from hbmodel.tools.cli.key import decoded, form_option
 from hbmodel.tools.cli.printing import print_objects, print_table

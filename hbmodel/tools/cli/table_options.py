@@ -11,9 +11,9 @@ import click
 from hbmodel.errors import TableNotFound
 from hbmodel.session.connect import connect
 from hbmodel.store.port import Store
-from hbmodel.tables.names import Names
-from hbmodel.tables.registry import REGISTRY_TABLE, Registry, RegistryKey
-from hbmodel.tables.table_from_registry import UNKNOWN_TABLE, TableFromRegistry
+from hbmodel.tables.ids.names import Names
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tables.registry.table_from_registry import UNKNOWN_TABLE, TableFromRegistry
 
 Command = Callable[..., Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import click
 
-from hbmodel.tables.index_sweeps import IndexProgress
-from hbmodel.tables.migration_report import MigrationProgress
+from hbmodel.tables.indexes.index_sweeps import IndexProgress
+from hbmodel.tables.migration.migration_report import MigrationProgress
 
 
 def waiting_text(progress: IndexProgress | MigrationProgress) -> str:

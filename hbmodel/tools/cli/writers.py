@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hbmodel.session.connect import connect
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.writers import table_writers
 from hbmodel.tools.cli.index import common_options, times_of
 from hbmodel.tools.cli.table_options import known_keys

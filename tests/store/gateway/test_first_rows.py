@@ -16,10 +16,10 @@ from hbmodel.errors import FamilyNotFound, StoreClosed, StoreUnavailable, TableN
 from hbmodel.session.connect import connect
 from hbmodel.store import Family, Put, Scan
 from hbmodel.store.filters import ColumnPrefix, Filter, ValueFilter
-from hbmodel.store.gateway.call_sizes import CallSizes
-from hbmodel.store.gateway.connection import ThriftConnection
-from hbmodel.store.gateway.first_rows import FEWEST, ReadScan, want_first_rows
+from hbmodel.store.gateway.scanning.first_rows import FEWEST, ReadScan, want_first_rows
 from hbmodel.store.gateway.store import GatewayStore
+from hbmodel.store.gateway.wire.call_sizes import CallSizes
+from hbmodel.store.gateway.wire.connection import ThriftConnection
 from hbmodel.store.ranges import KeyRange
 from tests.support.examples import examples
 from tests.support.gateway_tables import gateway_store, store_with_table

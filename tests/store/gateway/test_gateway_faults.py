@@ -12,7 +12,7 @@ from attrs import frozen
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.session.connect import connect
 from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Family, PipelinedStore, Put, Store
-from hbmodel.store.gateway.call_sizes import CALL_SIZES
+from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES
 from hbmodel.store.port import check_and_put_each
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.gateway_tables import store_with_table

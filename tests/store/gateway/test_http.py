@@ -12,7 +12,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store import Put, Scan
-from hbmodel.store.gateway.http import Http
+from hbmodel.store.gateway.wire.http import Http
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.fronts import HttpFront
 
@@ -163,7 +163,7 @@ def test_every_answer_is_closed_when_it_was_read(reply: bytes, monkeypatch: pyte
         answers.append(HTTPResponse(*arguments, **options))
         return answers[-1]
 
-    monkeypatch.setattr("hbmodel.store.gateway.http.HTTPResponse", noted)
+    monkeypatch.setattr("hbmodel.store.gateway.wire.http.HTTPResponse", noted)
     with (
         HttpFront(lambda head: reply) as front,
         Thrift1Store("127.0.0.1", front.port, transport="http", attempts=1, timeout=0.2) as store,

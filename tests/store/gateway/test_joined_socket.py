@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from hbmodel.store.gateway.joined_socket import PACKET, JoinedSocket
+from hbmodel.store.gateway.wire.joined_socket import PACKET, JoinedSocket
 
 
 class Counted:

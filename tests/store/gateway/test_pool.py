@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hbmodel.errors import StoreClosed, StoreUnavailable
-from hbmodel.store.gateway.addresses import Gateway
-from hbmodel.store.gateway.connection import ThriftConnection, Wire
 from hbmodel.store.gateway.pool import MAX_IDLE, STREAMS_PER_CALL, Pool
+from hbmodel.store.gateway.wire.addresses import Gateway
+from hbmodel.store.gateway.wire.connection import ThriftConnection, Wire
 from hbmodel.store.thrift1.service import FAILURES, SERVICE
 
 

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hbmodel.store import MAX_ROW_LENGTH
-from hbmodel.store.gateway.scan_bounds import forward_bounds, reversed_bounds
+from hbmodel.store.gateway.scanning.scan_bounds import forward_bounds, reversed_bounds
 from hbmodel.store.ranges import KeyRange
 
 LONGEST = b"k" * MAX_ROW_LENGTH

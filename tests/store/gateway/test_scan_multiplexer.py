@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hbmodel.errors import FamilyNotFound, StoreClosed, StoreError, StoreUnavailable, TableNotFound
 from hbmodel.session.connect import connect
 from hbmodel.store import MAX_ROW_LENGTH, Family, Put, Row, Scan
-from hbmodel.store.gateway import scan_multiplexer
-from hbmodel.store.gateway.joined_socket import JoinedSocket
+from hbmodel.store.gateway.scanning import scan_multiplexer
 from hbmodel.store.gateway.store import GatewayStore
+from hbmodel.store.gateway.wire.joined_socket import JoinedSocket
 from hbmodel.store.ranges import KeyRange
 from tests.support.examples import examples
 from tests.support.gateway_tables import gateway_store, store_with_table

@@ -10,7 +10,7 @@ from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
 from thriftpy2.thrift import TApplicationException, TClient, TMessageType
 from thriftpy2.transport import TMemoryBuffer
 
-from hbmodel.store.gateway.thrift_client import ThriftClient
+from hbmodel.store.gateway.wire.thrift_client import ThriftClient
 from hbmodel.store.thrift1 import service
 from hbmodel.store.thrift1.service import SERVICE, IllegalArgument, PutCell, ResultCell, ResultRow
 

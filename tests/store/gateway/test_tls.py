@@ -14,7 +14,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store import Family, Put, Scan
-from hbmodel.store.gateway.tls import Tls
+from hbmodel.store.gateway.wire.tls import Tls
 from tests.store.gateway.test_pool import in_child
 from tests.support.certificates import Authority, Signed
 from tests.support.fronts import Front, TlsFront

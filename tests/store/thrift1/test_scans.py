@@ -6,7 +6,7 @@ import pytest
 
 from hbmodel.store import Scan
 from hbmodel.store.filters import KeyOnly
-from hbmodel.store.gateway.scan_cursor import Cursor
+from hbmodel.store.gateway.scanning.scan_cursor import Cursor
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1.scans import Thrift1ScanCalls
 

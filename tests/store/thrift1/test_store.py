@@ -21,7 +21,7 @@ from hbmodel.errors import (
 )
 from hbmodel.store import Delete, Family, Put, Row, Scan
 from hbmodel.store.filters import KeyOnly
-from hbmodel.store.gateway.call_sizes import CALL_SIZES
+from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.gateway_tables import store_with_table, values

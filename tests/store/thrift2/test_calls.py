@@ -21,9 +21,9 @@ from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableExis
 from hbmodel.localhbase.jars import cache_directory
 from hbmodel.store import ConditionalChange, Delete, Family, Put, Scan
 from hbmodel.store.filters import KeyOnly
-from hbmodel.store.gateway.call_sizes import CALL_SIZES
 from hbmodel.store.gateway.failures import is_passing, store_error
-from hbmodel.store.gateway.scan_cursor import Cursor
+from hbmodel.store.gateway.scanning.scan_cursor import Cursor
+from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift2 import service, store
 from hbmodel.store.thrift2.families import descriptor_of, family_of, name_of, table_name

@@ -1,0 +1,1 @@
+"""Declarations of models: annotations and functions, and the schemas that are built from them."""

@@ -1,0 +1,327 @@
+"""The annotations of fields, and the functions that declare fields and indexes."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+
+import attrs
+
+from hbmodel.encoding.codecs import Codec, JavaLong
+from hbmodel.encoding.salts import Salt
+from hbmodel.mapping.declare.declaration import IndexSpec
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.index_kinds.multi_valued import EachField
+from hbmodel.mapping.index_kinds.part import DeclaredPart
+from hbmodel.mapping.index_kinds.plain import IndexField
+from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.schema import REQUIRED
+from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
+
+T = TypeVar("T")
+
+
+class _Attribute(Generic[T]):
+    """A field: on the class a typed expression, on an instance the plain value.
+
+    This is a non-data descriptor: the dictionary of an instance shadows it, so that reading a field costs no more than
+    a normal attribute access.
+    """
+
+    def __init__(self, expression: FieldExpression[T]) -> None:
+        self._expression = expression
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any]) -> FieldExpression[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any]) -> T: ...
+    def __get__(self, instance: object, owner: type[Any]) -> FieldExpression[T] | T:
+        if instance is None:
+            return self._expression
+        raise AttributeError(f"{owner.__name__} object has no value for {self._expression.of.name!r}")
+
+    if TYPE_CHECKING:
+        # This tells type checkers that the constructor and assignments take plain values. At run time `__set__` must
+        # not exist, or the class would be a data descriptor and slow down every access.
+        def __set__(self, instance: object, value: T) -> None: ...
+
+
+class Key(_Attribute[T]):
+    """The annotation of a field of the row key: a typed expression on the class, the plain value on an instance."""
+
+
+class Column(_Attribute[T]):
+    """The annotation of a field stored in a cell: a typed expression on the class, the plain value on an instance."""
+
+
+@attrs.frozen
+class FieldSpec:
+    """The return value of `key`, `column`, `counter` and `version` before the decorator resolves it."""
+
+    kind: Literal["key", "column", "counter", "version"]
+    codec: Codec[Any] | None
+    alias: str | None = None
+    family: str | None = None
+    default: Any = REQUIRED
+    desc: bool = False
+    nullable: bool = False
+    null: Literal["marker", "delete"] = "marker"
+    renamed_from: str | None = None
+    in_qualifier: bool = False
+    row_span: timedelta | None = None
+    versions: int | None = None
+
+
+@attrs.frozen
+class FlagSpec:
+    """The return value of `flag`: the qualifier of a cell that contains 01 while the row exists."""
+
+    alias: str
+
+
+@overload
+def key(
+    codec: None = None,
+    *,
+    desc: bool = False,
+    nullable: bool = False,
+    renamed_from: str | None = None,
+    in_qualifier: bool = False,
+    row_span: timedelta | None = None,
+) -> Any: ...
+@overload
+def key(  # pyright: ignore[reportOverlappingOverload]
+    codec: Codec[T],
+    *,
+    desc: bool = False,
+    renamed_from: str | None = None,
+    in_qualifier: bool = False,
+    row_span: timedelta | None = None,
+) -> Key[T]: ...
+@overload
+def key(
+    codec: Codec[T],
+    *,
+    desc: bool = False,
+    nullable: bool = ...,
+    renamed_from: str | None = None,
+    in_qualifier: bool = False,
+) -> Key[T | None]: ...
+def key(
+    codec: Codec[Any] | None = None,
+    *,
+    desc: bool = False,
+    nullable: bool = False,
+    renamed_from: str | None = None,
+    in_qualifier: bool = False,
+    row_span: timedelta | None = None,
+) -> Any:
+    """Declares a field of the row key; the order of declaration is the order in the key.
+
+    Args:
+        codec: how values become bytes; by default the codec for the annotation (`int` is `Int64`, ...).
+        desc: sort descending (every byte is complemented).
+        nullable: tells type checkers that None is allowed, if a codec is given and they do not infer it from the
+            annotation (pyright); at run time the annotation decides.
+        renamed_from: the former name of the field, at the same place in the key and with the same codec.
+        in_qualifier: puts the field into the column qualifier, so that objects that differ only in such fields share a
+            row.
+        row_span: divides a time into two parts. Each row spans this length of time; the row key contains the start of
+            the span, and the qualifier the offset from the start. Queries see one field.
+    """
+    return FieldSpec(
+        "key",
+        codec,
+        desc=desc,
+        nullable=nullable,
+        renamed_from=renamed_from,
+        in_qualifier=in_qualifier,
+        row_span=row_span,
+    )
+
+
+# The first overload is for calls without a codec. So in the others, whose alias may be left out, there always is a
+# codec. The last overload is for a field that may be None and whose codec has values that are never None; type checkers
+# that infer from the annotation choose it.
+@overload
+def column(
+    alias: str | None = None,
+    /,
+    codec: None = None,
+    *,
+    default: Any = ...,
+    nullable: bool = False,
+    family: str | None = None,
+    null: Literal["marker", "delete"] = "marker",
+    renamed_from: str | None = None,
+    versions: int | None = None,
+) -> Any: ...
+@overload
+def column(  # pyright: ignore[reportOverlappingOverload]
+    alias: str | None = None,
+    /,
+    codec: Codec[T] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
+    *,
+    family: str | None = None,
+    null: Literal["marker", "delete"] = "marker",
+    renamed_from: str | None = None,
+    versions: int | None = None,
+) -> Column[T]: ...
+@overload
+def column(
+    alias: str | None = None,
+    /,
+    codec: Codec[T] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
+    *,
+    default: None,
+    nullable: bool = ...,
+    family: str | None = None,
+    null: Literal["marker", "delete"] = "marker",
+    renamed_from: str | None = None,
+    versions: int | None = None,
+) -> Column[T | None]: ...
+@overload
+def column(
+    alias: str | None = None,
+    /,
+    codec: Codec[T] = ...,
+    *,
+    default: T,
+    family: str | None = None,
+    null: Literal["marker", "delete"] = "marker",
+    renamed_from: str | None = None,
+    versions: int | None = None,
+) -> Column[T]: ...
+@overload
+def column(
+    alias: str | None = None,
+    /,
+    codec: Codec[T] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
+    *,
+    default: T | None = ...,
+    nullable: bool = ...,
+    family: str | None = None,
+    null: Literal["marker", "delete"] = "marker",
+    renamed_from: str | None = None,
+    versions: int | None = None,
+) -> Column[T | None]: ...
+def column(
+    alias: str | None = None,
+    /,
+    codec: Codec[Any] | None = None,
+    *,
+    default: Any = REQUIRED,
+    family: str | None = None,
+    nullable: bool = False,
+    null: Literal["marker", "delete"] = "marker",
+    renamed_from: str | None = None,
+    versions: int | None = None,
+) -> Any:
+    """Declares a field stored in its own cell.
+
+    Args:
+        alias: the column qualifier; keep it short, since every cell contains it. By default the attribute's name.
+            It is positional only, because type checkers take a keyword `alias` for the name of the constructor's
+            argument. It may be empty for the only column of a model with key fields in the qualifier.
+        codec: how values become bytes; by default the codec for the annotation.
+        default: the value for new objects, and for stored rows that lack the cell; `attrs.Factory(list)` makes a new
+            list each time. Without a default the column is required: reading a row that lacks it raises
+            `IncompleteRow`.
+        family: column family; by default the model's.
+        nullable: tells type checkers that None is allowed, if a codec is given and they do not infer it from the
+            annotation (pyright); at run time the annotation decides.
+        null: `"marker"` stores None as an empty cell; `"delete"` deletes the cell (only on models without indexes).
+        renamed_from: the former name of the field, in the same cell and with the same codec.
+        versions: the number of versions of the cell to keep, for `session.versions` and `query.as_of`. This is a
+            setting of the family: all of its columns keep the largest number that one of them declares.
+    """
+    return FieldSpec(
+        "column",
+        codec,
+        alias,
+        family,
+        default,
+        nullable=nullable,
+        null=null,
+        renamed_from=renamed_from,
+        versions=versions,
+    )
+
+
+def counter(alias: str | None = None, /, *, family: str | None = None, init: Literal[False] = False) -> Column[int]:
+    """Declares a counter: a Java long of 8 bytes that `Session.increment` changes atomically on the server.
+
+    It is 0 until it is incremented. It is not part of the constructor, of `add`, of an index or of its covered columns.
+    """
+    del init  # tells type checkers that the constructor does not take the field
+    return typing.cast("Column[int]", FieldSpec("counter", JavaLong, alias, family, 0))
+
+
+def version(*, init: Literal[False] = False) -> Column[int]:
+    """Declares the version of a model: every write of a row increments it, and is checked against it (optimistic
+    concurrency).
+
+    It is 0 (unknown) in an object that was created and not read. It is not part of the constructor or of equality.
+    `attrs.evolve` keeps it. Needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.
+    """
+    del init  # tells type checkers that the constructor does not take the field
+    return typing.cast("Column[int]", FieldSpec("version", VersionCodec(), default=UNKNOWN))
+
+
+def flag(alias: str) -> FlagSpec:
+    """Names the cell that contains 01 while a row exists, for `@hb.model(exists=hb.flag("e"))`.
+
+    `insert` needs it if every required column may be stored as an empty cell, since HBase's check cannot distinguish an
+    empty cell from an absent one.
+    """
+    return FlagSpec(alias)
+
+
+def index(
+    *fields: str | DeclaredPart,
+    covers: Sequence[str] = (),
+    salt: Salt | None = None,
+    skip_none: bool = False,
+    where: Callable[[Any], Predicate] | None = None,
+    unique: bool = False,
+    renamed_from: str | None = None,
+) -> Any:
+    """Declares an index table.
+
+    Args:
+        fields: names of the fields by which rows are looked up, in key order. `asc("at")` and `desc("at")` set a
+            direction; other fields keep their own. `each("tags")` uses the elements of a collection. The rest of the
+            primary key is appended automatically.
+        covers: columns that are stored in the entries too, in a tuple. On versioned and immutable models, entries
+            answer queries that need no other columns.
+        salt: salt of the index table, by the names of its fields.
+        skip_none: excludes rows that have None in a field of the index. Queries that use the index must exclude None in
+            these fields: by `==`, `<`, `startswith` and similar conditions, or by `~field.is_(None)`.
+        where: excludes rows that do not satisfy a condition: `where=lambda ticket: ticket.state == "open"`. Queries
+            that use the index must repeat the condition, or have one that clearly implies it.
+        unique: whether no two rows may have the same values in these fields (None excepted); a write that would break
+            this rule raises `UniqueViolation`. Only for versioned models.
+        renamed_from: the former name of the index, with the same entries.
+    """
+    parts = tuple(part if isinstance(part, DeclaredPart) else IndexField(part, None) for part in fields)
+    return IndexSpec(parts, covers, salt, skip_none, where, unique, renamed_from)
+
+
+def each(name: str, *, desc: bool = False) -> DeclaredPart:
+    """A part of an index that contains the elements of a collection field: each different element has its own entry.
+
+    Queries use it by `Model.tags.contains("x")`. Rows whose collection is empty or None have no entries.
+    """
+    return EachField(name, desc)
+
+
+def asc(name: str) -> IndexField:
+    """An index field that sorts ascending, whatever its direction in the row key."""
+    return IndexField(name, False)
+
+
+def desc(name: str) -> IndexField:
+    """An index field that sorts descending, whatever its direction in the row key."""
+    return IndexField(name, True)

@@ -1,0 +1,362 @@
+"""The `model` decorator: makes an attrs class and its frozen schema."""
+
+from __future__ import annotations
+
+import re
+import sys
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any, TypeVar, overload
+
+import attrs
+from typing_extensions import dataclass_transform
+
+from hbmodel.encoding.codecs import Codec, codec_for
+from hbmodel.encoding.salts import Salt
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.annotations import allows_none, annotations_of, fits, is_class_var
+from hbmodel.mapping.declare.computed import Computed, ComputedSpec
+from hbmodel.mapping.declare.declaration import IndexSpec, build_schema
+from hbmodel.mapping.declare.earlier_layout import earlier_layout
+from hbmodel.mapping.declare.families import family_name
+from hbmodel.mapping.declare.fields import Column, FieldSpec, FlagSpec, Key, column, counter, key, version
+from hbmodel.mapping.declare.key_order import in_key_order
+from hbmodel.mapping.declare.map_declaration import Map, MapExpression, MapSpec, map_column, resolve_map
+from hbmodel.mapping.declare.model_options import ModelOptions, check_options
+from hbmodel.mapping.declare.names import as_qualifier, is_field_name
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.index_kinds.part import DeclaredPart
+from hbmodel.mapping.map_columns import MapField
+from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema, schema_of
+from hbmodel.store.values import Family
+
+C = TypeVar("C", bound=type[Any])
+
+Declared = FieldSpec | IndexSpec | ComputedSpec | MapSpec
+"""What `key`, `column`, `index`, `computed`, `map_column` and similar functions return."""
+
+
+@dataclass_transform(
+    kw_only_default=True, eq_default=True, field_specifiers=(key, column, map_column, counter, version)
+)
+def model(
+    misplaced: None = None,
+    /,
+    *,
+    table: str,
+    family: str | Family = "d",
+    families: Sequence[Family] = (),
+    salt: Salt | None = None,
+    immutable: bool = False,
+    external: bool = False,
+    blind_puts: bool = True,
+    exists: FlagSpec | None = None,
+    row: bytes | None = None,
+    kind: bytes | None = None,
+    frozen: bool = False,
+    replaces: type[Any] | None = None,
+    key_order: Sequence[str] | None = None,
+) -> Callable[[C], C]:
+    """Makes the decorated class an attrs class and resolves its declarations.
+
+    The class gets no base, no metaclass and no I/O methods. Its constructor takes keyword arguments. A mistake in the
+    declarations raises a `DeclarationError` here, not at the first write.
+
+    Args:
+        table: name of the primary table, `namespace:name` or `name`; the table of an index is `<table>.<index>`.
+        family: column family of every column that names no other: its name, or `hb.family(...)` with options.
+        families: `hb.family(...)` for further families that columns name, if they have options. All families of a model
+            with indexes have the same TTL, which the index tables get too.
+        salt: spreads rows over buckets.
+        immutable: rows are never changed after they are written, so writes need not read the old row; `update` and
+            `increment` are refused. Keys of deleted rows must not be used again within the grace time (an hour).
+        external: other programs write the table too. Deletes then touch mapped columns only. Such a model can have
+            indexes only if it is immutable; rows of other programs are added to an index when it is built or repaired.
+        blind_puts: whether `add` and `bulk_add` put objects without reading their rows. Without an index or version, a
+            put does not notice a cell whose timestamp is ahead of the server's clock. With False, each commit first
+            reads the rows of its puts in one call. If it finds such cells, it waits, or raises `ClockError`.
+        exists: the cell that marks a row as existing, see `flag`.
+        row: the key of the one row that contains all objects; every key field then has `in_qualifier=True`.
+        kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one
+            family, such as an owner and his pets. It cannot be added later.
+        frozen: instances cannot be changed (and can be hashed).
+        replaces: the model, with another key or salt, from whose table objects are moved into the table of this model;
+            see `hb.migration.migrate`.
+        key_order: names of all key fields in the order of the row key, if it differs from the order of declaration. By
+            default fields of bases come first, beginning with those of the base that is named last.
+
+    Raises:
+        DeclarationError: a declaration is invalid; the error names the field and says what to do.
+    """
+    if misplaced is not None:  # for a bare @hb.model, Python itself reports that `table` is missing
+        raise DeclarationError(
+            "hb.model takes options by name and gives a decorator: write @hb.model(table=...) above the class."
+        )
+    flagged = exists.alias if isinstance(exists, FlagSpec) else None
+    options = ModelOptions(table, family, families, salt, immutable, external, flagged, row, kind, blind_puts)
+
+    def decorate(cls: C) -> C:
+        if not isinstance(cls, type):
+            raise DeclarationError("@hb.model(...) decorates a class.", found=type(cls).__name__)
+        check_options(cls.__name__, options)
+        if exists is not None and not isinstance(exists, FlagSpec):
+            raise DeclarationError('exists takes a flag: exists=hb.flag("e").', model=cls.__name__, found=repr(exists))
+        specs = in_key_order(cls, _declared(cls), key_order)
+        fields, maps = _fields(cls, specs, sys._getframe(1), options)
+        indexes = {name: spec for name, spec in specs.items() if isinstance(spec, IndexSpec)}
+        attrs_class = _attrs_class(cls, fields, maps, frozen)
+        computed = {name: spec for name, spec in specs.items() if isinstance(spec, ComputedSpec)}
+        schema = build_schema(attrs_class, fields, indexes, options, computed, maps)
+        if replaces is not None:
+            schema = attrs.evolve(schema, replaces=earlier_layout(schema, schema_of(replaces)))
+        for declared in fields:
+            descriptor = Key if declared.is_key else Column
+            setattr(attrs_class, declared.name, descriptor(FieldExpression(of=declared, model=attrs_class.__name__)))
+        for entries in schema.maps:
+            setattr(attrs_class, entries.name, Map(MapExpression[Any, Any](entries, attrs_class)))
+        for field in schema.computed:
+            setattr(attrs_class, field.name, Computed(FieldExpression(of=field, model=attrs_class.__name__)))
+        for name in indexes:
+            setattr(attrs_class, name, schema.indexes[name])
+        attrs_class.__hbmodel__ = schema
+        return attrs_class
+
+    return decorate
+
+
+@overload
+def mixin(cls: C, /) -> C: ...
+@overload
+def mixin(*, frozen: bool = False) -> Callable[[C], C]: ...
+@dataclass_transform(
+    kw_only_default=True, eq_default=True, field_specifiers=(key, column, map_column, counter, version)
+)
+def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
+    """Marks a class whose fields and indexes several models inherit.
+
+    Models inherit the declarations of any undecorated base. The mark is only for type checkers: without it they do not
+    expect the inherited fields in a model's constructor.
+
+    Key fields of mixins come before the model's own, beginning with those of the mixin that is named last (the reverse
+    of the class's `__mro__`). If several mixins have key fields, declare the order:
+    `@hb.model(..., key_order=("a", "b"))`.
+
+    Args:
+        cls: the class, if the decorator is used as `@hb.mixin`.
+        frozen: the mixin is for frozen models (type checkers require the same value for both).
+    """
+    del frozen
+
+    def unchanged(cls: C) -> C:
+        return cls
+
+    return unchanged if cls is None else cls
+
+
+def _declared(cls: type[Any]) -> Mapping[str, Declared]:
+    """The declarations of a class and its undecorated bases. Those of the bases come first, and those of each class are
+    in the order of declaration.
+    """
+    declarations: dict[str, Declared] = {}
+    for base in reversed(cls.__mro__):
+        if isinstance(vars(base).get("__hbmodel__"), TableSchema):
+            raise DeclarationError(
+                "A model cannot extend another model: put shared fields into a mixin, see hb.mixin.", model=cls.__name__
+            )
+        for name, value in vars(base).items():
+            if isinstance(value, Declared):
+                declarations[name] = value
+            elif isinstance(value, FlagSpec):
+                raise DeclarationError(
+                    "A flag is given to the decorator: @hb.model(exists=hb.flag(...)).", model=cls.__name__, field=name
+                )
+            elif isinstance(value, DeclaredPart):
+                raise DeclarationError(
+                    "A direction is given to an index: hb.index(hb.desc(...)); a key field takes hb.key(desc=True).",
+                    model=cls.__name__,
+                    field=name,
+                )
+            elif name in declarations:
+                raise DeclarationError(
+                    "The class replaces a field or index of a mixin with another attribute: rename one of them.",
+                    model=cls.__name__,
+                    field=name,
+                )
+    if not cls.__dictoffset__:
+        raise DeclarationError(
+            "A model stores its fields in the instance's dictionary: remove __slots__.", model=cls.__name__
+        )
+    return declarations
+
+
+def _fields(
+    cls: type[Any], specs: Mapping[str, Declared], frame: FrameType, options: ModelOptions
+) -> tuple[tuple[Field, ...], tuple[MapField, ...]]:
+    hints = annotations_of(cls, frame, frozenset(specs))
+    for name, hint in hints.items():
+        if isinstance(specs.get(name), ComputedSpec):
+            raise DeclarationError(
+                "A computed field must be declared without an annotation.", model=cls.__name__, field=name
+            )
+        if name not in specs and not is_class_var(hint):
+            raise DeclarationError(
+                "An annotated attribute must be declared by hb.key, hb.column, hb.map_column, hb.counter or "
+                "hb.version (or be a ClassVar).",
+                model=cls.__name__,
+                field=name,
+            )
+    fields = [
+        _resolve(cls, name, spec, hints.get(name), options)
+        for name, spec in specs.items()
+        if isinstance(spec, FieldSpec)
+    ]
+    maps = [
+        _resolve_map(cls, name, spec, hints.get(name), options)
+        for name, spec in specs.items()
+        if isinstance(spec, MapSpec)
+    ]
+    return tuple(fields), tuple(maps)
+
+
+def _resolve_map(cls: type[Any], name: str, spec: MapSpec, hint: Any, options: ModelOptions) -> MapField:
+    def mistake(message: str, **details: Any) -> DeclarationError:
+        return DeclarationError(message, model=cls.__name__, field=name, **details)
+
+    def family(given: str | None) -> bytes:
+        return family_name(options.family_name if given is None else given, model=cls.__name__, field=name)
+
+    _check_name(name, mistake)
+    return resolve_map(name, spec, hint, family, lambda alias: as_qualifier(cls.__name__, alias, field=name), mistake)
+
+
+def _check_name(name: str, mistake: Callable[..., DeclarationError]) -> None:
+    if name == "self":
+        raise mistake("A field cannot be called self: the constructor takes fields by name.")
+    if name == "condition":
+        raise mistake(
+            "A field cannot be called condition: update() takes a condition by this name. Give the attribute "
+            "another name; a column keeps "
+            'its qualifier by hb.column("condition").'
+        )
+    if not is_field_name(name):
+        raise mistake(
+            "The name of a field must be an identifier that is neither a keyword nor a special name of Python."
+        )
+
+
+def _shown(hint: Any) -> str:
+    """An annotation, with the public names of this library as programs write them."""
+    return re.sub(r"\bhbmodel\.[a-z_.]+\.(?=[A-Z])", "hb.", repr(hint))
+
+
+def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: ModelOptions) -> Field:
+    def mistake(message: str, **details: Any) -> DeclarationError:
+        return DeclarationError(message, model=cls.__name__, field=name, **details)
+
+    expected = Key if spec.kind == "key" else Column
+    if typing.get_origin(hint) is not expected:
+        raise mistake(f"The attribute must be annotated hb.{expected.__name__}[...].", annotation=_shown(hint))
+    (inner,) = typing.get_args(hint)
+    nullable = allows_none(inner)
+    codec = spec.codec
+    if codec is None:
+        try:
+            codec, nullable = codec_for(inner)
+        except DeclarationError as error:
+            raise mistake(error.message, **error.details) from None
+    elif not isinstance(codec, Codec):
+        raise mistake(
+            "The codec must be a Codec, such as hb.UInt32 or hb.Text(8); a column's alias comes before it.",
+            found=repr(codec),
+        )
+    elif not fits(codec, inner):
+        raise mistake(
+            "The codec reads values of another type than the annotation says: change one of them.",
+            annotation=_shown(hint),
+            codec=repr(codec),
+        )
+    _check_name(name, mistake)
+    if spec.nullable and not nullable:
+        raise mistake("nullable=True needs an annotation that allows None, such as hb.Key[str | None].")
+    if spec.kind == "counter" and inner is not int:
+        raise mistake("A counter must be annotated hb.Column[int].")
+    if spec.kind == "version" and inner is not int:
+        raise mistake("A version must be annotated hb.Column[int].")
+    if spec.kind == "key":
+        return Field(
+            name,
+            "key",
+            codec,
+            nullable,
+            desc=spec.desc,
+            hint=inner,
+            renamed_from=spec.renamed_from,
+            in_qualifier=spec.in_qualifier,
+            row_span=spec.row_span,
+        )
+    if spec.kind == "version":
+        return Field(
+            name,
+            "version",
+            codec,
+            default=spec.default,
+            family=options.family_name.encode(),
+            qualifier=VERSION_QUALIFIER,
+        )
+    if isinstance(spec.family, Family):
+        raise mistake(
+            'A column names its family only: family="x". Its options belong in '
+            '@hb.model(families=(hb.family("x", ...),)).'
+        )
+    family = options.family_name if spec.family is None else spec.family
+    alias = name if spec.alias is None else spec.alias
+    return Field(
+        name,
+        spec.kind,
+        codec,
+        nullable,
+        spec.default,
+        family=family_name(family, model=cls.__name__, field=name),
+        qualifier=as_qualifier(cls.__name__, alias, empty=spec.kind == "column", field=name),
+        null=spec.null,
+        hint=inner,
+        renamed_from=spec.renamed_from,
+        versions=spec.versions,
+    )
+
+
+VERSION_ARGUMENT = "_hbmodel_{name}_"
+"""The name of the constructor's argument for the version: `attrs.evolve` must be able to pass the version on, but
+programs must not pass it by the name of the field.
+"""
+
+
+def _attribute(field: Field) -> Any:
+    """The attrs field."""
+    if field.kind == "version":
+        return attrs.field(
+            default=field.default, kw_only=True, alias=VERSION_ARGUMENT.format(name=field.name), eq=False
+        )
+    default = attrs.NOTHING if field.default is REQUIRED else field.default
+    return attrs.field(default=default, init=field.kind != "counter", kw_only=True, alias=field.name)
+
+
+def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], frozen: bool) -> C:
+    these = {f.name: _attribute(f) for f in fields}
+    these |= {
+        map_field.name: attrs.field(factory=dict, kw_only=True, alias=map_field.name, eq=False) for map_field in maps
+    }
+    for name in these:
+        if name in vars(cls):
+            delattr(cls, name)
+    make = attrs.define(
+        these=these,
+        auto_attribs=False,
+        slots=False,
+        kw_only=True,
+        frozen=frozen,
+        order=False,
+        on_setattr=attrs.setters.NO_OP,
+    )
+    return make(cls)

@@ -1,0 +1,87 @@
+"""The options of `@hb.model(...)`, and their checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from hbmodel.encoding.salts import Salt
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.declare.families import check_family, family_name
+from hbmodel.mapping.declare.names import as_qualifier
+from hbmodel.store.values import Family
+
+# TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.
+_TABLE_NAME = re.compile(r"(?:[A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+@frozen
+class ModelOptions:
+    """The arguments of the decorator."""
+
+    table: str
+    family: str | Family
+    families: Sequence[Family]
+    salt: Salt | None
+    immutable: bool
+    external: bool
+    exists: str | None
+    row: bytes | None = None
+    kind: bytes | None = None
+    blind_puts: bool = True
+
+    @property
+    def family_name(self) -> str:
+        """Name of the default family; only valid after its check."""
+        return self.family.name.decode() if isinstance(self.family, Family) else self.family
+
+
+def check_options(model: str, options: ModelOptions) -> None:
+    """Checks the arguments of the decorator.
+
+    Raises:
+        DeclarationError: an argument is invalid; the error names the model and says what to do.
+    """
+    if not isinstance(options.table, str) or not _TABLE_NAME.fullmatch(options.table):
+        raise DeclarationError(
+            "A table name may contain letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
+            model=model, table=options.table,
+        )  # fmt: skip
+    if options.table.startswith("default:"):
+        raise DeclarationError(
+            "A table of the default namespace must be written without the namespace.", model=model, table=options.table
+        )
+    if options.table.startswith("hbase:"):
+        raise DeclarationError(
+            "The namespace hbase is reserved for HBase: choose another.", model=model, table=options.table
+        )
+    if isinstance(options.family, Family):
+        check_family(options.family, model=model)
+    else:
+        family_name(options.family, model=model)
+    if options.immutable and not options.blind_puts:
+        raise DeclarationError(
+            "Rows of an immutable model are put once, so no put replaces a cell: leave out blind_puts=False.",
+            model=model,
+            option="blind_puts",
+        )
+    if not isinstance(options.families, list | tuple) or not all(
+        isinstance(family, Family) for family in options.families
+    ):
+        raise DeclarationError(
+            'families takes families with options: families=(hb.family("t", ttl=...),).', model=model, option="families"
+        )
+    names = [options.family_name]
+    for family in options.families:
+        check_family(family, model=model)
+        names.append(family.name.decode())
+    if len(set(names)) < len(names):
+        raise DeclarationError(
+            "A column family is declared twice: remove one.", model=model, option="families", families=names
+        )
+    if options.salt is not None and not isinstance(options.salt, Salt):
+        raise DeclarationError("A salt must be a Salt, such as hb.HashSalt(16).", model=model, found=repr(options.salt))
+    if options.exists is not None:
+        as_qualifier(model, options.exists, field="exists")

@@ -1,0 +1,1 @@
+"""The translation between objects and rows."""

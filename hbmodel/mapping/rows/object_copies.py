@@ -1,0 +1,74 @@
+"""The constructor arguments of an object: as a dictionary, and for a copy with some fields changed."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import attrs
+
+from hbmodel.errors import HbmodelError, UnknownField
+from hbmodel.mapping.declare.model import VERSION_ARGUMENT
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.map_columns import NotLoaded
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.version_cell import UNKNOWN
+
+T = TypeVar("T")
+
+
+def asdict(obj: object) -> dict[str, Any]:
+    """The constructor arguments of an object, by name: `Model(**hb.asdict(obj)) == obj` except for counters.
+
+    The dictionary does not contain counters, the version, computed fields, or map columns that were not read. Values
+    are not copied, except for the dictionaries of map columns.
+    """
+    schema = schema_of(type(obj))
+    maps = {name: getattr(obj, name) for name in schema.maps_by_name}
+    return {
+        **{name: getattr(obj, name) for name in _taken(schema)},
+        **{name: dict(entries) for name, entries in maps.items() if entries is not NotLoaded},
+    }
+
+
+def evolve(obj: T, /, **changes: Any) -> T:
+    """A copy with some fields changed; nothing is written.
+
+    Counters of the copy are zero. The copy keeps the version with which the object was read, unless its key changes.
+
+    Args:
+        obj: the object.
+        **changes: new values by field name, of key fields, columns and map columns.
+
+    Raises:
+        UnknownField: there is no such field, or the constructor does not accept it.
+    """
+    schema = schema_of(type(obj))
+    for name in changes:
+        if name not in schema.maps_by_name and name not in _taken(schema):
+            schema.field(name)
+            raise UnknownField(
+                "The constructor does not accept this field: increment() changes a counter, a commit sets the "
+                "version, and a computed "
+                "field is computed from other fields.",
+                table=schema.table,
+                field=name,
+            )
+    if schema.version_field is not None and any(_differs(schema, obj, name, changes) for name in schema.layout.names):
+        changes[VERSION_ARGUMENT.format(name=schema.version_field.name)] = UNKNOWN
+    changed: T = attrs.evolve(obj, **changes)  # type: ignore[misc]
+    return changed
+
+
+def _differs(schema: TableSchema, obj: object, name: str, changes: dict[str, Any]) -> bool:
+    """Whether the stored value of a key field changes."""
+    if name not in changes:
+        return False
+    field = FieldExpression[Any](of=schema.by_name[name])
+    try:
+        return bool(field.checked(changes[name]) != field.checked(getattr(obj, name)))
+    except HbmodelError:  # no row has such a key
+        return True
+
+
+def _taken(schema: TableSchema) -> list[str]:
+    return [field.name for field in schema.fields if field.kind in {"key", "column"}]

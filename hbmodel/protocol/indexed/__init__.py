@@ -1,0 +1,1 @@
+"""Writes of rows with system cells and index entries, and the entries themselves."""

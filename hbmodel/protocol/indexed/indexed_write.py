@@ -1,0 +1,379 @@
+"""The write protocols of indexed models where the last write wins, as sans-IO generators.
+
+The generators yield operations and receive the answers.
+
+A session runs them against a store; the model checker in the tests runs the same code through every interleaving and
+crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from typing import cast
+
+from attrs import evolve
+
+from hbmodel.errors import RowExists, UnknownOutcome
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.expiry import family_life
+from hbmodel.protocol.indexed.index_build import RowIndexer
+from hbmodel.protocol.indexed.indexed_batch import BatchPlan, by_table, plan_unread
+from hbmodel.protocol.indexed.indexed_plan import UNREAD, IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.indexed.move_marks import moved_version
+from hbmodel.protocol.indexed.placed_rows import PlacedRows
+from hbmodel.protocol.indexed.read_rows import read_rows
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    AwaitClock,
+    CheckAndMutate,
+    CheckAndMutateRows,
+    CheckLease,
+    DeleteRows,
+    GetRows,
+    MutateRow,
+    Protocol,
+    PutRows,
+    ReadClock,
+    Together,
+)
+from hbmodel.protocol.row_condition import lacks_version
+from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
+from hbmodel.store.values import Cell, ConditionalChange, Delete, Put, Row
+
+
+def write_indexed_batch(
+    planner: IndexedRowPlanner,
+    writes: Sequence[RowWrite],
+    atomic_rows: bool,
+    deleted: dict[bytes, Outcome] | None = None,
+    together: Set[bytes] = frozenset(),
+    placed: PlacedRows | None = None,
+) -> Protocol[None]:
+    """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
+
+    The phases: read the old rows; put the new entries, and marks over the old entries of covering indexes, and wait for
+    all of them; put the rows; after the acknowledgement, verify the new entries and delete the stale ones. Conditional
+    writes whose rows are no longer as they were read begin again together. A driver that could not carry out an
+    operation repeats exactly that operation, timestamps included.
+
+    A row that was put is never put again at a later time: others may have updated, deleted or moved it since, and the
+    later put would hide their acknowledged writes. If the write took too long, or the indexes have changed, only its
+    entries are put again.
+
+    Args:
+        writes: at most one per row.
+        atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
+        deleted: where the rows that an attempt has deleted are recorded, since the next attempt finds them absent; a
+            protocol that is started again because the indexes have changed gets the same mapping.
+        together: the keys of objects that are written together: those that share a row of the table get one timestamp.
+        placed: where the rows that were put are recorded; a protocol that is started again gets the same record.
+    """
+    deleted = {} if deleted is None else deleted
+    placed = PlacedRows() if placed is None else placed
+    table = planner.schema.table
+    if together:
+        planner = evolve(planner, together=frozenset(together))
+    outcomes = (yield from placed.completed(planner)) if placed else {}
+    verifications: list[tuple[str, Put]] = []
+    stale: list[tuple[str, Delete]] = []
+    remaining = [write for write in writes if write.row not in outcomes] if outcomes else writes
+    while remaining:
+        reading = [write for write in remaining if planner.needs_read(write)]
+        rows: Sequence[Row | None] = ()
+        if reading:
+            rows = yield from read_rows(planner, [write.row for write in reading])
+            rows = yield from _with_versions(planner, reading, rows)
+        now = yield ReadClock(planner.mixed)
+        refused: Set[bytes] = frozenset()
+        if reading:
+            old_rows = {write.row: planner.old(row) for write, row in zip(reading, rows, strict=True)}
+            plans = _planned(planner, remaining, old_rows, now, together)
+            plan = BatchPlan.of(plans)
+            yield from await_times(planner, plan.puts, now)
+            yield from _put_first(plan)
+            refused = yield from _write_planned(table, plans, planner.schema.version_column, atomic_rows, placed)
+            plan = BatchPlan.of([of_row for of_row in plans if of_row.outcome.key not in refused]) if refused else plan
+        else:
+            # all other kinds of writes need a read
+            plan = plan_unread(planner, cast(Sequence[PutObject], remaining), now)
+            yield from _put_first(plan)
+            yield from _write_rows(table, plan, atomic_rows, placed)
+        deleted |= {outcome.key: outcome for outcome in plan.outcomes if outcome.action == "deleted"}
+        outcomes |= {outcome.key: outcome for outcome in plan.outcomes}
+        stale += plan.stale
+        late = yield from _keep_entries(plan, now)
+        if late and not planner.checks:
+            outcomes |= yield from _not_there(planner.schema, plan.outcomes)
+        if not late:
+            verifications += planner.verifications([(name, put) for name, puts in plan.entries.items() for put in puts])
+        remaining = [write for write in remaining if write.row in refused] if refused else ()
+    done = [outcomes[write.row] for write in writes]
+    yield Acknowledge(
+        [deleted.get(outcome.key, outcome) if outcome.action == "absent" else outcome for outcome in done]
+    )
+    yield from finish(verifications, stale)
+
+
+def _with_versions(
+    planner: IndexedRowPlanner, writes: Sequence[RowWrite], rows: Sequence[Row | None]
+) -> Protocol[Sequence[Row | None]]:
+    """The rows of writes; a row that needs a version cell and lacks it gets one here, as in a build.
+
+    The changes of such rows are conditional on the version cell. If any row got one, all rows are read again.
+    """
+    schema = planner.schema
+    if not (planner.adopting and planner.checks) or family_life(schema) is None:
+        # only a row that expires with its family is put again as a whole and may lack a cell that each such put changes
+        return rows
+    indexer = RowIndexer(schema, (), adopting=True)
+    puts: list[Put] = []
+    for write, row in zip(writes, rows, strict=True):
+        if row is None or isinstance(write, PutObject) or row.row in planner.together or not lacks_version(schema, row):
+            continue
+        row_entries = indexer.of(row)
+        puts += [row_entries.adoption] if row_entries is not None and row_entries.adoption is not None else []
+    if not puts:
+        return rows
+    yield PutRows(schema.table, puts)
+    return (yield from read_rows(planner, [write.row for write in writes]))
+
+
+def await_times(planner: IndexedRowPlanner, puts: Sequence[Put], now: int) -> Protocol[None]:
+    """If other programs write at the server's time, waits until its clock shows the times of the puts.
+
+    Later writes of those programs must not get times below these puts.
+    """
+    latest = max((put.timestamp or 0 for put in puts), default=0) if planner.mixed else 0
+    if latest > now:
+        yield AwaitClock(latest - 1)
+
+
+def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
+    """If a round took too long, puts its entries again: a repair may have taken them for orphans (rule 3).
+
+    The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries
+    match them.
+
+    Args:
+        since: when the clock was read for the timestamps of this round.
+
+    Returns:
+        Whether it took too long.
+    """
+    late = False
+    while not (yield CheckLease(since)):
+        late = True
+        since = yield ReadClock()
+        if plan.entries:
+            yield Together(
+                [
+                    PutRows(name, [at_time(put, max(since, (put.timestamp or 0) + 1)) for put in puts])
+                    for name, puts in plan.entries.items()
+                ]
+            )
+    return late
+
+
+def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dict[bytes, Outcome]]:
+    """The failed outcomes of puts that took too long and whose rows are absent, without even a marker.
+
+    What became of such a put cannot be known. Its row may have been deleted, and the marker purged. Or the put had the
+    time of an earlier marker, and arrived in the moment of its purge, which is unconditional in a store without
+    conditional deletes.
+    """
+    rows = [outcome.key for outcome in outcomes if outcome.action == "put"]
+    rows_read: Sequence[Row | None] = (yield GetRows(schema.table, rows, [schema.version_column])) if rows else ()
+    error = (
+        "The write took longer than half the grace time, and its row is not there: read the row, and write it again "
+        "if it is missing."
+    )
+    return {
+        key: Outcome("failed", key, error=UnknownOutcome(error, table=schema.table, key=key))
+        for key, row in zip(rows, rows_read, strict=True)
+        if row is None
+    }
+
+
+def _planned(
+    planner: IndexedRowPlanner,
+    writes: Sequence[RowWrite],
+    old_rows: Mapping[bytes, OldRow],
+    now: int,
+    together: Set[bytes],
+) -> list[RowPlan]:
+    """The plan of each write; writes that share a row of the table all get the latest time that one of them needs."""
+    plans = [planner.plan(write, old_rows.get(write.row, UNREAD), now) for write in writes]
+    wide = planner.schema.wide
+    if wide is None or not together:
+        return plans
+    rows = {place: wide.form.cut(place)[0] for place in together}
+    latest: dict[bytes, int] = {}
+    for write, plan in zip(writes, plans, strict=True):
+        if write.row in rows and plan.put is not None and plan.put.timestamp is not None:
+            latest[rows[write.row]] = max(plan.put.timestamp, latest.get(rows[write.row], 0))
+    return [
+        plan
+        if plan.put is None or (at := latest.get(rows.get(write.row, b""), plan.put.timestamp)) == plan.put.timestamp
+        else planner.plan(write, old_rows.get(write.row, UNREAD), at or now)
+        for write, plan in zip(writes, plans, strict=True)
+    ]
+
+
+def finish(verifications: Sequence[tuple[str, Put]], stale: Sequence[tuple[str, Delete]]) -> Protocol[None]:
+    """The steps after the acknowledgement, in any order or never: entries are verified, and stale entries deleted."""
+    last: list[PutRows | DeleteRows] = [PutRows(name, puts) for name, puts in by_table(verifications).items()]
+    last += [DeleteRows(name, deletes) for name, deletes in by_table(stale).items()]
+    if last:
+        yield Together(last)
+
+
+def _put_first(plan: BatchPlan) -> Protocol[None]:
+    """The puts that must land before the rows."""
+    if first := plan.before_rows:
+        yield Together([PutRows(name, puts) for name, puts in first.items()])
+
+
+def _write_planned(
+    table: str, plans: Sequence[RowPlan], version_column: bytes, atomic_rows: bool, placed: PlacedRows
+) -> Protocol[Set[bytes]]:
+    """Writes the rows; returns those that are not as they were read, so that their writes must be planned again.
+
+    A loser keeps its entries: they may be the winner's.
+    """
+    checked = {plan.outcome.key: plan for plan in plans if plan.condition is not None}
+    if not checked:
+        yield from _write_rows(table, BatchPlan.of(plans), atomic_rows, placed)
+        return frozenset()
+    yield from _write_rows(table, BatchPlan.of([plan for plan in plans if plan.condition is None]), atomic_rows, placed)
+    changes = [
+        ConditionalChange(row, *plan.condition, plan.mutations)
+        for row, plan in checked.items()
+        if plan.condition is not None
+    ]
+    applied: Sequence[bool | None]
+    if len(changes) == 1:
+        (one,) = changes
+        applied = [(yield CheckAndMutate(table, one.row, one.column, one.expected, one.mutations))]
+    else:
+        applied = yield CheckAndMutateRows(table, changes)
+    placed.note([plan.outcome for plan, went_through in zip(checked.values(), applied, strict=True) if went_through])
+    refused = [row for row, went_through in zip(checked, applied, strict=True) if not went_through]
+    if not refused:
+        return frozenset()
+    # A call whose answer was lost may have been carried out before: then the row has the version of the write.
+    rows_read: Sequence[Row | None] = yield GetRows(table, refused, [version_column])
+    again = {row for row, now in zip(refused, rows_read, strict=True) if not _is_put(checked[row], now, version_column)}
+    placed.note([checked[row].outcome for row in refused if row not in again])
+    return again
+
+
+def _is_put(plan: RowPlan, row: Row | None, version_column: bytes) -> bool:
+    cell = None if row is None else row.columns.get(version_column)
+    return cell is not None and plan.put is not None and cell.value == plan.put.cells[version_column]
+
+
+def _write_rows(table: str, plan: BatchPlan, atomic_rows: bool, placed: PlacedRows) -> Protocol[None]:
+    if atomic_rows and len(plan.puts) == len(plan.row_deletes) == 1:
+        yield MutateRow(table, [*plan.puts, *plan.row_deletes])
+        placed.note(plan.outcomes)
+        return
+    if plan.puts:
+        yield PutRows(table, plan.puts)
+        placed.note(plan.outcomes, plan.row_deletes)
+    if plan.row_deletes:  # the markers are written before anything is deleted (rule 4)
+        yield DeleteRows(table, plan.row_deletes)
+        placed.rest.clear()
+
+
+def insert_indexed(
+    planner: IndexedRowPlanner, write: PutObject, placed: list[Outcome] | None = None
+) -> Protocol[list[Outcome]]:
+    """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was
+    read.
+
+    An insert that loses keeps its entries, which are orphans until repair. If it was refused because an earlier sending
+    of its own call was applied, it finds its nonce in the version cell. Returns the one outcome, which it has
+    acknowledged. Raises `RowExists`.
+
+    Args:
+        placed: where the outcome is noted once the row is put: the steps after that concern only its entries.
+    """
+    schema = planner.schema
+    while True:
+        (row,) = yield from read_rows(planner, [write.row])
+        old = planner.old(row)
+        if old.live:
+            raise RowExists(
+                "A row with this key exists already: use another key, or change the row with update().",
+                table=schema.table,
+                key=write.row,
+            )
+        now = yield ReadClock(planner.mixed)
+        plan = planner.plan(write, old, now)
+        if plan.put is None or plan.outcome.error is not None:
+            raise plan.outcome.error or AssertionError("a full write always puts its row")
+        yield from await_times(planner, [plan.put], now)
+        if plan.entries:
+            yield Together([PutRows(name, puts) for name, puts in by_table([*plan.entries, *plan.marks]).items()])
+        seen = None if row is None else row.columns.get(schema.liveness_column)
+        mutations: Sequence[Put | Delete] = [plan.put] if plan.row_delete is None else [plan.put, plan.row_delete]
+        applied = yield CheckAndMutate(
+            schema.table, write.row, schema.liveness_column, None if seen is None else seen.value, mutations
+        )
+        if not applied:
+            (row,) = yield GetRows(schema.table, [write.row], schema.row_columns)
+            if _moved_since(planner, plan.put, seen, row):
+                yield Acknowledge([plan.outcome])
+                return [plan.outcome]
+            version = None if row is None else row.columns.get(schema.version_column)
+            if version is None or version.value != plan.put.cells[schema.version_column]:
+                if planner.old(row).live:
+                    raise RowExists(
+                        "A row with this key exists already: use another key, or change the row with update().",
+                        table=schema.table,
+                        key=write.row,
+                    )
+                continue
+        if placed is not None:
+            placed.append(plan.outcome)
+        verifications = planner.verifications(plan.entries)
+        while not (yield CheckLease(now)):
+            # A repairer may have taken the entries for orphans while the row was not there yet, so they are put again
+            # (rule 3). The row is not: others may have changed or deleted it since. So it is unknown whether these
+            # entries match it.
+            verifications = []
+            now = yield ReadClock(planner.mixed)
+            fresh = max(now, (plan.outcome.timestamp or now) + 1)
+            entries = [(name, at_time(put, fresh)) for name, put in plan.entries]
+            yield Together([PutRows(name, puts) for name, puts in by_table(entries).items()])
+        yield Acknowledge([plan.outcome])
+        yield from finish(verifications, ())
+        return [plan.outcome]
+
+
+def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: Row | None) -> bool:
+    """Whether a refused put had been carried out by an earlier call, whose answer was lost, and its object has moved.
+
+    Args:
+        seen: the liveness cell that was read before.
+
+    Raises:
+        UnknownOutcome: an object was moved away from the row in between, and it cannot be known which one.
+    """
+    schema = planner.schema
+    marker = None if row is None else row.columns.get(schema.liveness_column)
+    moved = None if marker is None or (seen is not None and marker.value == seen.value) else moved_version(marker.value)
+    if moved is not None and moved != put.cells[schema.version_column]:
+        raise UnknownOutcome(
+            "An object was moved from this key to another one during the insert; it may be the one to insert.",
+            table=schema.table,
+            key=put.row,
+        )
+    return moved is not None
+
+
+def at_time(put: Put, timestamp: int) -> Put:
+    """The same put at a later time; it still expires at the same time, or at once if that has passed."""
+    if put.ttl is None or put.timestamp is None:
+        return evolve(put, timestamp=timestamp)
+    return evolve(put, timestamp=timestamp, ttl=max(1, put.timestamp + put.ttl - timestamp))

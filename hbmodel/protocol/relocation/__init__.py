@@ -1,0 +1,1 @@
+"""Moves of objects to another key or another table."""

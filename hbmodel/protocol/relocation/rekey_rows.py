@@ -1,0 +1,306 @@
+"""The steps that move an object to another key: those that all kinds of rows share, and those of rows without system
+cells.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define, evolve, field
+
+from hbmodel.errors import ClockError
+from hbmodel.mapping.rows.mapper import RowDecoder
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.future_cells import hide_increments, mask_of, time_for
+from hbmodel.protocol.indexed.entries_first import with_entries_first
+from hbmodel.protocol.indexed.index_build import RowIndexer, keep_entries
+from hbmodel.protocol.indexed.move_marks import MoveMark
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    AwaitClock,
+    CheckAndMutate,
+    DeleteRows,
+    LetClockTick,
+    Operation,
+    Protocol,
+    ReadClock,
+    carried_out,
+)
+from hbmodel.protocol.server_time import traces_of
+from hbmodel.protocol.server_timed.unindexed_insert import insert_unindexed
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.writes import Outcome, PutObject
+from hbmodel.store.values import Delete, Put, Row
+
+
+def draw_move_nonce() -> bytes:
+    """A nonce that distinguishes moves; from the system's random source, so that forked processes never share one."""
+    return os.urandom(8)
+
+
+def without_acknowledgement(
+    protocol: Protocol[Any], change: Callable[[CheckAndMutate], Operation] = lambda operation: operation
+) -> Protocol[Any]:
+    """Runs a protocol as a part of another one: it acknowledges nothing, and `change` may replace its conditional
+    change.
+    """
+
+    def step(operation: Operation) -> Protocol[Any]:
+        if isinstance(operation, Acknowledge):
+            return None
+        return (yield change(operation) if isinstance(operation, CheckAndMutate) else operation)
+
+    return carried_out(protocol, step)
+
+
+@define(eq=False)
+class RowMover:
+    """The steps of a move that rows of every kind have in common.
+
+    Attributes:
+        reader: decodes whole objects.
+        placed: the outcome of the mutation that moved an object within its row, once it was carried out.
+        left: whether that mutation was carried out, though a delete may have hidden what it put.
+    """
+
+    reader: RowDecoder
+    nonce: Callable[[], bytes] = field(default=draw_move_nonce, kw_only=True)
+    placed: Outcome | None = field(default=None, init=False)
+    left: bool = field(default=False, init=False)
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema of the model."""
+        return self.reader.schema
+
+    @property
+    def columns(self) -> Sequence[bytes]:
+        """The columns or families to read of a row: everything that belongs to the object."""
+        return self.schema.family_names
+
+    def end_of(self, row: Row) -> int | None:
+        """When a row expires, in ms since 1970, or None."""
+        raise NotImplementedError
+
+    def moves_within_row(self, row: Row) -> bool:
+        """Whether one mutation can move an object to another place in its row, which is given as it was read."""
+        return True
+
+    @property
+    def moves_unmarked(self) -> bool:
+        """Whether an object moves within its row without a mark: then the version of the row serves as the mark."""
+        return self.schema.versioned
+
+    @property
+    def copies_again(self) -> bool:
+        """Whether the copy is made again if the old row has changed since."""
+        return True
+
+    def live(self, row: Row | None) -> bool:
+        """Whether a row that was read is an object."""
+        return row is not None and self.reader.exists(row)
+
+    def outcome(self, row: Row) -> Outcome:
+        """The outcome of the put of the new row."""
+        return Outcome("put", row.row)
+
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
+        """Marks the old row; returns whether that was done.
+
+        Args:
+            version: the version that the row must have, or 0 for any.
+            over: the mark that this one replaces, or None. A program that has read the replaced mark can no longer
+                delete the row.
+        """
+        raise NotImplementedError
+
+    def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
+        """Removes the mark from an old row that stays."""
+        yield from self.clear(mark, row.row)
+
+    def clear(self, mark: MoveMark, row: bytes) -> Protocol[None]:
+        """Removes a mark that no program needs any more."""
+        yield DeleteRows(self.schema.table, [Delete(row, columns=(self.schema.move_column,), timestamp=mark.timestamp)])
+
+    def copy(self, write: PutObject) -> Protocol[Any]:
+        """Puts the new row, if its key is free; raises `RowExists`."""
+        raise NotImplementedError
+
+    def take_back(self, row: Row) -> Protocol[Any]:
+        """Deletes a copy that nobody has changed."""
+        raise NotImplementedError
+
+    def claim(self, old: Row, new: Row) -> Protocol[bool]:
+        """Claims the unique values for the new row; returns False if the rows must be read again."""
+        return True
+        yield
+
+    def leave(self, row: Row) -> Protocol[bool]:
+        """Deletes the old row, if it is still as it was read; returns whether that was done."""
+        raise NotImplementedError
+
+    def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:
+        """Moves an object to another place in its row by one mutation; returns None if the row must be read again."""
+        raise NotImplementedError
+
+    def keep_entries(self, row: bytes) -> Protocol[None]:
+        """Puts the entries of the new row, by the present indexes.
+
+        The program that put that row may have stopped before all its entries were safe.
+        """
+        return
+        yield
+
+    def finish(self) -> Protocol[None]:
+        """The steps that may follow the acknowledgement."""
+        return
+        yield
+
+
+@define(eq=False)
+class UnindexedMover(RowMover):
+    """Moves objects whose rows have no system cells, at the server's time.
+
+    Attributes:
+        column: the column that is never empty in a row.
+        bound: how far a cell may be ahead of its server's clock, in ms.
+        indexes: the indexes to maintain for rows without system cells.
+    """
+
+    planner: UnindexedRowPlanner
+    column: bytes
+    bound: int
+    indexes: Sequence[Index] = ()
+
+    @property
+    def columns(self) -> Sequence[bytes]:
+        if not self.schema.external:
+            return self.schema.family_names
+        return tuple(sorted({*self.planner.columns, self.schema.move_column}))
+
+    @property
+    def moves_unmarked(self) -> bool:
+        """True for an object that is one cell with nothing but its key in the qualifier: a mark would be another
+        object.
+
+        Such an object is put only if its new key is free, by the same mutation that deletes it under the old key. The
+        last write wins, as always: what is written to the old key at this moment is not moved.
+        """
+        return self._bare
+
+    @property
+    def _bare(self) -> bool:
+        return self.schema.wide_rows is not None and self.schema.wide_rows.bare
+
+    def end_of(self, row: Row) -> int | None:
+        return self.planner.end_of(row)
+
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
+        """See `RowMover.mark`; the mark expires with its row.
+
+        This also puts traces: from them, an insert that has put the row, but has not read it back yet, learns that the
+        row has moved.
+        """
+        schema, end, ttl = self.schema, self.end_of(row), None
+        yield from self._masks(row)  # raises an error, if at all, before anything is changed
+        if end is not None:
+            ttl = max(1, end - (yield ReadClock()))
+        put = Put(row.row, {schema.move_column: mark.value}, ttl=ttl)
+        applied: bool = yield CheckAndMutate(
+            schema.table,
+            row.row,
+            schema.move_column,
+            None if over is None else over.value,
+            [put, *traces_of(schema, row)],
+        )
+        return applied
+
+    def copy(self, write: PutObject) -> Protocol[Any]:
+        return self._inserted(write)
+
+    def _inserted(
+        self, write: PutObject, change: Callable[[CheckAndMutate], Operation] = lambda operation: operation
+    ) -> Protocol[Any]:
+        protocol: Protocol[Any] = self._noting(insert_unindexed(self.planner, write, self.column, self.bound))
+        if self.indexes:
+            protocol = with_entries_first(self.schema, self.indexes, [write], protocol)
+        yield from without_acknowledgement(protocol, change)
+
+    def _noting(self, protocol: Protocol[Outcome]) -> Protocol[Outcome]:
+        """Runs an insert, and notes what was done in `placed` and `left`."""
+        self.placed, self.left = None, False
+
+        def step(operation: Operation) -> Protocol[Any]:
+            answer = yield operation
+            self.left |= isinstance(operation, CheckAndMutate) and answer
+            return answer
+
+        outcome = yield from carried_out(protocol, step)
+        self.placed = outcome
+        return outcome
+
+    def keep_entries(self, row: bytes) -> Protocol[None]:
+        return keep_entries(RowIndexer(self.schema, self.indexes, plain=True), row)
+
+    def take_back(self, row: Row) -> Protocol[Any]:
+        return self._deleted(row)
+
+    def leave(self, row: Row) -> Protocol[bool]:
+        return self._deleted(row)
+
+    def _deleted(self, row: Row) -> Protocol[bool]:
+        """Deletes a row if it still has the mark that was read, and then waits for a clock tick, as after every
+        delete.
+        """
+        schema = self.schema
+        mark = row.columns[schema.move_column].value
+        masks = yield from self._masks(row)
+        applied: bool = yield CheckAndMutate(
+            schema.table, row.row, schema.move_column, mark, self._deletion(row, masks)
+        )
+        if applied:
+            yield from self._settled(masks)
+        return applied
+
+    def _masks(self, row: Row) -> Protocol[list[Delete]]:
+        """The deletes of cells of an old row that may be ahead of the server's clock; raises `ClockError` for a cell
+        that is too far ahead.
+        """
+        cells = {
+            column: cell for column, cell in row.columns.items() if not column.startswith(self.schema.stamp_prefix)
+        }
+        now = yield from time_for(self.schema, [cells])
+        if now is None:
+            return []
+        mask = mask_of(self.schema, row.row, cells, now, self.bound)
+        if isinstance(mask, ClockError):
+            raise mask
+        return [] if mask is None else [mask]
+
+    def _settled(self, masks: Sequence[Delete]) -> Protocol[None]:
+        """Deletes counters that were incremented in between, and waits until the clock has passed all these deletes."""
+        again = yield from hide_increments(self.schema, masks)
+        yield LetClockTick()
+        for mask in (*masks, *again):
+            assert mask.timestamp is not None
+            yield AwaitClock(mask.timestamp)
+
+    def _deletion(self, row: Row, masks: Sequence[Delete] = ()) -> list[Put | Delete]:
+        whole = self.planner.deletion(row.row)
+        if self._bare:
+            return [whole, *masks]
+        if not whole.families:
+            whole = Delete(row.row, columns=(*whole.columns, self.schema.move_column))
+        return [whole, *masks, *traces_of(self.schema, row)]
+
+    def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:
+        masks = yield from self._masks(old)
+
+        def both(operation: CheckAndMutate) -> Operation:
+            return evolve(operation, mutations=[*operation.mutations, *self._deletion(old, masks)])
+
+        yield from self._inserted(write, both)
+        yield from self._settled(masks)
+        return Outcome("put", write.row)

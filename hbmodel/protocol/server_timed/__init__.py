@@ -1,0 +1,1 @@
+"""Writes of rows without system cells, whose timestamps the server sets."""

@@ -1,0 +1,254 @@
+"""Updates under the condition that their row still exists, as a sans-IO generator.
+
+A cell that alone makes a row exist must not be put into a row that was deleted since it was read. So the update is
+conditional on a cell of the row that every delete takes away: the row must still hold the value that was read. If it
+does not, the row is read again. Nothing that was put is taken back afterwards, because what is left of a row does not
+say who put it.
+
+The condition is on a cell that the update leaves as it is, if there is one. On HBase's Thrift1 gateway, each cell is
+put by a conditional call of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+from attrs import frozen
+
+from hbmodel.errors import CapabilityError
+from hbmodel.mapping.schema import FLAG, TableSchema
+from hbmodel.protocol.operations import (
+    CheckAndMutate,
+    CheckAndMutateRows,
+    CheckAndPut,
+    CheckAndPutRows,
+    DeleteRows,
+    GetRows,
+    Protocol,
+)
+from hbmodel.protocol.server_time import StampedRow, unstamped
+from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan, carry_out
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.writes import Outcome, PutObject, UpdateFields
+from hbmodel.store.port import Capabilities
+from hbmodel.store.values import ConditionalChange, ConditionalPut, Put, Row
+
+Planned = Mapping[bytes, tuple[UnindexedRowPlan, Row | None]]
+"""The plan of each update, and the row that it was planned over, by row key."""
+
+
+@frozen
+class _Guarded:
+    """An update, and the cell that shows that its row exists; `stamped` is the row as it was read for a put of the
+    whole row.
+    """
+
+    write: UpdateFields | PutObject
+    plan: UnindexedRowPlan
+    column: bytes
+    expected: bytes
+    stamped: StampedRow | None
+
+
+def update_guarded(
+    planner: UnindexedRowPlanner,
+    writes: Sequence[UpdateFields | PutObject],
+    planned: Planned,
+    bound: int,
+    can: Capabilities,
+    together: Set[bytes] = frozenset(),
+) -> Protocol[dict[bytes, UnindexedRowPlan]]:
+    """Carries out updates, each under the condition that its row still exists; returns the final plan of each.
+
+    A row that expires is put again as a whole, under the condition that it is still the one that was read. So is an
+    object that is put with a TTL over such a row.
+
+    Args:
+        writes: updates, and puts with a TTL; at most one per row.
+        together: rows to whose conditional changes other changes may be joined.
+    """
+    table = planner.schema.table
+    plans: dict[bytes, UnindexedRowPlan] = {}
+    left = [(write, *planned[write.row]) for write in writes]
+    while left:
+        free: list[UnindexedRowPlan] = []
+        guarded: list[_Guarded] = []
+        for write, plan, row in left:
+            if row is None or plan.outcome.error is not None:
+                free.append(plan)
+                continue
+            expires = plan.put is not None and plan.put.ttl is not None
+            known = isinstance(write, UpdateFields) or planner.schema.expiry_column in row.columns
+            if expires and not (known and can.check_and_mutate and write.row not in together):
+                free.append(plan)  # the time of its put is below that of any later delete of the row
+                continue
+            guard = _guard_of_whole(planner, row) if expires else _guard(planner, row, plan, can)
+            if isinstance(guard, UnindexedRowPlan):
+                free.append(guard)
+            else:
+                guarded.append(_Guarded(write, plan, *guard, row if isinstance(row, StampedRow) else None))
+        yield from carry_out(table, free, can)
+        plans |= {plan.outcome.key: plan for plan in free}
+        refused: list[UpdateFields | PutObject] = []
+        if can.check_and_mutate:
+            applied = yield from _change(table, guarded, together)
+        else:
+            applied = yield from _put_cell_by_cell(planner, guarded)
+        for update, went_through in zip(guarded, applied, strict=True):
+            if went_through:
+                plans[update.write.row] = update.plan
+            else:
+                refused.append(update.write)
+        left_over = [update.stamped for update, done in zip(guarded, applied, strict=True) if not done]
+        if stamps := [unstamped(stamped) for stamped in left_over if stamped is not None]:
+            yield DeleteRows(table, stamps)
+        left = yield from _planned_again(planner, refused, bound)
+    were_there = {write.row for write in writes if (row := planned[write.row][1]) is not None and row.columns}
+    put = [row for row, plan in plans.items() if plan.put is not None and row in were_there]
+    if put and planner.outlives:  # a row that was put again since, with a TTL, may hold the value that was checked
+        yield from keep_together(planner, (yield GetRows(table, put, planner.columns)), bound, can)
+    return plans
+
+
+def _change(table: str, guarded: Sequence[_Guarded], together: Set[bytes]) -> Protocol[Sequence[bool | None]]:
+    if not guarded:
+        return []
+    changes = [
+        ConditionalChange(update.write.row, update.column, update.expected, update.plan.joined) for update in guarded
+    ]
+    if len(changes) == 1 and changes[0].row not in together:
+        (change,) = changes
+        return [(yield CheckAndMutate(table, change.row, change.column, change.expected, change.mutations))]
+    applied: Sequence[bool | None] = yield CheckAndMutateRows(table, changes)
+    return applied
+
+
+def _put_cell_by_cell(planner: UnindexedRowPlanner, guarded: Sequence[_Guarded]) -> Protocol[list[bool]]:
+    """Puts the cells of updates, each under the condition; returns for each row whether all its cells were put.
+
+    Each step puts the next cell of every row. A row whose condition does not hold gets no further cell, and no delete.
+    Cells that are None are deleted last.
+
+    A reader may see some of the new values before the others. If the program dies, the others may never be put.
+    """
+    puts = [_conditional_puts(planner, update) for update in guarded]
+    refused: set[int] = set()
+    for number in range(max(map(len, puts), default=0)):
+        going = [at for at, of_row in enumerate(puts) if number < len(of_row) and at not in refused]
+        applied = yield from _put_each(planner.schema.table, [puts[at][number] for at in going])
+        refused.update(at for at, went_through in zip(going, applied, strict=True) if not went_through)
+    if deletes := [delete for at, update in enumerate(guarded) if at not in refused for delete in update.plan.deletes]:
+        yield DeleteRows(planner.schema.table, deletes)
+    return [at not in refused for at in range(len(guarded))]
+
+
+def _put_each(table: str, puts: Sequence[ConditionalPut]) -> Protocol[Sequence[bool]]:
+    if len(puts) == 1:
+        (one,) = puts
+        return [(yield CheckAndPut(table, one.put.row, one.column, one.expected or b"", one.put))]
+    applied: Sequence[bool] = (yield CheckAndPutRows(table, puts)) if puts else []
+    return applied
+
+
+def _conditional_puts(planner: UnindexedRowPlanner, update: _Guarded) -> list[ConditionalPut]:
+    """The puts of the cells of an update, one after the other, each with the condition that holds if all earlier
+    ones were applied.
+    """
+    schema, put, row = planner.schema, update.plan.put, update.write.row
+    column, expected = update.column, update.expected
+    cells = {} if put is None else dict(put.cells)
+    flag = schema.spare_flag_column
+    if flag is not None and update.plan.blanks and not schema.required_columns:
+        # the deletes are unconditional, and two programs may each delete the cell that the other one kept
+        cells[flag] = FLAG
+    proving = {flag, *schema.proving_columns}
+    puts: list[ConditionalPut] = []
+    for name in sorted(cells, key=lambda name: (name != flag, not cells[name], name == column)):
+        puts.append(ConditionalPut(column, expected, Put(row, {name: cells[name]})))
+        if name in proving and cells[name]:  # the cell that was checked may be one that becomes empty
+            column, expected = name, cells[name]
+    return puts
+
+
+def _guard(
+    planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: Capabilities
+) -> tuple[bytes, bytes] | UnindexedRowPlan:
+    """The column to check and its value, or the failed plan of an update for which there is none."""
+    schema = planner.schema
+    changed = {} if plan.put is None else plan.put.cells
+    if plan.blanks and schema.external and not (can.mutate_row or schema.required_columns or schema.exists_column):
+        return _failed(schema, row, _CLEARS)
+    candidates = [column for column in _guards(planner, row) if row.columns[column].value]
+    if not any(map(changed.get, (schema.spare_flag_column or b"", *schema.proving_columns))):
+        # Two concurrent updates could each empty the only cell that the other one does not change, and the row would
+        # show no object. So each update checks a cell that it does not change.
+        candidates = [column for column in candidates if column not in plan.blanks and column not in changed]
+    column = min(candidates, key=lambda column: column in changed, default=None)
+    return _failed(schema, row, _ALL_EMPTY) if column is None else (column, row.columns[column].value)
+
+
+def _guard_of_whole(planner: UnindexedRowPlanner, row: Row) -> tuple[bytes, bytes] | UnindexedRowPlan:
+    """The column to check and its value, or the failed plan, for a row that is put again as a whole, to expire.
+
+    Here it does not matter which cells of the row become empty.
+    """
+    # programs that set this cell change it with each write
+    version = [planner.schema.version_column] if planner.marking else []
+    columns = [planner.schema.expiry_column, *version, *_guards(planner, row)]
+    filled = [
+        (column, row.columns[column].value) for column in columns if column in row.columns and row.columns[column].value
+    ]
+    return filled[0] if filled else _failed(planner.schema, row, _ALL_EMPTY)
+
+
+def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
+    """The columns of a row whose cells show that it exists; those that change least come first."""
+    schema = planner.schema
+    counters = {f.column for f in schema.columns if f.kind == "counter"}
+    columns = [schema.exists_column, schema.spare_flag_column]
+    if schema.exists_column is None:
+        columns += sorted(schema.proving_columns, key=counters.__contains__)
+    return [column for column in columns if column is not None and column in row.columns]
+
+
+_ALL_EMPTY = (
+    "Each cell of the row that could show that it still exists when it is updated is empty, or becomes empty: put "
+    "the whole object with "
+    "add()."
+)
+
+_CLEARS = (
+    "On HBase's Thrift1 gateway a table of other programs takes no update to None, unless the model has a required "
+    "column: the row could "
+    "be left without any cell. Use an hbase+thrift2: store, or delete the object."
+)
+
+
+def _failed(schema: TableSchema, row: Row, message: str) -> UnindexedRowPlan:
+    return UnindexedRowPlan(Outcome("failed", row.row, error=CapabilityError(message, table=schema.table, key=row.row)))
+
+
+def _planned_again(
+    planner: UnindexedRowPlanner, writes: Sequence[UpdateFields | PutObject], bound: int
+) -> Protocol[list[tuple[UpdateFields | PutObject, UnindexedRowPlan, Row | None]]]:
+    """The updates whose rows have changed since they were read, planned over what is there now."""
+    if not writes:
+        return []
+    rows_read: Sequence[Row | None] = yield GetRows(
+        planner.schema.table, [write.row for write in writes], planner.columns
+    )
+    rows: dict[bytes, Row | None] = {write.row: row for write, row in zip(writes, rows_read, strict=True)}
+    rows |= yield from planner.read_expiring(writes, rows, bound)
+    return [(write, planner.plan(write, rows[write.row]), rows[write.row]) for write in writes]
+
+
+def keep_together(
+    planner: UnindexedRowPlanner, rows_read: Iterable[Row | None], bound: int, can: Capabilities
+) -> Protocol[None]:
+    """Rewrites expiring rows over which updates have put cells that would outlive them, so that all cells of a row
+    expire together. The rows must just have been read, with every column.
+    """
+    while loose := [row.row for row in rows_read if row is not None and planner.loose(row)]:
+        stamped = yield from planner.stamped(loose, bound)
+        yield from carry_out(planner.schema.table, [planner.renewed(row) for row in stamped.values()], can)
+        rows_read = yield GetRows(planner.schema.table, loose, planner.columns)

@@ -1,0 +1,82 @@
+"""Puts an object only if its key is free, without conditional changes of whole rows, as a sans-IO generator.
+
+HBase's Thrift1 gateway can check one cell and put one, at the server's time. So an insert first claims the key: it puts
+a unique value into the existence flag if that is absent. Then it puts the columns, and in the end the flag of an
+existing row, if the claim is still there. A claimed row reads as absent. The claim of a program that died is taken over
+once it is older than the grace time.
+
+The columns have the timestamp of the claim. So a slow program never overwrites a row that was put after its claim was
+deleted, overwritten or taken over: whatever came later has a later time. For the same reason a program can delete the
+entries of map columns that it has put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import evolve
+
+from hbmodel.mapping.schema import FLAG
+from hbmodel.protocol.future_cells import error_if_hidden
+from hbmodel.protocol.operations import CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol, PutRows
+from hbmodel.protocol.server_timed.flag_claim import CLAIMED, abandoned_claim
+from hbmodel.protocol.server_timed.unindexed_insert import counters_over, whole_row
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.writes import Outcome, PutObject
+from hbmodel.store.values import Delete, Put, Row
+
+
+def insert_claimed(
+    planner: UnindexedRowPlanner, write: PutObject, flag: bytes, bound: int, grace: int, draw: Callable[[], bytes]
+) -> Protocol[Outcome]:
+    """Puts an object if its row is neither there nor claimed; raises `RowExists`.
+
+    No row is put twice: before the last step nothing of the row can be read, and after that step the call is over. No
+    delete hides the flag that the last step puts: such a delete would have hidden the claim too, since the server gives
+    the flag a time that is not below that of the claim.
+
+    Args:
+        write: the object, without a TTL.
+        grace: G in ms: how old a claim must be to be taken over.
+        draw: source of nonces, 8 bytes each.
+    """
+    table, row = planner.schema.table, write.row
+    plan = whole_row(planner, write)
+    assert plan.put is not None
+    columns = {column: value for column, value in plan.put.cells.items() if column != flag}
+    entries = tuple(
+        column for column in columns if any(column.startswith(map_field.column) for map_field in planner.schema.maps)
+    )
+    expected = b""
+    while True:
+        claim = CLAIMED + draw()
+        yield CheckAndPut(table, row, flag, expected, Put(row, {flag: claim}))
+        # what others put or delete in the millisecond of the claim is there by now, or has a later time
+        yield LetClockTick()
+        current: Row | None
+        # the row is read whatever the answer was: a delete of the same millisecond hides a claim
+        (current,) = yield GetRows(table, [row], planner.columns)
+        flag_cell = None if current is None else current.columns.get(flag)
+        expected = b""
+        if current is None or flag_cell is None:
+            continue
+        if flag_cell.value != claim:
+            expected = yield from abandoned_claim(table, row, flag_cell, grace)
+            continue
+        if (
+            error := (
+                yield from error_if_hidden(planner.schema, current, {*columns, *plan.blanks}, flag_cell.timestamp)
+            )
+        ) is not None:
+            yield DeleteRows(table, [Delete(row, columns=(flag,), timestamp=flag_cell.timestamp)])  # the claim
+            raise error
+        puts = [Put(row, columns, flag_cell.timestamp)] if columns else []
+        puts += yield from counters_over(planner, plan.put, flag, bound)
+        if puts:
+            yield PutRows(table, puts)
+        if plan.deletes:
+            yield DeleteRows(table, [evolve(delete, timestamp=flag_cell.timestamp) for delete in plan.deletes])
+        if (yield CheckAndPut(table, row, flag, claim, Put(row, {flag: FLAG}))):
+            return plan.outcome
+        if entries:  # a row put over the claim hides this insert's columns, but not map entries that it does not put
+            yield DeleteRows(table, [Delete(row, columns=entries, timestamp=flag_cell.timestamp)])

@@ -1,0 +1,186 @@
+"""Puts an object of a model without live indexes only if its key is free, as a sans-IO generator."""
+
+from __future__ import annotations
+
+from hbmodel.errors import RowExists, UnknownOutcome
+from hbmodel.mapping.schema import COUNTER_ZERO, FLAG
+from hbmodel.protocol.clock import GRACE
+from hbmodel.protocol.future_cells import check_shown, counters_above
+from hbmodel.protocol.operations import (
+    AwaitClock,
+    CheckAndMutate,
+    CheckAndPut,
+    DeleteRows,
+    GetRows,
+    Protocol,
+    ReadClock,
+)
+from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE, StampedRow, unstamped
+from hbmodel.protocol.server_timed.flag_claim import abandoned_claim
+from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.writes import Outcome, PutObject
+from hbmodel.store.values import Delete, Put, Row
+
+
+def insert_unindexed(
+    planner: UnindexedRowPlanner,
+    write: PutObject,
+    column: bytes,
+    bound: int,
+    grace: int = GRACE,
+    *,
+    one_cell: bool = False,
+) -> Protocol[Outcome]:
+    """Puts an object if `column`, which is never empty in a row, is absent; raises `RowExists`.
+
+    Every column is written, counters and None too, over what an update or an increment may have left of a deleted row.
+    A delete of the same millisecond hides what is put, so the row is read once more. A mark, a cell that soon expires,
+    shows which insert put the row, or that the row has been moved to another key. A row that is not found as it was put
+    is not put again: another program may have seen and deleted it, and it would come back.
+
+    Args:
+        grace: G in ms: how old the claim of another insert must be to be taken over.
+        one_cell: whether the row is a single cell, put by check-and-put, for stores that can do no more.
+
+    Raises:
+        RowExists: the key is taken or claimed; nothing was put.
+        UnknownOutcome: the row was put, but has been hidden, deleted or replaced since.
+    """
+    schema = planner.schema
+    stamped: StampedRow | None = None
+    claim: bytes | None = None
+    while True:
+        checked: tuple[bytes, bytes | None] = (column, claim)
+        if planner.marking:
+            checked = yield from _free(planner, write, column)
+        if write.ttl is None:
+            plan = whole_row(planner, write)
+        else:
+            stamped = (yield from planner.stamped([write.row], bound))[write.row]
+            plan = planner.plan(write, stamped)
+            if plan.outcome.error is not None:
+                raise plan.outcome.error
+        assert plan.put is not None
+        counters = yield from counters_over(planner, plan.put, column, bound)
+        mark: bytes | None = None
+        if one_cell:
+            went_through = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
+        else:
+            # The mark distinguishes the row from one that another insert has put. An object that is one cell with an
+            # empty qualifier has no room for it. A table that other programs fill gets no cells but the model's.
+            markable = not schema.external and (schema.wide_rows is None or not schema.wide_rows.bare)
+            mark = schema.stamp_prefix + planner.draw() if markable else None
+            marks = (
+                []
+                if mark is None
+                else [Put(write.row, {mark: OWN}, plan.put.timestamp, min(STAMP_LIFE, plan.put.ttl or STAMP_LIFE))]
+            )
+            went_through = yield CheckAndMutate(schema.table, write.row, *checked, [*plan.joined, *counters, *marks])
+        if not went_through:
+            if stamped is not None:
+                yield DeleteRows(schema.table, [unstamped(stamped)])
+            if planner.marking:
+                continue
+            if column == schema.exists_column:
+                (row,) = yield GetRows(schema.table, [write.row], (column,))
+                claim = yield from abandoned_claim(
+                    schema.table, write.row, None if row is None else row.columns.get(column), grace
+                )
+                continue
+            raise RowExists(
+                "A row with this key exists already: use another key, or change the row with update().",
+                table=schema.table,
+                key=write.row,
+            )
+        columns_read = planner.columns
+        (row,) = yield GetRows(
+            schema.table,
+            [write.row],
+            columns_read if mark is None or columns_read == schema.family_names else (*columns_read, mark),
+        )
+        there = row is not None and column in row.columns
+        if row is not None and there:
+            yield from check_shown(schema, row, plan.put, plan.blanks)
+        if row is not None and (
+            _landed(row, there, mark)
+            if mark is not None
+            else there and shows(row, plan.put, {column} & {schema.exists_column})
+        ):
+            if stamped is not None and stamped.ahead:
+                yield AwaitClock(stamped.timestamp)
+            return plan.outcome
+        raise UnknownOutcome(
+            "The row was put, but reading it back did not show it: a delete of the same millisecond hides it, or "
+            "another program has "
+            "deleted or overwritten it since. It is not put again: read the key.",
+            table=schema.table,
+            key=write.row,
+        )
+
+
+def _landed(row: Row, there: bool, mark: bytes) -> bool:
+    """Whether a row shows that it was put with a mark: it is there with that mark, or has moved to another key
+    since.
+    """
+    mark_cell = row.columns.get(mark)
+    return mark_cell is not None and (there or mark_cell.value == MOVED)
+
+
+def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Protocol[tuple[bytes, bytes | None]]:
+    """The column to check and its expected value: those of the dead marker, if there is one.
+
+    Raises `RowExists` if the key is not free.
+    """
+    (row,) = yield GetRows(planner.schema.table, [write.row], planner.columns)
+    if row is None:
+        return column, None
+    if planner.reader.exists(row):
+        raise RowExists(
+            "A row with this key exists already: use another key, or change the row with update().",
+            table=planner.schema.table,
+            key=write.row,
+        )
+    marker = row.columns.get(planner.schema.liveness_column)
+    return (column, None) if marker is None else (planner.schema.liveness_column, marker.value)
+
+
+def counters_over(planner: UnindexedRowPlanner, put: Put, column: bytes, bound: int) -> Protocol[list[Put]]:
+    """Puts of counters, above the counter cells that are left in a row without an object.
+
+    The cells that are left may be ahead of the server's clock.
+
+    Args:
+        column: the column that, if there is no object, is absent or says that the key is claimed.
+
+    Raises:
+        ClockError: a counter is further ahead than the bound.
+    """
+    schema = planner.schema
+    if not schema.counter_columns:
+        return []
+    current: Row | None
+    (current,) = yield GetRows(schema.table, [put.row], sorted({column, *schema.counter_columns}))
+    if current is None or schema.counter_columns.isdisjoint(current.columns):
+        return []
+    cell = current.columns.get(column)
+    if cell is not None and not (column == schema.exists_column and cell.value != FLAG):
+        return []  # there is an object
+    return counters_above(schema, put.row, current.columns, put.cells, (yield ReadClock()), bound)
+
+
+def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
+    """A put, without a TTL, of every column, regardless of what remains of a deleted row."""
+    schema = planner.schema
+    cells = {**dict.fromkeys(sorted(schema.counter_columns), COUNTER_ZERO), **planner.cells(write)}
+    nulls = tuple(column for column, value in cells.items() if not value and column in planner.gone)
+    put = Put(write.row, {column: value for column, value in cells.items() if column not in nulls})
+    return UnindexedRowPlan(Outcome("put", write.row), put, [Delete(write.row, columns=nulls)] if nulls else [], nulls)
+
+
+def shows(row: Row, put: Put, flag: set[bytes]) -> bool:
+    """Whether the row has any value of the put, apart from the flag and zero counters."""
+    shown = {
+        column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO
+    } or put.cells
+    return any(column in row.columns and row.columns[column].value == value for column, value in shown.items())

@@ -1,0 +1,359 @@
+"""Plans writes of models without live indexes: no system cells, and the server sets the timestamps.
+
+Only rows with a TTL have an explicit timestamp, and a cell with the time of their expiry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from attrs import evolve, field, frozen
+
+from hbmodel.errors import ClockError, EncodingError, HbmodelError
+from hbmodel.mapping.rows.cells_of_update import cells_of_changes
+from hbmodel.mapping.rows.mapper import RowDecoder
+from hbmodel.mapping.schema import FLAG, LIVE, TableSchema
+from hbmodel.protocol.expiry import (
+    end_of_adopted,
+    end_of_live,
+    end_of_unindexed,
+    end_value,
+    ends_by_family,
+    family_life,
+    live_value,
+    read_end,
+    refuses_ttl,
+)
+from hbmodel.protocol.future_cells import await_replaced, read_masks
+from hbmodel.protocol.operations import GetRows, Protocol
+from hbmodel.protocol.server_time import OWN, STAMP_LIFE, StampedRow, draw_stamp, read_stamped, unstamped
+from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan
+from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found, under_condition
+from hbmodel.store.values import Cell, Delete, Put, Row
+
+
+@frozen
+class End:
+    """When a row expires: `at` a time (ms since 1970), or so many ms `after` its put."""
+
+    at: int | None = None
+    after: int = 0
+
+
+@frozen(eq=False)
+class UnindexedRowPlanner:
+    """Plans writes of a model without live indexes.
+
+    Attributes:
+        draw: source of the names of stamps, see `read_stamped`.
+        marking: whether rows of other programs may have a liveness cell, so that a put of a whole object sets it.
+        reader: decides whether a row to update exists.
+        gone: columns that store None as the absence of the cell.
+        own_columns: the columns of the fields, and of the cells that show that a row exists or expires.
+    """
+
+    schema: TableSchema
+    draw: Callable[[], bytes] = draw_stamp
+    marking: bool = False
+    reader: RowDecoder = field(init=False)
+    gone: frozenset[bytes] = field(init=False)
+    own_columns: tuple[bytes, ...] = field(init=False)
+
+    @classmethod
+    def of(cls, schema: TableSchema, marking: bool = False) -> UnindexedRowPlanner:
+        """The planner of a model, made once and kept."""
+        planner: UnindexedRowPlanner | None = schema.compiled.get(("unindexed", marking))
+        return schema.keep(("unindexed", marking), cls(schema, marking=marking)) if planner is None else planner
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "reader", RowDecoder.of(self.schema, self.marking, frozenset(), self.marking))
+        object.__setattr__(self, "gone", frozenset(f.column for f in self.schema.columns if f.null == "delete"))
+        flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
+        object.__setattr__(
+            self, "own_columns", (*flag, *(f.column for f in self.schema.columns), self.schema.expiry_column)
+        )
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def glance(self) -> Sequence[bytes]:
+        """The columns that show whether a row exists and whether it expires."""
+        columns = self.reader.columns
+        return columns if columns == self.schema.family_names else self._with_end(columns)
+
+    @property
+    def columns(self) -> Sequence[bytes]:
+        """Every column of the model, and unless the table is external, everything else in its families."""
+        columns = RowDecoder.of(self.schema, indexed=False).columns
+        return self._with_end(columns) if self.schema.external else columns
+
+    def _with_end(self, columns: Iterable[bytes]) -> Sequence[bytes]:
+        return tuple(sorted({*columns, self.schema.expiry_column}))
+
+    def read(self, writes: Iterable[RowWrite]) -> Protocol[dict[bytes, Row | None]]:
+        """The rows of updates without a TTL of their own, with the columns that the updates need."""
+        updates = [write for write in writes if isinstance(write, UpdateFields) and write.ttl is None]
+        if not updates:
+            return {}
+        whole = family_life(self.schema) is not None or any(under_condition(self.schema, write) for write in updates)
+        columns = self.columns if whole else self._with_changed(updates)
+        rows_read: Sequence[Row | None] = yield GetRows(self.schema.table, [w.row for w in updates], columns)
+        return {write.row: row for write, row in zip(updates, rows_read, strict=True)}
+
+    def _with_changed(self, updates: Iterable[UpdateFields]) -> Sequence[bytes]:
+        """The columns to read for updates that need, besides `glance`, only the columns that they change."""
+        if self.glance == self.schema.family_names:
+            return self.glance
+        return tuple(sorted({*self.glance, *(column for write in updates for column in self._changed(write))}))
+
+    def _changed(self, write: UpdateFields) -> Sequence[bytes]:
+        """The columns that an update changes, without entries of map columns."""
+        return [self.schema.by_name[name].column for name in write.changes if name in self.schema.by_name]
+
+    def read_masks(self, writes: Iterable[RowWrite], bound: int) -> Protocol[dict[bytes, Delete | ClockError]]:
+        """For the rows of deletes, the deletes of cells that are ahead of the server's clock; see `read_masks`.
+
+        Entries of map columns are not looked at: an object may have any number of them.
+        """
+        rows = [write.row for write in writes if isinstance(write, DeleteRow)]
+        if not rows:
+            return {}
+        columns = self.own_columns if self.schema.external or self.schema.maps else self.schema.family_names
+        return (yield from read_masks(self.schema, rows, columns, bound))
+
+    def await_replaced(
+        self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
+    ) -> Protocol[dict[bytes, Delete | ClockError]]:
+        """Waits until the server's clock has reached the times of the cells that writes will replace.
+
+        Returns the errors of rows with a cell too far ahead, by row key; see the function `await_replaced`. Rows of
+        whole objects are read here if the model's puts are not blind.
+        """
+        replaced: dict[bytes, int] = {}
+        for write in writes:
+            row = rows.get(write.row)
+            if isinstance(write, UpdateFields) and row is not None and not isinstance(row, StampedRow):
+                times = [row.columns[column].timestamp for column in self._changed(write) if column in row.columns]
+                replaced |= {write.row: max(times)} if times else {}
+        if not self.schema.blind_puts:
+            replaced |= yield from self._replaced_by_puts(
+                [w for w in writes if isinstance(w, PutObject) and w.ttl is None]
+            )
+        return dict((yield from await_replaced(self.schema, replaced, bound)))
+
+    def _replaced_by_puts(self, writes: Sequence[PutObject]) -> Protocol[dict[bytes, int]]:
+        """The timestamp of the newest cell of each row that a put of a whole object is to replace."""
+        cells = {write.row: self.cells(write).keys() for write in writes}
+        if not cells:
+            return {}
+        columns = sorted(frozenset[bytes]().union(*cells.values()))
+        rows_read: Sequence[Row | None] = yield GetRows(self.schema.table, list(cells), columns)
+        times = {
+            row.row: [cell.timestamp for column, cell in row.columns.items() if column in cells[row.row]]
+            for row in rows_read
+            if row
+        }
+        return {row: max(of_row) for row, of_row in times.items() if of_row}
+
+    def read_expiring(
+        self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
+    ) -> Protocol[dict[bytes, Row | None]]:
+        """The rows that expire already or will expire after the write, with all columns and the time for the write."""
+        expiring = [
+            w.row
+            for w in writes
+            if not isinstance(w, DeleteRow) and (w.ttl is not None or self.expires(rows.get(w.row)))
+        ]
+        if not expiring:
+            return {}
+        return dict((yield from self.stamped(expiring, bound)))
+
+    def stamped(self, rows: Iterable[bytes], bound: int) -> Protocol[dict[bytes, StampedRow]]:
+        """Rows with all columns, and the time at which each may be written; see `read_stamped`."""
+        return read_stamped(self.schema, rows, self.columns, bound, self.draw)
+
+    def expires(self, row: Row | None) -> bool:
+        """Whether a row that was read has a cell with the time of its expiry."""
+        if row is None:
+            return False
+        marked = self.marking and end_of_live(row, self.schema.liveness_column) is not None
+        return marked or self.schema.expiry_column in row.columns
+
+    # --- planning -----------------------------------------------------------------------------------------------------
+
+    def puts_of_objects(self, writes: Iterable[RowWrite]) -> list[Put] | None:
+        """The puts of the writes if all put whole objects, read no rows and delete no cells; otherwise None: they
+        need plans.
+        """
+        if self.gone or not self.schema.blind_puts:
+            return None
+        puts: list[Put] = []
+        for write in writes:
+            if not isinstance(write, PutObject) or write.ttl is not None or not (cells := self.cells(write)):
+                return None
+            puts.append(Put(write.row, cells))
+        return puts
+
+    def plan(self, write: RowWrite, row: Row | None, mask: Delete | ClockError | None = None) -> UnindexedRowPlan:
+        """The plan of `write` over `row`, which was read as far as needed.
+
+        Args:
+            row: the row, or None.
+            mask: for a delete of a row, the delete of the cells that a delete at the server's time may not hide; or the
+                error that says why the row cannot be written.
+        """
+        try:
+            if isinstance(row, StampedRow) and row.error is not None:
+                raise row.error
+            return self._plan(write, row, mask)
+        except HbmodelError as error:  # this row cannot be written; the others of its batch can
+            left = [unstamped(row)] if isinstance(row, StampedRow) and row.timestamp else []
+            return UnindexedRowPlan(Outcome("failed", write.row, error=error), deletes=left)
+
+    def _plan(self, write: RowWrite, row: Row | None, mask: Delete | ClockError | None = None) -> UnindexedRowPlan:
+        if isinstance(mask, ClockError):
+            raise mask
+        if isinstance(write, DeleteRow):
+            masks = () if mask is None else (mask,)
+            return UnindexedRowPlan(Outcome("deleted", write.row), deletes=[self.deletion(write.row)], masks=masks)
+        old_cells = {} if row is None else row.columns
+        if isinstance(write, UpdateFields) and (row is None or not old_cells or not self.reader.exists(row)):
+            raise not_found(self.schema, write.row)
+        end = self._end(write, row)
+        cells = self.cells(write)
+        if isinstance(write, UpdateFields):
+            cells = {**self._kept(old_cells, end), **cells}
+            if end is not None or under_condition(self.schema, write):
+                flag = self.schema.spare_flag({**{column: cell.value for column, cell in old_cells.items()}, **cells})
+                cells |= {column: value for column, value in flag.items() if column not in old_cells}
+        if end is not None and isinstance(row, StampedRow):
+            plan = self._expiring(row, cells, end)
+            return plan if isinstance(write, PutObject) else self._owned(plan, row)
+        # the stamp of a row that was wrongly taken for an expiring one soon expires by itself
+        return self._put(write, cells)
+
+    def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
+        """When the row will expire after a write over `row`, or None."""
+        if isinstance(write, PutObject) and write.end is not None:
+            return End(at=write.end)
+        if write.ttl is not None:
+            return End(after=write.ttl)
+        at = None if row is None else self.end_of(row)
+        return None if at is None else End(at=at)
+
+    def end_of(self, row: Row) -> int | None:
+        """When a row, read with every column of the model, expires, or None."""
+        return end_of_adopted(self.schema, row) if self.marking else end_of_unindexed(row, self.schema.expiry_column)
+
+    def _kept(self, old_cells: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:
+        """The cells that an update rewrites unchanged, so that the row, or its cells in a family with a TTL, expire
+        together (rule 10).
+        """
+        schema = self.schema
+        if end is None and family_life(schema) is None:
+            return {}
+        return {
+            c: cell.value for c, cell in self.own(old_cells).items() if end is not None or ends_by_family(schema, c)
+        }
+
+    def own(self, old_cells: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
+        """The cells of a row without its system cells."""
+        return {column: cell for column, cell in old_cells.items() if not self.schema.is_system(column)}
+
+    def _put(self, write: PutObject | UpdateFields, cells: Mapping[bytes, bytes]) -> UnindexedRowPlan:
+        stored, nulls = self._without_gone(cells)
+        if isinstance(write, PutObject) and stored.keys() <= {self.schema.liveness_column}:
+            raise nothing_to_store(self.schema, write.row)
+        deletes = [Delete(write.row, columns=nulls)] if nulls else []
+        return UnindexedRowPlan(Outcome("put", write.row), Put(write.row, stored) if stored else None, deletes, nulls)
+
+    def _without_gone(self, cells: Mapping[bytes, bytes]) -> tuple[Mapping[bytes, bytes], Sequence[bytes]]:
+        """The cells to put, and the columns of those whose None is stored as the absence of the cell."""
+        if not self.gone:
+            return cells, ()
+        stored = {column: value for column, value in cells.items() if value or column not in self.gone}
+        return stored, tuple(column for column in cells if column not in stored)
+
+    def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> UnindexedRowPlan:
+        """A put of a whole row that expires, and the delete of all older cells, which would otherwise become visible
+        again when the row expires.
+        """
+        row, timestamp = stamped.row, stamped.timestamp
+        at = end.at if end.at is not None else timestamp + end.after
+        if at <= timestamp:
+            raise not_found(self.schema, row)
+        stored = {column: value for column, value in cells.items() if value or column not in self.gone}
+        if stored.keys() <= {self.schema.liveness_column}:
+            raise nothing_to_store(self.schema, row)
+        stored[self.schema.expiry_column] = end_value(at, stamped.stamps[-1].removeprefix(self.schema.stamp_prefix))
+        if self.marking:
+            stored[self.schema.liveness_column] = live_value(at)
+        put = Put(row, stored, timestamp, at - timestamp)
+        blanks = tuple(column for column in cells if column not in stored)
+        older = [self.deletion(row, timestamp - 1), unstamped(stamped, blanks)]
+        return UnindexedRowPlan(Outcome("put", row, timestamp), put, older, blanks)
+
+    def _owned(self, plan: UnindexedRowPlan, row: StampedRow) -> UnindexedRowPlan:
+        """The same plan with the marks of inserts and of a move: whoever put or moves the row recognizes it by them."""
+        if row.mark is not None and plan.put is not None:
+            plan = evolve(plan, put=evolve(plan.put, cells={**plan.put.cells, self.schema.move_column: row.mark}))
+        if not row.owners:
+            return plan
+        return evolve(plan, owners=Put(row.row, dict.fromkeys(row.owners, OWN), row.timestamp, STAMP_LIFE))
+
+    def loose(self, row: Row) -> dict[bytes, int]:
+        """The times, by column, of cells that updates have put over an expiring row, and that would outlive it."""
+        end = row.columns.get(self.schema.expiry_column)
+        times = {column: cell.timestamp for column, cell in self.own(row.columns).items()}
+        if end is None or end.timestamp not in times.values():
+            return {}
+        return {column: time for column, time in times.items() if time > end.timestamp}
+
+    def renewed(self, row: StampedRow) -> UnindexedRowPlan:
+        """Plans the put of a whole row with its loose cells, which then expire with it.
+
+        If the row has no loose cells any more, nothing is put.
+        """
+        done = UnindexedRowPlan(Outcome("put", row.row), deletes=[unstamped(row)])
+        try:
+            if row.error is not None:
+                raise row.error
+            if self.loose(row):
+                end = End(at=read_end(row.columns[self.schema.expiry_column].value))
+                cells = {column: cell.value for column, cell in self.own(row.columns).items()}
+                return self._owned(self._expiring(row, cells, end), row)
+        except HbmodelError as error:
+            return UnindexedRowPlan(
+                Outcome("failed", row.row, error=error), deletes=done.deletes if row.timestamp else ()
+            )
+        return done
+
+    @property
+    def outlives(self) -> bool:
+        """Whether a cell that an update puts over an expiring row would be an object after the row has expired."""
+        return self.schema.exists_column is None and refuses_ttl(self.schema) is None
+
+    def cells(self, write: PutObject | UpdateFields) -> Mapping[bytes, bytes]:
+        """The cells of a write; None is still the empty cell here."""
+        schema = self.schema
+        if isinstance(write, UpdateFields):
+            return cells_of_changes(schema, write.changes)
+        flag = schema.spare_flag(write.cells) if schema.exists_column is None else {schema.exists_column: FLAG}
+        marks = {schema.liveness_column: LIVE} if self.marking else {}
+        return {**write.cells, **flag, **marks} if flag or marks else write.cells
+
+    def deletion(self, row: bytes, timestamp: int | None = None) -> Delete:
+        """The delete of the model's families, or in an external table of its own columns."""
+        schema = self.schema
+        if not schema.external:
+            return Delete(row, families=schema.family_names, timestamp=timestamp)
+        return Delete(row, columns=self.own_columns, timestamp=timestamp)
+
+
+def nothing_to_store(schema: TableSchema, row: bytes) -> EncodingError:
+    """The error of an object whose row would have no cell, and so would not exist."""
+    return EncodingError(
+        'The object has no cell to store, so its row would not exist: declare @hb.model(exists=hb.flag("e")).',
+        table=schema.table,
+        key=row,
+    )

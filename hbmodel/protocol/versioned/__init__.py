@@ -1,0 +1,1 @@
+"""Writes of versioned models, and their unique values."""

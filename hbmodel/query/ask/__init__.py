@@ -1,0 +1,1 @@
+"""What a query asks for, as frozen values: conditions, order, bounds, pages and tokens."""

@@ -1,0 +1,71 @@
+"""Queries as of a time: the valid times, and the models and columns that support them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hbmodel.errors import QueryError
+from hbmodel.mapping.rows.mapper import RowDecoder
+from hbmodel.mapping.schema import TableSchema
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(milliseconds=1)
+
+
+def moment(schema: TableSchema, time: Any) -> datetime:
+    """The time to read a query as of, in UTC.
+
+    Raises:
+        QueryError: `time` is not a time with a time zone from 1970 on, or the model replaces another one.
+    """
+    if not isinstance(time, datetime) or time.utcoffset() is None:
+        raise QueryError("as_of() takes a datetime with a time zone.", table=schema.table, found=repr(time))
+    try:
+        utc = time.astimezone(UTC)
+    except OverflowError:
+        raise QueryError(
+            "The time lies outside the years 1 to 9999 in UTC: give a later or an earlier time.",
+            table=schema.table,
+            found=repr(time),
+        ) from None
+    if utc < _EPOCH:
+        raise QueryError(
+            "Cells have no timestamps before 1970: give a later time.", table=schema.table, found=repr(time)
+        )
+    if schema.replaces is not None:
+        raise QueryError(
+            "A model that replaces another cannot be read as of a time: only the newest versions are moved.",
+            table=schema.table,
+        )
+    return utc
+
+
+def before(time: datetime) -> int:
+    """The first millisecond that is excluded. Writes in the millisecond of the time itself are visible."""
+    return (time - _EPOCH) // _TICK + 1
+
+
+def check_kept(reader: RowDecoder) -> None:
+    """Raises `QueryError` if a column that is read keeps no versions; the reader decodes all fields that are needed."""
+    schema = reader.schema
+    for field in reader.fields:
+        if field.kind == "counter":
+            raise QueryError(
+                "Increments leave too few versions of a counter to read it as of a time: select() the other fields.",
+                table=schema.table, field=field.name,
+            )  # fmt: skip
+    versioned_families = {family.name for family in schema.families if (family.max_versions or 1) > 1}
+    liveness = () if reader.indexed else (schema.liveness_column,)  # no row is known to have a liveness cell
+    lacking = sorted(
+        {column.partition(b":")[0] for column in reader.columns if column not in liveness} - versioned_families
+    )
+    if lacking:
+        names = [field.name for field in schema.columns if field.family == lacking[0]]
+        raise QueryError(
+            "The column family keeps only the newest version of its cells: declare hb.column(versions=n), and call "
+            "hb.alter().",
+            table=schema.table,
+            family=lacking[0].decode(),
+            fields=names,
+        )

@@ -1,0 +1,455 @@
+"""The immutable query: describes what to read, built step by step; a session's reader runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import MultipleResultsFound, NoResultFound, QueryError
+from hbmodel.mapping.declare.map_declaration import MapExpression, map_of
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.predicates import Ordering, Predicate
+from hbmodel.mapping.schema import PRIMARY, Field, Index
+from hbmodel.query.ask.arguments import (
+    NO_FORMER_ENTRIES,
+    NO_FORMER_MAPS,
+    check_field,
+    check_own,
+    field_of,
+    given_token,
+    whole,
+)
+from hbmodel.query.ask.as_of import moment
+from hbmodel.query.ask.explanation import Explanation
+from hbmodel.query.ask.paging import Page
+from hbmodel.query.ask.query_partition import QueryPartition
+from hbmodel.query.ask.row_bounds import row_bound
+from hbmodel.query.ask.terms import QueryTerms
+
+R_co = TypeVar("R_co", covariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+
+
+class Source(Protocol):
+    """Runs queries."""
+
+    def stream(self, terms: QueryTerms) -> Iterator[Any]:
+        """Iterates over the items, in bounded memory."""
+        ...
+
+    def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
+        """At most `size` items after the token `at`, or before it."""
+        ...
+
+    def count(self, terms: QueryTerms) -> int:
+        """The number of items."""
+        ...
+
+    def delete(self, terms: QueryTerms, batch_size: int, progress: Callable[[int], object] | None) -> int:
+        """Deletes the items and returns their number."""
+        ...
+
+    def explain(self, terms: QueryTerms) -> Explanation:
+        """How the query would be executed."""
+        ...
+
+    def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
+        """At most `count` partitions of the query."""
+        ...
+
+    def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The first item for each of these values of some fields, or None."""
+        ...
+
+
+@frozen(eq=False, repr=False)
+class Query(Generic[R_co]):
+    """A query on one model; every method that refines the query returns a new query.
+
+    Iterating over it streams the items in bounded memory. Without `order_by` the items have the order of the chosen
+    path, which is not guaranteed.
+
+    The attribute `terms` is not part of the public API: only the modules that plan and run queries read it.
+    """
+
+    terms: QueryTerms
+    _source: Source
+
+    def __repr__(self) -> str:
+        return f"Query({self.terms})"
+
+    def __dir__(self) -> list[str]:
+        """The names that completion shows for a query: all except `terms`."""
+        return [name for name in super().__dir__() if name != "terms"]
+
+    def _of(self, terms: QueryTerms) -> Query[R_co]:
+        """A query with these terms."""
+        return Query(terms, self._source)
+
+    def where(self, *predicates: Predicate) -> Query[R_co]:
+        """Keeps the items that satisfy all predicates, including those of earlier calls.
+
+        Raises:
+            QueryError: an argument is not a predicate.
+            UnknownField: a predicate refers to a field of another model.
+        """
+        schema = self.terms.schema
+        for predicate in predicates:
+            if not isinstance(predicate, Predicate):
+                raise QueryError(
+                    "where() takes predicates such as Model.field == value.", found=type(predicate).__name__
+                )
+            for name in predicate.names():
+                schema.field(name)
+            check_own(schema, predicate)
+        return self._of(self.terms.with_conditions(predicates))
+
+    def limit(self, count: int) -> Query[R_co]:
+        """At most `count` items, also in pages and in `count()`.
+
+        A query with a limit is not a full scan if the keys decide all its conditions.
+        """
+        return self._of(evolve(self.terms, limit=whole(count, "limit")))
+
+    def offset(self, count: int) -> Query[R_co]:
+        """Skips the first `count` items; they are still read, so prefer pages."""
+        return self._of(evolve(self.terms, offset=whole(count, "offset")))
+
+    def reversed(self) -> Query[R_co]:
+        """Reverses the order, with a reversed scan."""
+        return self._of(evolve(self.terms, backwards=not self.terms.backwards))
+
+    def before(self, item: object) -> Query[R_co]:
+        """Keeps the items before an object in the order of the query; see `after`."""
+        return self._bounded(item, above=self.terms.backwards)
+
+    def after(self, item: object) -> Query[R_co]:
+        """Keeps the items after an object in the order of the query.
+
+        This is the order of the key that the query reads, of the table or of an index; `order_by` asserts it. Items
+        that are equal in the fields of `order_by` are ordered by the rest of the key. Fields that the query fixes to
+        one value take no part in the order, so the object's values for them are ignored. If `reversed()` is called
+        before this method, the comparison uses the reversed order; if it is called afterwards, it only reverses the
+        order of the items that are kept. The object need not be stored any more.
+
+        Args:
+            item: an object of the model, or a mapping of its field values, or the values of its key in key order. A
+                mapping needs only the fields of the key that is read, without those that the query fixes to one value.
+
+        Raises:
+            QueryError: the argument is none of these. When the query runs: the argument does not determine a position
+                in the order.
+            EncodingError: a value is not valid for its field.
+        """
+        return self._bounded(item, above=not self.terms.backwards)
+
+    def _bounded(self, item: object, above: bool) -> Query[R_co]:
+        terms = self.terms
+        return self._of(evolve(terms, row_bounds=(*terms.row_bounds, row_bound(terms.schema, item, above))))
+
+    def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
+        """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` if no path gives it.
+
+        Items that are equal in these fields are ordered by the rest of the key, and finally by the leading fields for
+        which `in_` gives several values, each in the direction of the key. If the order is opposite to that of the key,
+        these fields are reversed with it. `reversed()` reverses everything.
+        """
+        if not fields:
+            raise QueryError("order_by() takes at least one field.")
+        ordering = tuple(part if isinstance(part, Ordering) else Ordering(field_of(part), False) for part in fields)
+        for part in ordering:
+            check_field(self.terms.schema, part.field)
+        return self._of(evolve(self.terms, ordering=ordering))
+
+    def use_index(self, name: str | Index | None) -> Query[R_co]:
+        """Reads through this index, given by name or as `Model.by_name`.
+
+        `"primary"` reads the primary table, None leaves the choice to the planner.
+        """
+        schema = self.terms.schema
+        if name is not None and not isinstance(name, str | Index):
+            raise QueryError(
+                "use_index() takes the name of an index, or the index as an attribute of the model class.",
+                table=schema.table,
+            )
+        if name is not None and name != PRIMARY:
+            name = schema.index(name).name
+            if self.terms.moment is not None:
+                raise QueryError(NO_FORMER_ENTRIES, table=schema.table, index=name)
+        return self._of(evolve(self.terms, index_name=name))
+
+    def as_of(self, time: datetime) -> Query[R_co]:
+        """Reads every column as of a time, from the versions that the column's family keeps (`hb.column(versions=n)`).
+
+        Conditions are tested on the values at that time. Deleted and expired data does not reappear. The primary table
+        is read, since indexes contain no former values. Columns keep a limited number of versions, so a column has no
+        value as of a time before the oldest version that is kept.
+
+        Args:
+            time: a time with a time zone; writes in its millisecond are visible.
+
+        Raises:
+            QueryError: the time is invalid, or the query uses an index or loads map columns. When the query runs: a
+                column that it reads keeps no versions, or is a counter.
+        """
+        terms = self.terms
+        if terms.index_name not in {None, PRIMARY}:
+            raise QueryError(NO_FORMER_ENTRIES, table=terms.schema.table, index=terms.index_name)
+        if terms.loading:
+            raise QueryError(NO_FORMER_MAPS, table=terms.schema.table)
+        return self._of(evolve(terms, moment=moment(terms.schema, time)))
+
+    def allow_full_scan(self) -> Query[R_co]:
+        """Allows a plan that reads a whole table."""
+        return self._of(evolve(self.terms, full_scan=True))
+
+    @overload
+    def select(self, a: FieldExpression[A], /) -> Query[tuple[A]]: ...
+    @overload
+    def select(self, a: FieldExpression[A], b: FieldExpression[B], /) -> Query[tuple[A, B]]: ...
+    @overload
+    def select(
+        self, a: FieldExpression[A], b: FieldExpression[B], c: FieldExpression[C], /
+    ) -> Query[tuple[A, B, C]]: ...
+    @overload
+    def select(
+        self, a: FieldExpression[A], b: FieldExpression[B], c: FieldExpression[C], d: FieldExpression[D], /
+    ) -> Query[tuple[A, B, C, D]]: ...
+    @overload
+    def select(
+        self,
+        a: FieldExpression[A],
+        b: FieldExpression[B],
+        c: FieldExpression[C],
+        d: FieldExpression[D],
+        e: FieldExpression[E],
+        /,
+    ) -> Query[tuple[A, B, C, D, E]]: ...
+    @overload
+    def select(
+        self,
+        a: FieldExpression[A],
+        b: FieldExpression[B],
+        c: FieldExpression[C],
+        d: FieldExpression[D],
+        e: FieldExpression[E],
+        f: FieldExpression[Any],
+        /,
+        *more: FieldExpression[Any],
+    ) -> Query[tuple[Any, ...]]: ...
+    def select(self, *fields: FieldExpression[Any]) -> Query[Any]:
+        """Returns tuples of these fields instead of objects; only their cells (and those that predicates need) are
+        read.
+        """
+        schema = self.terms.schema
+        if not fields:
+            raise QueryError("select() takes at least one field.")
+        chosen = tuple(field_of(part) for part in fields)
+        for part in chosen:
+            check_field(schema, part)
+        if self.terms.loading:
+            raise QueryError("load() reads whole objects: leave out select().", table=schema.table)
+        return self._of(evolve(self.terms, selection=chosen))
+
+    def load(self, *maps: MapExpression[Any, Any] | Mapping[Any, Any]) -> Query[R_co]:
+        """Reads these map columns with the objects, with all entries; map columns that are not loaded are `NotLoaded`.
+
+        Raises:
+            QueryError: an argument is not a map column, or fields are selected.
+            UnknownField: a map column belongs to another model.
+        """
+        terms = self.terms
+        if terms.selection is not None:
+            raise QueryError("load() reads whole objects: leave out select().", table=terms.schema.table)
+        if terms.moment is not None:
+            raise QueryError(NO_FORMER_MAPS, table=terms.schema.table)
+        return self._of(
+            evolve(
+                terms,
+                loading=tuple(
+                    dict.fromkeys((*terms.loading, *(map_of(terms.schema, map_column) for map_column in maps)))
+                ),
+            )
+        )
+
+    def __iter__(self) -> Iterator[R_co]:
+        return self._source.stream(self.terms)
+
+    def __bool__(self) -> NoReturn:
+        raise QueryError(
+            "A query has no truth value: write exists() to test whether it has an item, or first() to read one.",
+            table=self.terms.schema.table,
+        )
+
+    def all(self) -> list[R_co]:
+        """All items, in memory."""
+        return list(self)
+
+    def first(self) -> R_co | None:
+        """The first item, or None. As with `limit`, this is not a full scan if the keys decide all conditions."""
+        maximum = 1 if self.terms.limit is None else min(self.terms.limit, 1)
+        return next(iter(self.limit(maximum)), None)
+
+    def one(self) -> R_co:
+        """The only item.
+
+        Raises:
+            NoResultFound: there is none.
+            MultipleResultsFound: there is more than one.
+        """
+        items = self.limit(2 if self.terms.limit is None else min(self.terms.limit, 2)).all()
+        if not items:
+            raise NoResultFound(
+                "The query has no item: use first() if there may be none.", table=self.terms.schema.table
+            )
+        if len(items) > 1:
+            raise MultipleResultsFound(
+                "The query has more than one item: use first() to read one of them.", table=self.terms.schema.table
+            )
+        return items[0]
+
+    def last(self) -> R_co | None:
+        """The last item, or None, by a reversed scan."""
+        if self.terms.limit is not None or self.terms.offset:
+            raise QueryError("last() cannot be combined with limit() or offset(): leave them out.")
+        return self.reversed().first()
+
+    @overload
+    def first_of_each(self, field: FieldExpression[A], values: Iterable[A], /) -> list[R_co | None]: ...
+    @overload
+    def first_of_each(
+        self, fields: Sequence[FieldExpression[Any]], values: Iterable[Sequence[Any]], /
+    ) -> list[R_co | None]: ...
+    def first_of_each(self, fields: Any, values: Iterable[Any], /) -> list[R_co | None]:
+        """The first item for each value of a field, or None: the result of `where(field == value).first()`, for many
+        values at once.
+
+        Needs one short scan for each value and salt bucket; hundreds of them run concurrently. If the order puts the
+        newest items first, the result is the latest item for each value:
+        `order_by(Reading.at.desc()).first_of_each(Reading.metric, metrics)`.
+
+        Args:
+            fields: a field, or several. They must be the leading fields of the key of the table or of an index, apart
+                from fields that `where` fixes.
+            values: values of the field; for several fields, sequences with one value for each. Repeated values are read
+                once.
+
+        Raises:
+            QueryError: the fields do not lead any key, or the query has a limit, an offset, `before()` or `after()`, or
+                is a partition.
+            EncodingError: a value is not valid for its field.
+        """
+        terms = self.terms
+        if terms.limit is not None or terms.offset or terms.partition is not None or terms.row_bounds:
+            raise QueryError(
+                "first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a "
+                "partition: leave them out."
+            )
+        alone = not isinstance(fields, list | tuple)
+        chosen = [field_of(part) for part in ((fields,) if alone else fields)]
+        for part in chosen:
+            check_field(terms.schema, part)
+        names = [part.name for part in chosen]
+        if not names or len(set(names)) != len(names):
+            raise QueryError("Give one field, or several different ones.", fields=names)
+        if none := [part.name for part in chosen if not part.codec.key]:
+            raise QueryError(
+                "This field cannot be in a key: give a field that leads a key.", table=terms.schema.table, field=none[0]
+            )
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise QueryError("Give a collection of values.", field=names[0], found=type(values).__name__)
+        keys = [(value,) if alone else tuple(value) for value in values]
+        if any(len(key) != len(chosen) for key in keys):
+            raise QueryError("Give one value for each of the fields.", fields=names)
+        checks = [FieldExpression[Any](of=part).checked for part in chosen]
+        columns = [[check(key[at]) for key in keys] for at, check in enumerate(checks)]
+        checked = list(zip(*columns, strict=True))
+        return self._source.first_of_each(terms, chosen, checked)
+
+    def exists(self) -> bool:
+        """Whether there is at least one item."""
+        at_most = 1 if self.terms.limit is None else min(self.terms.limit, 1)
+        # Selecting nothing reads only the cells that predicates and existence need.
+        return next(iter(self._of(evolve(self.terms, selection=(), limit=at_most))), None) is not None
+
+    def count(self) -> int:
+        """The number of items; only keys are read if they suffice, and no rows are kept in memory."""
+        return self._source.count(self.terms)
+
+    def delete(self, *, batch_size: int = 1000, progress: Callable[[int], object] | None = None) -> int:
+        """Deletes every item, with its index entries, and returns the number of deleted items; runs immediately, in
+        bounded memory.
+
+        The items are read and deleted page by page, independently of the pending writes of the session. Items that are
+        added meanwhile may be deleted or not. For a versioned model, a row is kept if it no longer satisfies the query
+        when it is to be deleted. For other models, a row is deleted even if it was changed after it was read. Repeating
+        a failed delete is safe.
+
+        Args:
+            batch_size: the maximum number of objects per page.
+            progress: called with the number of objects deleted so far, after each page.
+
+        Raises:
+            PartialWrite: an error occurred after something was deleted; `deleted` objects are certainly deleted.
+            QueryError: the query selects fields, or reads as of a time.
+        """
+        return self._source.delete(self.terms, whole(batch_size, "batch_size", 1), progress)
+
+    def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[R_co]:
+        """One page: the first one, the one after a page, or the one before a page.
+
+        Args:
+            size: the maximum number of items on the page.
+            after: `next_token` of the page before this one.
+            before: `previous_token` of the page after this one; the result is the items right before that page.
+
+        Raises:
+            QueryError: both tokens are given.
+            TokenError: the token is damaged, belongs to another query, or was passed as `after` instead of `before` or
+                the other way round.
+        """
+        return self._source.page(self.terms, whole(size, "size of the page", 1), *given_token(after, before))
+
+    def explain(self) -> Explanation:
+        """How the query would be executed; print the result."""
+        return self._source.explain(self.terms)
+
+    def partitions(self, count: int) -> list[QueryPartition[R_co]]:
+        """At most `count` partitions, which together contain each item once; `Session.read_partition` reads one, in any
+        process.
+
+        The partitions are cut along the boundaries of regions (and so of salt buckets, if the table is split by them)
+        and of the key ranges of an `in_`. There are fewer partitions if there are fewer of these ranges. Partitions
+        have about equal numbers of ranges, not of items. Without concurrent writes, the partitions together return
+        exactly the items of the query; with concurrent writes, each partition is read like a separate query.
+
+        Raises:
+            QueryError: the query has a limit, an offset or an order, which partitions cannot keep, or is a partition
+                itself.
+        """
+        terms, number = self.terms, whole(count, "partitions", 1)
+        if terms.limit is not None or terms.offset:
+            raise QueryError(
+                "A query with limit() or offset() has no partitions: none would know how many items the others "
+                "have. Leave them out."
+            )
+        if terms.ordering:
+            raise QueryError(
+                "A query with order_by() has no partitions, because only the items within each would be in order: "
+                "leave out order_by()."
+            )
+        if terms.partition is not None:
+            raise QueryError("A partition cannot be divided again: ask the whole query for more partitions.")
+        return self._source.partitions(terms, number)
+
+    def __reduce__(self) -> NoReturn:
+        raise QueryError(
+            "A query belongs to its session and cannot be pickled: pickle its partitions(), see Session.read_partition."
+        )

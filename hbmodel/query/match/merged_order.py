@@ -1,0 +1,153 @@
+"""The order of a path, or of merged scans: "two users, newest first" reads each user's rows in a separate scan.
+
+If leading fields of a key have several values, the rows of each combination of values are sorted by their other fields.
+The scans of the combinations are merged by these other fields, as the scans of salt buckets are merged. This gives an
+order that the table itself does not have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from functools import cached_property
+
+from attrs import frozen
+
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.errors import TokenError
+from hbmodel.mapping.predicates import Ordering
+from hbmodel.query.match.key_conditions import KeyConditions
+from hbmodel.store.ranges import KeyRange, key_successor
+
+KeyPlace = bytes | tuple[bytes, bytes]
+"""What keys are sorted by: the key without its salt or, if runs are merged, its fields in another order."""
+
+MAX_MERGED = 1_000
+"""The maximum number of scans that are merged, over all buckets and combinations of values."""
+
+
+@frozen
+class Direction:
+    """How a path is read so that it gives an order.
+
+    Attributes:
+        backwards: whether the path is read from its last key to its first.
+        merged: positions, in key order, of the leading fields whose values are read by separate scans that are merged.
+    """
+
+    backwards: bool
+    merged: tuple[int, ...] = ()
+
+
+def direction(
+    layout: KeyLayout,
+    matched: KeyConditions,
+    ordering: Sequence[Ordering],
+    never_none: Set[str],
+    each: Set[str] = frozenset(),
+) -> Direction | None:
+    """How a path must be read to give an order; None if it cannot give the order.
+
+    A field that the query fixes to one value may be anywhere in the order, or be omitted. A field that it fixes to
+    several values may be omitted if their ranges are merged. None sorts before every value, or after every value if the
+    order is descending. Fields in `never_none` are never None. Fields in `each` count as fixed to one value.
+    """
+    if not ordering:
+        return Direction(False)
+    fixed = each | {name for name, parts in zip(layout.names, matched.parts, strict=False) if len(parts) <= 1}
+    open_parts = [part for part in ordering if part.field.name not in fixed]
+    free = iter([at for at, name in enumerate(layout.names) if name not in fixed])
+    merged: list[int] = []
+    backwards: bool | None = None
+    for part in open_parts:
+        at = next(free, None)
+        while at is not None and layout.names[at] != part.field.name and at < len(matched.parts):
+            merged.append(at)
+            at = next(free, None)
+        order = None if at is None else layout.order_of(at)
+        if at is None or layout.names[at] != part.field.name or order is None:
+            return None
+        opposite = (order == "descending") != part.desc
+        if backwards is not None and opposite != backwards:
+            return None
+        backwards = opposite
+        declared = layout.fields[at]
+        if declared.nullable and declared.name not in never_none and declared.desc == (order == "ascending"):
+            return None  # None is placed by the direction of the field, but the codec reverses the values
+    return Direction(bool(backwards), tuple(merged))
+
+
+def combinations(matched: KeyConditions, positions: Sequence[int]) -> int:
+    """The number of combinations of values that the fields at some positions of a key have; all of them are fixed."""
+    if matched.pieces is not None:
+        return len({tuple(piece.parts[at] for at in positions) for piece in matched.pieces})
+    return math.prod(len(matched.parts[at]) for at in positions)
+
+
+@frozen(eq=False)
+class MergedOrder:
+    """The order in which runs of keys are merged: some leading fields come last in it, after all other fields.
+
+    Attributes:
+        merged: positions of the fields that come last, in key order.
+        runs: maps the bytes with which all keys of a run begin to two parts of them: the bytes of the fields that come
+            first in the order, and the bytes of the fields that come last.
+    """
+
+    merged: Sequence[int]
+    runs: Mapping[bytes, tuple[bytes, bytes]]
+
+    @classmethod
+    def of(cls, layout: KeyLayout, matched: KeyConditions, merged: Sequence[int]) -> MergedOrder | None:
+        """The merged order of the key ranges that the conditions give; None if no field is merged."""
+        if not merged:
+            return None
+        order = cls(merged, {})
+        leads = {tuple(piece.parts[: order.cut]) for piece in matched.all_pieces(layout)}
+        return cls(merged, {b"".join(parts): order.place(parts) for parts in leads})
+
+    @property
+    def cut(self) -> int:
+        """The number of leading fields that all keys of a run have in common."""
+        return self.merged[-1] + 1
+
+    def place(self, parts: Sequence[bytes]) -> tuple[bytes, bytes]:
+        """The sort key of a key with these fields; the key need not belong to a run."""
+        return b"".join(part for at, part in enumerate(parts) if at not in self.merged), b"".join(
+            parts[at] for at in self.merged
+        )
+
+    @cached_property
+    def _lengths(self) -> Sequence[int]:
+        return sorted({len(lead) for lead in self.runs})
+
+    def key(self, position: bytes) -> tuple[bytes, bytes]:
+        """The sort key of a key that is given without its salt.
+
+        Raises:
+            TokenError: the key is in none of the runs, which only happens for an altered token.
+        """
+        for length in self._lengths:
+            run = self.runs.get(position[:length])
+            if run is not None:
+                return run[0] + position[length:], run[1]
+        raise TokenError("The continuation token is damaged: start from the first page.")
+
+    def beyond(
+        self, key_range: KeyRange, prefix: bytes, lead: bytes, place: tuple[bytes, bytes], above: bool
+    ) -> KeyRange:
+        """The part of a range of one run whose keys are above a place, or below it.
+
+        Args:
+            prefix: the salt prefix of the keys.
+            lead: the bytes after the salt with which all keys of the run begin.
+            place: a sort key, as `key` returns it.
+            above: whether to return the part above the place.
+        """
+        (rest, last), (first, own) = place, self.runs[lead]
+        if not rest.startswith(first):
+            return key_range if (first > rest) == above else KeyRange(b"", b"")
+        key = prefix + lead + rest[len(first) :]
+        if above:
+            return key_range.intersect(KeyRange(key if own > last else key_successor(key), None))
+        return key_range.intersect(KeyRange(b"", key_successor(key) if own < last else key))

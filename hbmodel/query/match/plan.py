@@ -1,0 +1,275 @@
+"""How a query is executed: its path, and the ranges of each bucket to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.salts import BoundSalt
+from hbmodel.mapping.predicates import And, Predicate, Test
+from hbmodel.mapping.rows.covering import EntryDecoder, fields_held
+from hbmodel.mapping.rows.mapper import RowDecoder
+from hbmodel.mapping.schema import Index
+from hbmodel.protocol.indexed.verify_entries import EntryScope
+from hbmodel.query.ask.as_of import before
+from hbmodel.query.ask.paging import digest_of
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.match.column_ranges import ColumnRanges
+from hbmodel.query.match.key_conditions import KeyConditions
+from hbmodel.query.match.merged_order import KeyPlace, MergedOrder
+from hbmodel.store.filters import And as AllOf
+from hbmodel.store.filters import Filter, ValueFilter
+from hbmodel.store.ranges import KeyRange
+
+
+@frozen(eq=False)
+class Path:
+    """A table that contains a model's rows in some order: the primary table or an index."""
+
+    name: str
+    table: str
+    layout: KeyLayout
+    salt: BoundSalt
+    index: Index | None
+
+    def position(self, row: bytes) -> bytes:
+        """The part of a row key that determines the order over all buckets: the key without its salt."""
+        return row[self.salt.width :]
+
+
+@frozen(eq=False)
+class Bucket:
+    """The ranges to read in one salt bucket.
+
+    Attributes:
+        ranges: the ranges of keys, with the prefix, disjoint and in key order.
+        lead: the bytes after the prefix with which all these keys begin, if the runs of several values are merged.
+    """
+
+    prefix: bytes
+    ranges: Sequence[KeyRange]
+    lead: bytes = b""
+
+
+@frozen(eq=False)
+class Plan:
+    """How a query is executed.
+
+    Attributes:
+        terms: what the query asks for.
+        path: the table that is read first.
+        buckets: its salt buckets that can contain matches.
+        backwards: whether scans run from the last key to the first.
+        reader: decodes every field that items or predicates need from primary rows.
+        filter: evaluated by the server while it scans the path's table, or None.
+        residual: predicates that the key ranges do not enforce exactly; the client tests them on every row.
+        rows: the exact row keys to get instead of scans, if the whole key is given.
+        match: how the query matches the path's key.
+        asked: the buckets of the query before `buckets` was restricted to a partition, or to items before or after an
+            object.
+        columns: the columns to read of each row of a wide model; None if the key ranges alone exclude as much.
+        order: the order in which the buckets are merged, if it differs from that of their keys.
+        bounds: places in the order, each with whether all items are above it (True) or below it (False).
+    """
+
+    terms: QueryTerms = field(repr=False)
+    path: Path
+    buckets: Sequence[Bucket]
+    backwards: bool
+    reader: RowDecoder
+    filter: Filter | None
+    residual: Sequence[Predicate]
+    rows: Sequence[bytes] | None
+    match: KeyConditions
+    asked: Sequence[Bucket]
+    columns: ColumnRanges | None = None
+    order: MergedOrder | None = None
+    bounds: Sequence[tuple[KeyPlace, bool]] = ()
+
+    @cached_property
+    def scope(self) -> EntryScope:
+        """The entries that the whole query covers."""
+        ranges = [key_range for bucket in self.asked for key_range in bucket.ranges]
+        return EntryScope(ranges, self.path.salt.width, self.entry_test)
+
+    @cached_property
+    def entry_prefix(self) -> bytes | None:
+        """The common prefix of the keys of all entries of the query, if the rest of each is the key of its row;
+        otherwise None.
+        """
+        index, schema, parts = self.path.index, self.reader.schema, self.match.parts
+        if (
+            index is None
+            or not index.is_plain
+            or schema.salt.width
+            or schema.wide is not None
+            or len(self.buckets) != 1
+        ):
+            return None
+        own = len(index.parts)
+        if (
+            self.path.layout.fields[own:] != schema.layout.fields
+            or [len(values) for values in parts[:own]] != [1] * own
+        ):
+            return None
+        return self.buckets[0].prefix + self.path.layout.range_of([values[0] for values in parts[:own]], None).start
+
+    @cached_property
+    def entry_test(self) -> Callable[[bytes], bool] | None:
+        """Tests the key of an entry for the conditions on its fields, so that rows that cannot match are not read; None
+        if there are no such conditions.
+
+        The test loses no match, because a row's current entry contains the row's own values.
+        """
+        names, settled = frozenset(self.path.layout.names), self.match.consumed
+        open_ = [c.on_entry for c in self.match.conditions if not any(c.asked is done for done in settled)]
+        tests = [predicate.test() for predicate in open_ if predicate.names() <= names]
+        if not tests:
+            return None
+        unpack, start, ordered = self.path.layout.unpack, self.path.salt.width, self.path.layout.names
+
+        def passes(entry: bytes) -> bool:
+            values = dict(zip(ordered, unpack(entry, start), strict=True))
+            return all(test(values) for test in tests)
+
+        return passes
+
+    @cached_property
+    def covering(self) -> EntryDecoder | None:
+        """Decodes verified entries if they contain all that the query needs; None if rows must be read."""
+        terms, index = self.terms, self.path.index
+        if index is None or self.lacking or index.name not in terms.schema.covering:
+            return None
+        return EntryDecoder(terms.schema, index, None if terms.selection is None else self._needed)
+
+    @cached_property
+    def _needed(self) -> frozenset[str]:
+        """Names of the fields that the query needs from a verified entry."""
+        terms = self.terms
+        fields = terms.schema.fields if terms.selection is None else terms.selection
+        return frozenset[str]().union(*(f.reads for f in fields), *(p.reads() for p in self._open_on_entries))
+
+    @cached_property
+    def lacking(self) -> Sequence[str]:
+        """Names of the fields that the query needs and the entries of its index do not contain."""
+        index, schema = self.path.index, self.terms.schema
+        if index is None:
+            return ()
+        key = ("fields held", index.name, index.schema_complete)
+        held: frozenset[str] | None = schema.compiled.get(key)
+        return sorted(self._needed - (schema.keep(key, fields_held(schema, index)) if held is None else held))
+
+    @cached_property
+    def _open_on_entries(self) -> Sequence[Predicate]:
+        """The conditions that neither the key ranges nor the tests of an entry's key check."""
+        names, settled = frozenset(self.path.layout.names), self.match.consumed
+        tested = [c.asked for c in self.match.conditions if c.on_entry.names() <= names]
+        return [p for p in self.residual if not any(p is done for done in (*settled, *tested))]
+
+    @cached_property
+    def accepts_entry(self) -> Test | None:
+        """Tests the values in a verified entry for conditions that its key does not decide; None if there are none."""
+        return And(tuple(self._open_on_entries)).test() if self._open_on_entries else None
+
+    @cached_property
+    def entry_columns(self) -> Sequence[bytes]:
+        """The columns to read of index entries."""
+        schema, index = self.reader.schema, self.path.index
+        if self.covering is not None:
+            return self.covering.scanned
+        if index is not None and (index.unique or index.name in schema.covering):
+            # selecting one column leaves out claims of values, and the marks that remain of deleted entries
+            return (schema.version_column,)
+        return (schema.family,)
+
+    @cached_property
+    def filter_of_rest(self) -> Filter | None:
+        """The server's filter for the rest of a covering scan whose limit may have been used up by marks of deleted
+        entries.
+
+        The filter is not used from the start: most scans meet no mark, and the filter costs more than reading a few.
+        """
+        whole = ValueFilter(self.reader.schema.version_column, "!=", b"")
+        return whole if self.filter is None else AllOf((self.filter, whole))
+
+    @cached_property
+    def accepts(self) -> Test | None:
+        """The residual predicates as one function, or None if there are none."""
+        return And(tuple(self.residual)).test() if self.residual else None
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The digest that a token is bound to: the model, the query with its values, the path's key layout and the
+        direction.
+        """
+        terms, path = self.terms, self.path
+        predicate = None if terms.predicate is None else terms.predicate.canonical()
+        order = tuple((part.field.name, part.desc) for part in terms.ordering)
+        read = (terms.schema.table, terms.schema.family, path.table, path.layout.spec_text)
+        partition = (*(() if terms.partition is None else (terms.partition.ranges,)), *self.bounds)
+        time = () if terms.moment is None else ("as of", before(terms.moment))
+        return digest_of(read, predicate, order, terms.backwards, terms.limit, terms.offset, *partition, *time)
+
+    @cached_property
+    def settled(self) -> bool:
+        """Whether the key ranges enforce every condition. Then they contain only items, rows that are not objects, and
+        stale entries.
+        """
+        settled = self.match.consumed if self.path.index is not None else ()
+        return all(any(p is done for done in settled) for p in self.residual)
+
+    @property
+    def limited(self) -> bool:
+        """Whether the query's limit bounds the read."""
+        return self.terms.limit is not None and self.settled
+
+    @property
+    def full_scan(self) -> bool:
+        """Whether the scan is unbounded."""
+        return self.match.open and not self.limited and not self.bounds
+
+    @cached_property
+    def place(self) -> Callable[[bytes], KeyPlace]:
+        """The function from a key without its salt to its sort key in the order over all buckets."""
+        return _itself if self.order is None else self.order.key
+
+    @cached_property
+    def row_place(self) -> Callable[[bytes], Any]:
+        """The function from a row key to its sort key."""
+        width, place = self.path.salt.width, self.place
+        return lambda row: place(row[width:])
+
+    @cached_property
+    def opposite(self) -> Plan:
+        """The plan for the same items in the opposite order. The plan of the reversed query would have other tokens."""
+        return evolve(self, backwards=not self.backwards, rows=None if self.rows is None else self.rows[::-1])
+
+    def after(self, position: bytes) -> Sequence[Bucket]:
+        """The part of every bucket after `position` in the direction of the scan."""
+        return self.beyond(self.place(position), above=not self.backwards)
+
+    def beyond(self, place: KeyPlace, above: bool) -> Sequence[Bucket]:
+        """The part of every bucket above a place, or below it."""
+        return [evolve(bucket, ranges=list(self._beyond(bucket, place, above))) for bucket in self.buckets]
+
+    def rows_beyond(self, rows: Sequence[bytes], place: Any, above: bool) -> Sequence[bytes]:
+        """The row keys among these that are above a place, or below it."""
+        return [row for row in rows if (self.row_place(row) > place if above else self.row_place(row) < place)]
+
+    def _beyond(self, bucket: Bucket, place: KeyPlace, above: bool) -> Iterator[KeyRange]:
+        for key_range in bucket.ranges:
+            if self.order is not None and isinstance(place, tuple):
+                rest = self.order.beyond(key_range, bucket.prefix, bucket.lead, place, above)
+            else:
+                key = bucket.prefix + (place if isinstance(place, bytes) else b"")
+                rest = key_range.after(key) if above else key_range.before(key)
+            if not rest.empty:
+                yield rest
+
+
+def _itself(position: bytes) -> bytes:
+    return position

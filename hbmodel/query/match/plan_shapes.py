@@ -1,0 +1,170 @@
+"""What the plans of queries of one shape have in common: a query that differs from an earlier one only in its values
+takes the earlier one's path, without a comparison of paths.
+
+Ecto keeps prepared queries in the same way: by their form, with the values apart (`Ecto.Query.Planner`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from attrs import frozen
+
+from hbmodel.mapping.index_kinds.part import Condition
+from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith
+from hbmodel.mapping.schema import Index
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.match.key_conditions import KeyConditions, bounds_of
+from hbmodel.query.match.merged_order import Direction
+from hbmodel.query.match.plan import Path
+
+_ROLES = {"=": "=", "!=": "!=", ">": "low", ">=": "low", "<": "high", "<=": "high"}
+_FIXING = {"=", "none"}
+
+
+@frozen(eq=False)
+class PlanShape:
+    """The path for queries of one shape, and what each condition of such a query does there.
+
+    Conditions are named by their positions among the conjuncts of the query.
+
+    Attributes:
+        fixed: for each fixed leading field of the path, the condition that fixes it to one value.
+        bounding: the conditions on the field after the fixed ones.
+        consumed: the conditions that need no further test.
+        narrowed: as in `KeyConditions`.
+    """
+
+    path: Path
+    way: Direction
+    fixed: Sequence[int]
+    bounding: Sequence[int]
+    consumed: Sequence[int]
+    narrowed: bool
+
+    def match(self, parts: Sequence[Predicate]) -> KeyConditions:
+        """How the conditions of a query of this shape match the path's key.
+
+        With some codecs, the bytes of the key cannot express all bounds. Ranges by such bounds raise `QueryError`.
+
+        Args:
+            parts: the conjuncts of the query.
+        """
+        layout = self.path.layout
+        packed = [(layout.pack_field(at, _value(parts[n])),) for at, n in enumerate(self.fixed)]
+        bounds = None
+        if self.bounding:
+            own = [parts[n] for n in self.bounding]
+            bounds, _ = bounds_of(own, own[0].fields()[0])
+        return KeyConditions(
+            packed,
+            bounds,
+            [Condition(part, part) for part in parts],
+            [parts[n] for n in self.consumed],
+            narrowed=self.narrowed,
+        )
+
+
+def shape_key(
+    terms: QueryTerms,
+    parts: Sequence[Predicate],
+    readable: Sequence[Index],
+    indexed: bool,
+    path_name: str | None,
+    adopting: bool,
+) -> Hashable | None:
+    """What the choice of a path depends on, apart from the schema; None if it depends on the values of conditions.
+
+    Args:
+        parts: the conjuncts of the query.
+        readable: the indexes that may be read.
+        indexed: whether rows have system cells.
+        path_name: the path to take, as a continuation token names it.
+        adopting: whether rows without system cells exist too.
+    """
+    if terms.moment is not None or terms.row_bounds:
+        return None
+    conditions = _conditions_key(parts)
+    if conditions is None or not all(map(_fits_by_form, readable)):
+        return None
+    return (
+        "plan shape",
+        conditions,
+        tuple((part.field.name, part.desc) for part in terms.ordering),
+        terms.limit is None,
+        terms.full_scan,
+        terms.index_name,
+        path_name,
+        indexed,
+        adopting,
+        tuple((index.name, index.table, index.maintained_by_all, index.schema_complete) for index in readable),
+    )
+
+
+def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence[Predicate]) -> PlanShape | None:
+    """The shape of a query whose plan has been made; None if the plan depends on more than the query's shape.
+
+    Args:
+        parts: the conjuncts of the query.
+    """
+    names = path.layout.names
+    if matched.pieces is not None or way.merged or any(len(values) != 1 for values in matched.parts):
+        return None
+    places = {id(part): n for n, part in enumerate(parts)}
+    by_field: dict[str, list[int]] = {}
+    for n, part in enumerate(parts):
+        by_field.setdefault(part.fields()[0].name, []).append(n)
+    depth = len(matched.parts)
+    bounding = by_field.get(names[depth], []) if depth < len(names) else []
+    return PlanShape(
+        path=path,
+        way=way,
+        fixed=[by_field[name][0] for name in names[:depth]],
+        bounding=bounding if matched.bounds is not None else [],
+        consumed=[places[id(part)] for part in matched.consumed],
+        narrowed=matched.narrowed,
+    )
+
+
+def _conditions_key(parts: Sequence[Predicate]) -> Hashable | None:
+    """The conditions without their values; None if other values of them may give another plan.
+
+    A field may have one equality and nothing else, or at most one lower bound, one upper bound and one prefix. Of more,
+    the values decide which count.
+    """
+    key: list[tuple[str, str]] = []
+    roles: dict[str, set[str]] = {}
+    for part in parts:
+        role: str
+        match part:
+            case Comparison(field, operator):
+                role = _ROLES[operator]
+            case StartsWith(field, prefix) if prefix:
+                role = "prefix"
+            case In(field, (None,)):
+                role = "none"
+            case Not((In(field, (None,)),)):
+                role = "not none"
+            case _:
+                return None
+        own = roles.setdefault(field.name, set())
+        if role in own:
+            return None
+        own.add(role)
+        key.append((field.name, part.operator if isinstance(part, Comparison) else role))
+    if any(len(own) > 1 and not _FIXING.isdisjoint(own) for own in roles.values()):
+        return None
+    return tuple(key)
+
+
+def _fits_by_form(index: Index) -> bool:
+    """Whether the form of such conditions tells whether an index has an entry for every row that satisfies them."""
+    return all(isinstance(condition, Not) and _is_none(condition.parts[0]) for condition in index.conditions)
+
+
+def _is_none(predicate: Predicate) -> bool:
+    return isinstance(predicate, In) and tuple(predicate.values) == (None,)
+
+
+def _value(predicate: Predicate) -> object:
+    return predicate.value if isinstance(predicate, Comparison) else None

@@ -1,0 +1,348 @@
+"""Plans queries: the path to read, the key ranges of salt buckets, and the filters on the server and the client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
+
+from attrs import evolve
+
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
+from hbmodel.mapping.predicates import Predicate, conjuncts
+from hbmodel.mapping.rows.mapper import RowDecoder
+from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
+from hbmodel.query.ask.as_of import check_kept
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.match.bounded_plan import within_bounds
+from hbmodel.query.match.column_ranges import column_ranges
+from hbmodel.query.match.index_applicability import fit, misfit
+from hbmodel.query.match.key_conditions import KeyConditions, match
+from hbmodel.query.match.key_ranges import buckets_and_rows, located, scans_of
+from hbmodel.query.match.merged_order import MAX_MERGED, Direction, MergedOrder, combinations, direction
+from hbmodel.query.match.or_ranges import refined
+from hbmodel.query.match.plan import Path, Plan
+from hbmodel.query.match.plan_shapes import PlanShape, shape_key, shape_of
+from hbmodel.query.match.pushdown import server_filter
+
+MAX_RANGES = 10_000
+"""The maximum number of key ranges in one bucket. IN lists that would need more ranges are checked row by row."""
+
+MAX_SCANS = 100_000
+"""The maximum number of key ranges in all buckets together."""
+
+
+def paths_of(schema: TableSchema, indexes: Iterable[Index]) -> list[Path]:
+    """The primary path, then one path for each of these indexes."""
+    primary = Path(PRIMARY, schema.table, schema.layout, schema.salt, None)
+    return [primary, *(Path(index.name, index.table, index.layout, index.salt, index) for index in indexes)]
+
+
+def plan(
+    terms: QueryTerms,
+    readable: Sequence[Index],
+    indexed: bool,
+    path_name: str | None = None,
+    adopting: bool = False,
+    each: Set[str] = frozenset(),
+) -> Plan:
+    """Chooses a path and turns the query into gets or scans of it.
+
+    A whole primary key is read by a get. Otherwise the path with the most fixed leading fields wins. Among several such
+    paths, a path is preferred if its next field is bounded, or if it is an index that contains only some rows. Next, a
+    path loses if the query bounds its next field but the bytes of the key cannot express the bound. A tie goes to the
+    primary table, then to an index that contains only some rows, then to the index declared first.
+
+    Args:
+        terms: what the query to plan asks for.
+        readable: indexes that may be read, with their live tables.
+        indexed: whether rows have system cells.
+        adopting: whether rows without system cells exist too.
+        path_name: the path to take, as a continuation token names it; None to choose one.
+        each: fields whose values will be read separately. The query must fix them, and they must be leading fields of
+            the path's key. When the order of a path is checked, each of these fields counts as fixed to one value.
+
+    Raises:
+        UnknownIndex, IndexUnavailable: `use_index` names an index that does not exist or cannot be read yet.
+        OrderNotAvailable: no path gives the order. FullScanRefused: the scan is unbounded, no limit ends it, and the
+        query does not allow a full scan. QueryError: a range on a key field whose bytes do not keep its order.
+    """
+    schema = terms.schema
+    readable = readable if terms.moment is None else ()
+    parts = conjuncts(terms.predicate)
+    key = None if each else shape_key(terms, parts, readable, indexed, path_name, adopting)
+    if key is not None:
+        known: PlanShape | None = schema.compiled.get(key)
+        if known is not None:
+            with suppress(QueryError):  # the bytes of the key cannot express the bounds of this query
+                return _build(terms, known.path, known.match(parts), known.way, indexed, adopting)
+    wanted = terms.index_name if path_name is None else path_name
+    paths = paths_of(schema, readable)
+    if wanted is not None:
+        paths = [_named(schema, paths, wanted)]
+    never_none = _never_none(parts)
+    candidates: list[tuple[tuple[bool, int, bool, bool, bool], Path, KeyConditions, Direction]] = []
+    merging: list[tuple[Path, KeyConditions, Direction]] = []
+    for path in paths:
+        path_match = _match(path, parts, schema)
+        if path_match is None or not each <= set(path_match.fixed(path.layout)):
+            continue
+        way = direction(path.layout, path_match, terms.ordering, never_none, each)
+        if way is not None and _scans_to_merge(path, path_match, way, each) > MAX_MERGED:
+            merging.append((path, path_match, way))
+        elif way is not None:
+            whole = path.index is None and path_match.complete(path.layout)
+            bounded = path_match.bounded or path_match.narrowed
+            rank = (
+                whole,
+                len(path_match.parts),
+                bounded,
+                not path_match.unordered,
+                path.index is None or path_match.narrowed,
+            )
+            candidates.append((rank, path, path_match, way))
+    if not candidates:
+        _mention_merging(terms, merging)
+        _mention_unreadable(terms, readable)
+        _mention_misfit(schema, paths, parts)
+        matched = [
+            (path.layout, path_match) for path in paths if (path_match := _match(path, parts, schema)) is not None
+        ]
+        _mention_apart(schema, matched, each)
+        _mention_none(terms, matched, never_none)
+        raise OrderNotAvailable(
+            "No path gives this order: declare an index for it, or sort the items yourself.",
+            table=schema.table,
+            fields=[part.field.name for part in terms.ordering],
+            path=wanted,
+        )
+    _, path, path_match, way = max(candidates, key=lambda candidate: candidate[0])
+    built = _build(terms, path, path_match, way, indexed, adopting, each)
+    if not terms.full_scan and built.buckets:
+        _check_scan(terms, built, readable, merging)
+    # whether the bytes of a key can express bounds may depend on their values, and then another path wins
+    bounded = not any(candidate.unordered for _, _, candidate, _ in candidates)
+    if key is not None and bounded and built.buckets:
+        shape = shape_of(path, way, path_match, parts)
+        if shape is not None:
+            schema.keep(key, shape)
+    return built
+
+
+def _check_scan(
+    terms: QueryTerms,
+    built: Plan,
+    readable: Sequence[Index],
+    merging: Sequence[tuple[Path, KeyConditions, Direction]],
+) -> None:
+    """Raises if the query does not allow the scan of its plan."""
+    schema = terms.schema
+    if built.match.excess and built.full_scan:
+        raise FullScanRefused(
+            "The query has more values for this key field than key ranges are allowed: split it, or say "
+            ".allow_full_scan().",
+            table=schema.table,
+            path=built.path.name,
+            field=built.match.excess,
+        )
+    if built.match.unordered:
+        raise QueryError(
+            "The bytes of this key field do not keep the order of its values, so it cannot bound a scan; "
+            "say .allow_full_scan() to check every row instead.",
+            table=schema.table, field=built.match.unordered,
+        )  # fmt: skip
+    if built.full_scan:
+        _mention_merging(terms, merging)
+        _mention_unreadable(terms, readable)
+        raise FullScanRefused(
+            "The query would read the whole table: add a condition on the leading key fields of the table or an "
+            "index, or "
+            "call .allow_full_scan(). first(), last() and limit() need neither if the key ranges alone decide "
+            "every condition.",
+            table=schema.table,
+            path=built.path.name,
+            leading=built.path.layout.names[0],
+        )
+
+
+def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> KeyConditions | None:
+    """How the conditions match the path's key; None for an index that may lack entries of rows that satisfy them."""
+    met = fit(path.index, predicates)
+    if met is None:
+        return None
+    operands = schema.by_name if path.index is None else path.index.operands
+    matched = match(path.layout, met.conditions, operands, MAX_RANGES)
+    if combinations(matched, range(len(matched.parts))) * path.salt.buckets > MAX_SCANS and not located(
+        path, matched.fixed(path.layout)
+    ):
+        matched = match(path.layout, met.conditions, operands, MAX_SCANS // path.salt.buckets)
+    pieces = refined(path.layout, matched, MAX_RANGES)
+    if scans_of(path, pieces) > MAX_SCANS:
+        pieces = refined(path.layout, matched, MAX_SCANS // path.salt.buckets)
+    matched = pieces
+    return evolve(matched, narrowed=met.narrowed, consumed=[*matched.consumed, *met.settled])
+
+
+def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequence[Predicate]) -> None:
+    """Raises `QueryError` if the only path that the query may read is an index that may lack entries of its rows."""
+    if len(paths) == 1 and (missing := misfit(paths[0].index, predicates)) is not None:
+        raise QueryError(
+            "The index has entries for only some rows, and the query may match others: repeat the condition of the "
+            "index in the query.",
+            table=schema.table,
+            index=paths[0].name,
+            missing=missing,
+        )
+
+
+def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyConditions]], each: Set[str]) -> None:
+    """Raises `QueryError` if no path can read the items of each value of some fields separately."""
+    if each and not any(each <= set(matched.fixed(layout)) for layout, matched in ways):
+        raise QueryError(
+            "first_of_each() needs the leading fields of the key of the table or of an index: fix the other "
+            "leading fields with where().",
+            table=schema.table,
+            fields=sorted(each),
+        )
+
+
+_UNBUILT = (
+    "The index cannot be read: it was declared on an existing table and is not built, or it is being dropped. "
+    "Build it with "
+    "hb.indexes.build_index() or `hbmodel index build`, or query without it."
+)
+
+
+def _mention_unreadable(terms: QueryTerms, readable: Sequence[Index]) -> None:
+    """Raises `IndexUnavailable` if a declared index that cannot be read yet would have answered the query."""
+    if terms.moment is not None:
+        return
+    schema, known = terms.schema, {index.name for index in readable}
+    parts = conjuncts(terms.predicate)
+    for path in paths_of(schema, schema.indexes.values())[1:]:
+        index = path.index
+        if index is None or index.name in known or (matched := _match(path, parts, schema)) is None or matched.open:
+            continue
+        if direction(index.layout, matched, terms.ordering, _never_none(parts)) is not None:
+            raise IndexUnavailable(
+                _UNBUILT,
+                table=schema.table, index=index.name,
+            )  # fmt: skip
+
+
+def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
+    for path in paths:
+        if path.name == wanted:
+            return path
+    if wanted in schema.indexes:
+        raise IndexUnavailable(_UNBUILT, table=schema.table, index=wanted)
+    raise UnknownIndex("The model has no such index: name a declared one.", table=schema.table, index=wanted)
+
+
+def _mention_none(terms: QueryTerms, ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
+    """Raises `OrderNotAvailable` if a path gives the order of all values, but puts None at the wrong end."""
+    wrong = [part.field.name for part in terms.ordering if part.field.nullable and part.field.name not in never_none]
+    if wrong and any(
+        direction(layout, matched, terms.ordering, never_none | set(wrong)) is not None for layout, matched in ways
+    ):
+        raise OrderNotAvailable(
+            "None sorts before every value, but this codec stores the largest value first, with None at the other "
+            "end: exclude None with "
+            "~field.is_(None).",
+            table=terms.schema.table,
+            fields=[part.field.name for part in terms.ordering],
+            nullable=wrong,
+        )
+
+
+def _never_none(parts: Sequence[Predicate]) -> Set[str]:
+    """The fields that are not None in any row that satisfies the conditions."""
+    alone = [(next(iter(part.names())), part.test()) for part in parts if len(part.names()) == 1]
+    return {name for name, test in alone if not test({name: None})}
+
+
+def _scans_to_merge(path: Path, matched: KeyConditions, way: Direction, each: Set[str] = frozenset()) -> int:
+    """How many scans must be merged to give an order that the keys do not have; 0 if rows are read by their keys."""
+    if not way.merged or (path.index is None and matched.complete(path.layout)):
+        return 0
+    leading = path.layout.names[: way.merged[-1] + 1]
+    together = combinations(matched, [at for at, name in enumerate(leading) if name not in each])
+    return together * (1 if located(path, leading) else path.salt.buckets)
+
+
+def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions, Direction]]) -> None:
+    """Raises `QueryError` if a path could give the order only by merging too many scans."""
+    for path, matched, way in ways:
+        raise QueryError(
+            "The order needs a merge of more scans than are allowed, one for each combination of values and salt "
+            "bucket: give in_ fewer "
+            "values and query several times, or leave out order_by().",
+            table=terms.schema.table,
+            path=path.name,
+            fields=[path.layout.names[at] for at in way.merged],
+            scans=_scans_to_merge(path, matched, way),
+            most=MAX_MERGED,
+        )
+
+
+def _build(
+    terms: QueryTerms,
+    path: Path,
+    matched: KeyConditions,
+    way: Direction,
+    indexed: bool,
+    adopting: bool,
+    each: Set[str] = frozenset(),
+) -> Plan:
+    schema, backwards = terms.schema, way.backwards != terms.backwards
+    if way.merged and matched.pieces is None:
+        matched = evolve(
+            matched, pieces=[piece for piece in matched.all_pieces(path.layout) if not piece.range.empty], bounds=None
+        )
+    order = MergedOrder.of(path.layout, matched, way.merged)
+    every = conjuncts(terms.predicate)
+    columns = column_ranges(schema, matched) if path.index is None else None
+    if columns is not None:
+        matched = evolve(matched, consumed=[*matched.consumed, *columns.consumed])
+    consumed = set(map(id, matched.consumed))
+    residual = tuple(p for p in every if id(p) not in consumed)
+    names: frozenset[str] | None = None
+    if terms.selection is not None:
+        names = frozenset[str]().union(*(f.reads for f in terms.selection), *(p.reads() for p in every))
+    if path.index is not None and names is not None:
+        names |= path.index.reads
+    reader = RowDecoder.of(schema, indexed, names, adopting)
+    if terms.moment is not None:
+        check_kept(reader)
+    read = matched
+    if each and path.index is None and order is None and matched.pieces is None and not matched.complete(path.layout):
+        # The ranges of each value are computed when the value is read; here the ranges of one value represent all.
+        fixed = zip(matched.fixed(path.layout), matched.parts, strict=True)
+        read = evolve(matched, parts=[values[:1] if name in each else values for name, values in fixed])
+    buckets, rows = buckets_and_rows(schema, path, read, columns, backwards, order)
+    # Under a random salt, the newest of several rows with the same key decides, so the server must not drop rows by
+    # their values.
+    by_key = [p for p in residual if all(field.is_key for field in p.fields())]
+    pushed = by_key if path.salt.random else residual
+    if path.index is not None:
+        pushed = [c.on_entry for c in matched.conditions if any(c.asked is p for p in residual)]
+    built = Plan(
+        terms=terms,
+        path=path,
+        buckets=buckets,
+        asked=buckets,
+        columns=columns,
+        backwards=backwards,
+        reader=reader,
+        filter=None
+        if rows is not None
+        else server_filter(
+            schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed, adopting=adopting
+        ),
+        # Entries in the key ranges of an index satisfy conditions that their rows may not: the row decides (rule 5).
+        residual=every if path.index is not None else residual,
+        rows=rows,
+        match=matched,
+        order=order,
+    )
+    return within_bounds(built, way.backwards)

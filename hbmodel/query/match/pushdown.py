@@ -1,0 +1,158 @@
+"""The predicates that the server can evaluate while it scans, as filter values; the client checks them all again.
+
+A filter may pass too many rows, never too few. Five traps decide which conditions are left to the client. An empty cell
+(None) sorts below every value. In a column that does not allow None, an empty cell is read as the default. Negative
+counters compare wrongly. A filtered column must be among the columns that are read. A filter that strips values hides
+the liveness cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import Factory
+
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.errors import QueryError
+from hbmodel.mapping.predicates import And, Comparison, In, Or, Predicate, StartsWith
+from hbmodel.mapping.schema import FLAG, LIVE, Field, TableSchema
+from hbmodel.query.match.plan import Plan
+from hbmodel.store.filters import And as AllOf
+from hbmodel.store.filters import Filter, RowContains, ValueFilter
+from hbmodel.store.filters import Or as AnyOf
+from hbmodel.store.ranges import prefix_successor
+
+MAX_ALTERNATIVES = 100
+"""The maximum number of alternatives of one field, or of one `|`, that are sent to the server."""
+
+
+def server_filter(
+    schema: TableSchema,
+    layout: KeyLayout,
+    residual: Sequence[Predicate],
+    *,
+    on_index: bool,
+    indexed: bool,
+    adopting: bool = False,
+) -> Filter | None:
+    """A filter for the scan of a path, or None.
+
+    Args:
+        residual: the conditions that the key ranges leave open.
+        on_index: whether an index is scanned. Then only its key is filtered, because a writer that crashed may have
+            left values in covered cells that the row does not contain.
+        indexed: whether rows have system cells; dead rows are then filtered out on the server.
+        adopting: whether rows without system cells exist too.
+    """
+    filters = [pushed for pushed in (_filter(p, layout, on_index) for p in residual) if pushed is not None]
+    if not on_index and indexed:
+        filters.insert(0, ValueFilter(schema.liveness_column, ">=", LIVE, adopting))  # dead rows have 00 there
+    elif not on_index and schema.exists_column is not None:
+        filters.insert(0, ValueFilter(schema.exists_column, "=", FLAG))
+    if not filters:
+        return None
+    return filters[0] if len(filters) == 1 else AllOf(filters)
+
+
+def dropped_by_client(plan: Plan) -> list[Predicate]:
+    """The conditions for which the client may drop rows after reading them, because neither the key ranges nor the
+    scan's filter enforce them exactly.
+    """
+    schema, layout, on_index = plan.terms.schema, plan.path.layout, plan.path.index is not None
+    settled = plan.match.consumed if on_index else ()
+    server = plan.rows is None and plan.filter is not None and schema.wide is None and not plan.path.salt.random
+    left = [p for p in plan.residual if not any(p is done for done in settled)]
+    return [p for p in left if not (server and not on_index and _filtered(p, layout))]
+
+
+def _filtered(predicate: Predicate, layout: KeyLayout) -> bool:
+    """Whether the filter of a predicate passes only rows that satisfy it."""
+    if isinstance(predicate, And | Or):
+        few = len(predicate.parts) <= MAX_ALTERNATIVES or isinstance(predicate, And)
+        return few and all(_filtered(part, layout) for part in predicate.parts)
+    if not isinstance(predicate, Comparison | In | StartsWith) or predicate.field.is_key:
+        return False
+    return not isinstance(predicate.field.default, Factory) and _filter(predicate, layout, on_index=False) is not None  # type: ignore[arg-type]
+
+
+def _filter(predicate: Predicate, layout: KeyLayout, on_index: bool) -> Filter | None:
+    if isinstance(predicate, And):
+        known = [
+            pushed for pushed in (_filter(part, layout, on_index) for part in predicate.parts) if pushed is not None
+        ]
+        return AllOf(known) if known else None
+    if isinstance(predicate, Or):
+        if len(predicate.parts) > MAX_ALTERNATIVES:
+            return None
+        known = [
+            pushed for pushed in (_filter(part, layout, on_index) for part in predicate.parts) if pushed is not None
+        ]
+        return AnyOf(known) if len(known) == len(predicate.parts) else None
+    if not isinstance(predicate, Comparison | In | StartsWith):
+        return None
+    field = predicate.field
+    if field.is_key or on_index:
+        return _key_filter(predicate, layout)
+    if field.kind != "column" or not field.codec.canonical or field.null == "delete":
+        return None
+    missing = _accepts_missing(predicate, field)
+    pushed = _column_filter(predicate, field, missing)
+    if pushed is None or not missing or not field.empty_is_missing:
+        return pushed
+    blank = ValueFilter(field.column, "=", b"", missing)
+    return AnyOf([blank, *pushed.filters] if isinstance(pushed, AnyOf) else [blank, pushed])
+
+
+def _accepts_missing(predicate: Predicate, field: Field) -> bool:
+    """Whether a row without the column may satisfy the predicate on it."""
+    if field.required:
+        return False
+    # A factory may make a different value for the row than it makes here.
+    return isinstance(field.default, Factory) or predicate.test()({field.name: field.default_value()})  # type: ignore[arg-type]
+
+
+def _key_filter(predicate: Comparison | In | StartsWith, layout: KeyLayout) -> Filter | None:
+    """The filter for an equality on ASCII text in a key: its bytes are stored unchanged, so the key must contain them.
+
+    None for other conditions, and for descending fields, whose bytes are complemented.
+    """
+    field = predicate.field
+    packed = next((f for f in layout.fields if f.name == field.name), None)
+    if packed is None or packed.desc or field.codec.python_type is not str:
+        return None
+    if isinstance(predicate, Comparison) and predicate.operator == "=":
+        text = predicate.value
+        if text and text.isascii() and text.isprintable() and text.encode() in field.codec.encode_part(text):
+            return RowContains(text)
+    return None
+
+
+def _column_filter(predicate: Comparison | In | StartsWith, field: Field, missing: bool) -> Filter | None:
+    column = field.column
+    if isinstance(predicate, In):
+        if not predicate.values or len(predicate.values) > MAX_ALTERNATIVES:
+            return None
+        equal = [ValueFilter(column, "=", field.encode_cell(value), missing) for value in predicate.values]
+        return equal[0] if len(equal) == 1 else AnyOf(equal)
+    if isinstance(predicate, StartsWith):
+        if field.codec.raw_order != "ascending" or not predicate.prefix:
+            return None
+        try:
+            start = field.codec.raw_prefix(predicate.prefix)
+        except QueryError:  # the bytes do not show which values have this prefix
+            return None
+        if not start or start[0] == 0:  # nullable columns escape values that begin with 00
+            return None
+        stop = prefix_successor(start)
+        filters = [ValueFilter(column, ">=", start, missing)]
+        if stop is not None:
+            filters.append(ValueFilter(column, "<", stop, missing))
+        return AllOf(filters)
+    if predicate.operator == "=":
+        return ValueFilter(column, "=", field.encode_cell(predicate.value), missing)
+    if predicate.operator == "!=" or field.codec.raw_order != "ascending":
+        return None
+    bound = ValueFilter(column, predicate.operator, field.encode_cell(predicate.value), missing)
+    if field.nullable and predicate.operator in {"<", "<="}:  # None is the empty cell, below every value
+        return AllOf([ValueFilter(column, "!=", b"", missing), bound])
+    return bound

@@ -1,0 +1,1 @@
+"""From a plan to items: scans, gets, pages and slices."""

@@ -1,0 +1,46 @@
+"""Counts the items of a plan.
+
+Only keys are read if they show which rows are objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hbmodel.query.run.executor import GET_CHUNK, PlanExecutor
+from hbmodel.store.filters import And, FirstCellOnly, KeyOnly
+from hbmodel.store.values import Row
+
+
+def count_items(executor: PlanExecutor) -> int:
+    """The number of items of the executor's plan; reads only keys, if nothing else is needed."""
+    plan, reader = executor.plan, executor.plan.reader
+    checked = plan.accepts is not None or plan.path.salt.random or (reader.adopting and reader.indexed)
+    if plan.path.index is not None or plan.rows is not None or checked:
+        return sum(1 for _ in executor.items())
+    exists = reader.exists
+    if reader.schema.exists_column in reader.anchors:  # its value says whether an insert has only claimed the row
+        return sum(sum(map(exists, batch)) for batch in executor.one_by_one(plan.buckets, plan.filter, reader.columns))
+    if plan.filter is not None:
+        # The filter needs the values of the columns that it looks at.
+        return sum(map(len, executor.one_by_one(plan.buckets, plan.filter, reader.columns)))
+    if reader.adopting:
+        return sum(_live(executor, batch) for batch in executor.one_by_one(plan.buckets, KeyOnly(), reader.columns))
+    if not reader.anchors:  # a row may have only system cells
+        return sum(sum(map(exists, batch)) for batch in executor.one_by_one(plan.buckets, KeyOnly(), reader.columns))
+    return sum(map(len, executor.one_by_one(plan.buckets, And((FirstCellOnly(), KeyOnly())), reader.columns)))
+
+
+def _live(executor: PlanExecutor, keys: Sequence[Row]) -> int:
+    """The number of objects among rows that were read without values. The few with a liveness cell are read again."""
+    reader, table = executor.plan.reader, executor.plan.path.table
+    liveness = reader.schema.liveness_column
+    marked = [row.row for row in keys if liveness in row.columns]
+    if not marked:
+        return len(keys) if reader.anchors else sum(map(reader.exists, keys))
+    count = sum(reader.exists(row) for row in keys if liveness not in row.columns)
+    for start in range(0, len(marked), GET_CHUNK):
+        rows_read = executor.store.get(table, marked[start : start + GET_CHUNK], reader.columns)
+        executor.check()
+        count += sum(row is not None and reader.exists(row) for row in rows_read)
+    return count

@@ -1,0 +1,410 @@
+"""Executes plans: gets, merged scans over salt buckets, verified index scans, and pages."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import cached_property, partial
+from operator import itemgetter
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import IndexUnavailable, QueryError, TokenError
+from hbmodel.mapping.rows.covering import is_bare
+from hbmodel.mapping.rows.mapper import Values
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.indexed.verify_entries import CoveringReader, EntryVerifier, newest
+from hbmodel.protocol.operations import Protocol
+from hbmodel.query.ask.paging import Page, Seal, Token, decode_token, encode_token
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.match.plan import Bucket, Plan
+from hbmodel.query.match.pushdown import dropped_by_client
+from hbmodel.query.run.page_window import PageWindow, check_direction
+from hbmodel.store.port import Store
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import Row, Scan
+from hbmodel.store.wide.column_scans import scan_columns
+from hbmodel.store.wide.slices import close_scan
+
+BATCH = 1000
+"""The number of rows that one round trip of a long scan fetches."""
+
+MERGED_BATCH = 16 * BATCH
+"""The number of rows that one round trip of all scans of a merged order fetches, unless there are very many scans."""
+
+CHECKED_BATCH = 200
+"""The minimum number of rows that one round trip of a long scan fetches if the client drops some of them."""
+
+GET_CHUNK = 500
+"""The maximum number of rows that one multi-get asks for."""
+
+FIRST_GET = 8
+"""The minimum number of rows that the first request of a page asks for if the client may drop some of them."""
+
+Started = Sequence[Iterator[Sequence[Row]]]
+"""Scans that a store has begun."""
+
+Found = tuple[bytes, Values]
+"""An item before it is made into an object: its position on the path and its field values."""
+
+
+def _nothing() -> None:
+    """Checks nothing."""
+
+
+@frozen(eq=False)
+class PlanExecutor:
+    """Reads the items of a plan from a store.
+
+    Attributes:
+        wanted: the maximum number of items that the caller will take, or None. It determines the size of requests, and
+            does not truncate the result.
+        check: called whenever rows have arrived, and at the end of every scan, before the rows are used; raises if the
+            plan no longer matches the way the table is read.
+    """
+
+    store: Store
+    plan: Plan
+    wanted: int | None = None
+    check: Callable[[], None] = _nothing
+
+    def items(self, after: bytes | None = None) -> Generator[Found, None, None]:
+        """Every item of the plan, or those after the position `after`, in the path's order."""
+        plan = self.plan
+        if plan.rows is not None:
+            return self._decoded(self._got(self._remaining(plan.rows, after)))
+        ranges = plan.buckets if after is None else plan.after(after)
+        if plan.path.index is not None:
+            return self._through_index(self.merged(ranges, plan.filter, plan.entry_columns))
+        return self._decoded(self.merged(ranges, plan.filter, plan.reader.columns))
+
+    def taken(self, count: int, after: bytes | None = None) -> list[Found]:
+        """The first items of the plan, or the first after the position `after`; at most `count`."""
+        plan = self.plan
+        rows_found: list[Found] = []
+        # Most often one scan of one range has all of them, and reading it directly is quicker than the general case.
+        if self.wanted == count and plan.path.index is None and plan.rows is None and self.scans_exactly:
+            ranges = [
+                key_range
+                for bucket in (plan.buckets if after is None else plan.after(after))
+                for key_range in bucket.ranges
+            ]
+            if len(ranges) == 1:
+                (batches,) = self.started(self.scans(ranges, plan.filter, plan.reader.columns))
+                try:
+                    rows = list(itertools.chain.from_iterable(batches))
+                finally:
+                    close_scan(batches)
+                self.check()
+                exists, values, width = plan.reader.exists, plan.reader.values, plan.path.salt.width
+                rows_found = [(row.row[width:], values(row)) for row in rows if exists(row)]
+                if len(rows_found) == count or len(rows) != count:
+                    return rows_found
+                after, count = rows[-1].row[width:], count - len(rows_found)  # some of the rows are not objects
+        with closing(self.items(after)) as items:
+            return rows_found + list(itertools.islice(items, count))
+
+    # --- rows of the path's table -------------------------------------------------------------------------------------
+
+    def _remaining(self, rows: Sequence[bytes], after: bytes | None) -> Sequence[bytes]:
+        if after is None:
+            return rows
+        return self.plan.rows_beyond(rows, self.plan.place(after), above=not self.plan.backwards)
+
+    def _got(self, rows: Sequence[bytes]) -> Generator[Iterable[Row], None, None]:
+        plan = self.plan
+        if not rows:
+            return
+        width = plan.path.salt.buckets if plan.path.salt.random else 1
+        start = 0
+        for size in self._get_sizes(width):
+            got = self.store.get(plan.path.table, rows[start : start + size], plan.reader.columns_of_gets)
+            self.check()
+            yield [row for row in got if row is not None]
+            start += size
+            if start >= len(rows):
+                return
+
+    def _get_sizes(self, width: int = 1) -> Iterator[int]:
+        """Yields the number of rows for each multi-get: first as many as are wanted, then twice as many each time,
+        since many rows may be absent or not match.
+        """
+        # To get more entries than the limit of the index scan, another scan would be needed.
+        least = 1 if self.plan.path.index is not None and self.scans_exactly else FIRST_GET
+        size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(least, self.wanted * width))
+        while True:
+            yield size
+            size = min(GET_CHUNK, 2 * size)
+
+    @property
+    def scans_exactly(self) -> bool:
+        """Whether all rows in the key ranges are items, except for rows that are not objects and entries that are
+        not current.
+        """
+        return self.plan.settled and not self.plan.path.salt.random
+
+    def scans(self, ranges: Iterable[KeyRange], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
+        """A scan of each of these ranges."""
+        limit = None if self.wanted is None else self._first_limit
+        batch = self._most if limit is None else min(self._most, max(2, limit))
+        return [Scan(key_range, self.plan.backwards, columns, table_filter, limit, batch) for key_range in ranges]
+
+    @cached_property
+    def _most(self) -> int:
+        """The most rows that one round trip of a scan fetches."""
+        least = 2 if self.plan.accepts is None else CHECKED_BATCH
+        return BATCH if self.plan.order is None else max(least, MERGED_BATCH // max(1, len(self.plan.buckets)))
+
+    @cached_property
+    def _first_limit(self) -> int:
+        """The limit of the first portion of a scan: as many rows as are wanted, or some more if the client may drop
+        rows.
+        """
+        wanted = self.wanted or 0
+        random = self.plan.path.salt.random  # the row after the last copy of an item is read too
+        exact = self.scans_exactly or not (random or self.plan.path.index is not None or dropped_by_client(self.plan))
+        return wanted if exact else max(FIRST_GET, wanted + random)
+
+    def started(self, scans: Sequence[Scan]) -> Started:
+        """Begins these scans of the path's table."""
+        table, columns = self.plan.path.table, self.plan.columns
+        return (
+            self.store.scan(table, scans) if columns is None else scan_columns(self.store, table, scans, columns.ranges)
+        )
+
+    def merged(
+        self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes], started: Started | None = None
+    ) -> Generator[Iterable[Row], None, None]:
+        """Batches of the rows of all buckets, in the order of their unsalted keys; closing the iterator closes the
+        scans.
+
+        `started` contains the scans of `first_scans`, if they were begun already.
+        """
+        with self._runs(buckets, table_filter, columns, started) as runs:
+            if len(runs) == 1:
+                yield from runs[0]
+            elif runs:
+                width, place = self.plan.path.salt.width, self.plan.row_place
+                # Under a random salt, equal keys are returned in the order of their buckets, in both directions.
+                rows = [itertools.chain.from_iterable(run) for run in runs]
+                own: Callable[[Row], Any] = (
+                    (lambda row: row.row[width:]) if self.plan.order is None else (lambda row: place(row.row))
+                )
+                yield heapq.merge(*rows, key=own, reverse=self.plan.backwards)
+
+    def one_by_one(
+        self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]
+    ) -> Iterator[Sequence[Row]]:
+        """Batches of the rows of all buckets, one bucket after the other; closing the iterator closes the scans."""
+        with self._runs(buckets, table_filter, columns) as runs:
+            yield from itertools.chain.from_iterable(runs)
+
+    def first_scans(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
+        """The first scan of each bucket that has any ranges."""
+        at = -1 if self.plan.backwards else 0
+        return self.scans([bucket.ranges[at] for bucket in buckets if bucket.ranges], table_filter, columns)
+
+    @contextmanager
+    def _runs(
+        self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes], started: Started | None = None
+    ) -> Iterator[Sequence[Generator[Sequence[Row], None, None]]]:
+        """The batches of each bucket that has any ranges; every scan is closed at the end, even if nothing was read
+        from it.
+        """
+        live = [bucket for bucket in buckets if bucket.ranges]
+        if not live:
+            yield ()
+            return
+        ordered = [tuple(reversed(bucket.ranges)) if self.plan.backwards else tuple(bucket.ranges) for bucket in live]
+        # The scans of the first range of each bucket are started together, so that a store can send all requests.
+        if started is None:
+            started = self.started(self.first_scans(live, table_filter, columns))
+        with ExitStack() as closed:
+            for batches in started:
+                closed.callback(close_scan, batches)
+            # If there are many runs, many rows have been read before one run needs more: so its next portion is larger.
+            growth = max(2, len(live))
+            runs = [
+                self._run(first, self.scans(ranges, table_filter, columns), growth)
+                for first, ranges in zip(started, ordered, strict=True)
+            ]
+            for run in runs:
+                closed.callback(run.close)
+            yield runs
+
+    def _run(
+        self, first: Iterator[Sequence[Row]], scans: Sequence[Scan], growth: int
+    ) -> Generator[Sequence[Row], None, None]:
+        """The batches of successive scans; the first scan is started already.
+
+        A limit also counts rows that are not objects, or that do not match. If more rows are needed than the limit
+        allows, the rest of the scan is read in growing portions, finally without a limit. For a covering index, the
+        rest is read without the marks that may have used up the limit.
+        """
+        batches, started = first, True
+        limit, size = scans[0].limit, scans[0].batch_size
+        try:
+            for scan in scans:
+                following: Scan | None = evolve(scan, limit=limit, batch_size=size)
+                while following is not None:
+                    if not started:
+                        (batches,) = self.started([following])
+                    started = False
+                    last, count = b"", 0
+                    for batch in batches:
+                        self.check()
+                        last, count = batch[-1].row, count + len(batch)
+                        yield batch
+                    self.check()
+                    if limit is None or count < limit:
+                        break
+                    limit = max(FIRST_GET, growth * limit)
+                    limit, size = (None, self._most) if limit >= self._most else (limit, limit)
+                    rest = following.range.before(last) if following.reversed else following.range.after(last)
+                    chosen = following.filter if self.plan.covering is None else self.plan.filter_of_rest
+                    following = (
+                        None
+                        if rest.empty
+                        else evolve(following, range=rest, filter=chosen, limit=limit, batch_size=size)
+                    )
+        finally:
+            close_scan(batches)
+
+    # --- from rows to items -------------------------------------------------------------------------------------------
+
+    def _decoded(self, batches: Generator[Iterable[Row], None, None]) -> Generator[Found, None, None]:
+        with closing(batches):
+            yield from self.items_of(batches)
+
+    def items_of(self, batches: Iterable[Iterable[Row]]) -> Generator[Found, None, None]:
+        """The items in these batches of rows, which are in the path's order."""
+        plan = self.plan
+        values, accepts, width = plan.reader.values, plan.accepts, plan.path.salt.width
+        for batch in self._distinct(batches) if plan.path.salt.random else batches:
+            for row in filter(plan.reader.exists, batch):
+                row_values = values(row)
+                if accepts is None or accepts(row_values):
+                    yield row.row[width:], row_values
+
+    def _distinct(self, batches: Iterable[Iterable[Row]]) -> Iterator[Iterable[Row]]:
+        """Yields the newest of the rows that have the same key in several buckets."""
+        rows = filter(self.plan.reader.exists, itertools.chain.from_iterable(batches))
+        yield (newest(same) for _, same in itertools.groupby(rows, key=lambda row: self.plan.path.position(row.row)))
+
+    def _through_index(self, batches: Generator[Iterable[Row], None, None]) -> Generator[Found, None, None]:
+        key_test, width = self.plan.entry_test, self.plan.path.salt.width
+        sizes, read = self._get_sizes(), self.entry_reader()
+        with closing(batches):
+            entries = self.entries(batches)
+            while batch := list(itertools.islice(entries, next(sizes))):
+                matching = [entry for entry in batch if key_test is None or key_test(entry.row)]
+                answers = drive(self.store, read(matching))
+                self.check()
+                yield from [
+                    (entry.row[width:], values)
+                    for entry, values in zip(matching, answers, strict=True)
+                    if values is not None
+                ]
+
+    def entries(self, batches: Iterable[Iterable[Row]]) -> Iterator[Row]:
+        """The index entries in these batches; those of a covering index without bare ones."""
+        entries = itertools.chain.from_iterable(batches)
+        return (
+            entries
+            if self.plan.covering is None
+            else itertools.filterfalse(partial(is_bare, self.plan.reader.schema), entries)
+        )
+
+    def entry_reader(self) -> Callable[[Sequence[Row]], Protocol[list[Values | None]]]:
+        """A function that reads the rows of entries of the plan's index: for each entry the values of its row, or None
+        if the entry must not be returned.
+        """
+        plan = self.plan
+        assert plan.path.index is not None
+        every = plan.accepts
+        accepts = every if every is not None else _anything
+        verifier = EntryVerifier(
+            plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope, plan.entry_prefix
+        )
+        if plan.covering is not None:
+            return CoveringReader(plan.covering, plan.accepts_entry, verifier).read
+        return lambda entries: verifier.verify([entry.row for entry in entries])
+
+
+def _anything(values: Values) -> bool:
+    return True
+
+
+def shape(plan: Plan) -> Callable[[Values], Any]:
+    """Makes an item of the query from field values: an object, or a tuple of the selected fields."""
+    selection = plan.terms.selection
+    if selection is None:
+        return plan.reader.make
+    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in selection)
+    return lambda values: tuple(take(values) for take in takers)
+
+
+def read_page(executor: PlanExecutor, size: int, token: Token | None, seal: Seal | None) -> Page[Any]:
+    """One page: at most `size` items, and a token unless the end is reached.
+
+    One item more than the page holds is read to see whether anything follows.
+    """
+    plan = executor.plan
+    window = PageWindow.of(size, token, plan.terms.limit, plan.terms.offset)
+    read = plan.opposite if window.backwards else plan
+    reader = PlanExecutor(executor.store, read, window.wanted, executor.check)
+    if window.skip and window.take:
+        with closing(reader.items(window.position)) as items:
+            taken = list(itertools.islice(items, window.skip, window.wanted))
+    else:
+        taken = reader.taken(window.wanted, window.position) if window.take else []
+    return page_of(plan, window, taken, seal)
+
+
+def page_of(plan: Plan, window: PageWindow, taken: Sequence[Found], seal: Seal | None) -> Page[Any]:
+    """Makes a page from the items of a window, given in the order in which they were read."""
+    make = shape(plan)
+
+    def token(position: bytes | None, passed: int | None, backwards: bool) -> str:
+        return encode_token(Token(plan.digest, plan.path.name, position, passed, backwards), seal)
+
+    return window.page(taken, lambda one: make(one[1]), token)
+
+
+def read_token(
+    text: str, terms: QueryTerms, plan_for: Callable[[str], Plan], seal: Seal | None, backwards: bool
+) -> tuple[Token, Plan]:
+    """Decodes a token and returns it with the plan that it continues, which reads the same path.
+
+    Args:
+        plan_for: returns the query's plan on the path with a name.
+        seal: encrypts tokens, or None.
+        backwards: whether the token was passed as the token of a previous page.
+
+    Raises:
+        TokenError: the token is damaged, belongs to another query or the other direction, or its path is no longer
+            readable.
+    """
+    unchecked = decode_token(text, None, seal)
+    if terms.index_name not in {None, unchecked.path}:
+        raise TokenError(
+            "The continuation token belongs to another path than use_index() names: name the same path, or start "
+            "from the first page.",
+            path=unchecked.path,
+        )
+    try:
+        plan = plan_for(unchecked.path)
+    except (QueryError, IndexUnavailable):
+        raise TokenError(
+            "The path of the continuation token is not available to this query: start from the first page.",
+            path=unchecked.path,
+        ) from None
+    if unchecked.query != plan.digest:
+        raise TokenError(
+            "The continuation token belongs to another query: repeat the query of its page, or start "
+            "from the first page."
+        )
+    return check_direction(unchecked, backwards), plan

@@ -1,0 +1,91 @@
+"""Finds the items of a page from its token and the query's limit and offset; makes the neighbouring pages' tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from hbmodel.errors import TokenError
+from hbmodel.query.ask.paging import Page, Token
+
+F = TypeVar("F", bound=tuple[bytes, Any])
+
+WriteToken = Callable[[bytes | None, int | None, bool], str]
+"""Makes a token from a position, the number of items before the position, and whether it leads back to these items."""
+
+
+@frozen
+class PageWindow:
+    """The items to read for one page.
+
+    Attributes:
+        skip: the number of items at the start of the read that are skipped, for the query's offset.
+        take: the maximum number of items on the page.
+        position: the key that the page begins after, or ends before; None to read from the query's first or last item.
+        backwards: whether the page ends at the position, so that it is read towards the query's first item.
+        passed: the number of the query's items before the position, or None if no limit or offset counts them.
+        maximum: the query's limit, or None.
+    """
+
+    skip: int
+    take: int
+    position: bytes | None
+    backwards: bool
+    passed: int | None
+    maximum: int | None
+
+    @classmethod
+    def of(cls, size: int, token: Token | None, maximum: int | None = None, skipped: int = 0) -> PageWindow:
+        """The window of a page of at most `size` items. The query's limit holds even if the token was altered."""
+        if token is None:
+            passed = None if maximum is None and not skipped else 0
+            return cls(skipped, size if maximum is None else min(size, maximum), None, False, passed, maximum)
+        passed = None if maximum is None and not skipped else token.passed or 0
+        limits = [size]
+        if passed is not None and token.backwards:
+            limits.append(passed)
+        if maximum is not None:
+            limits.append(maximum if token.backwards else max(0, maximum - (passed or 0)))
+        return cls(0, min(limits), token.position, token.backwards, passed, maximum)
+
+    @property
+    def wanted(self) -> int:
+        """The number of items to read: the skipped ones, those of the page, and one to see whether others follow."""
+        return self.skip + self.take + 1 if self.take else 0
+
+    def page(self, items: Sequence[F], item: Callable[[F], Any], token: WriteToken) -> Page[Any]:
+        """Makes the page.
+
+        Args:
+            items: positions and data of the items in the order in which they were read, without the skipped ones.
+        """
+        taken, more = list(items[: self.take]), len(items) > self.take
+        start = stop = self.passed
+        if self.backwards:
+            taken.reverse()
+            start = None if self.passed is None else self.passed - len(taken)
+        else:
+            stop = None if self.passed is None else self.passed + len(taken)
+        # If the page is empty because its items were deleted, its tokens lead to the first and last items that the
+        # query has then.
+        edges = (taken[0][0], taken[-1][0]) if taken else (None, None)
+        preceded = more if self.backwards else self.position is not None
+        followed = (self.position is not None) if self.backwards else more
+        return Page(
+            [item(one) for one in taken],
+            token(edges[1], stop, False)
+            if followed and (stop is None or self.maximum is None or stop < self.maximum)
+            else None,
+            token(edges[0], start, True) if preceded and (start is None or start > 0) else None,
+        )
+
+
+def check_direction(token: Token, backwards: bool) -> Token:
+    """Returns the token; raises `TokenError` if it is for a next page and one for a previous page is expected, or the
+    other way round.
+    """
+    if token.backwards != backwards:
+        raise TokenError("Give next_token as page(size, after=...) and previous_token as page(size, before=...).")
+    return token

@@ -1,0 +1,56 @@
+"""A read of a query, which is planned again and goes on if the indexes of its table change meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TypeVar
+
+from hbmodel.query.match.plan import Plan
+from hbmodel.query.run.executor import PlanExecutor
+
+T = TypeVar("T")
+
+
+class OutdatedPlan(Exception):
+    """The way the table is read has changed since the plan was made; an executor's `check` raises it."""
+
+
+class Reading:
+    """Attempts to read a query, until one of them ends without `OutdatedPlan`: `for attempt in reading: with attempt as
+    executor: ...`
+
+    Each attempt has a new plan of the same path. One that yields items goes on behind the last of them.
+
+    Args:
+        executor: of the first attempt.
+        plan_again: returns the executor of the next attempt, for the plan that is outdated.
+    """
+
+    def __init__(self, executor: PlanExecutor, plan_again: Callable[[Plan], PlanExecutor]) -> None:
+        self._executor, self._plan_again = executor, plan_again
+        self._ended = False
+
+    def __iter__(self) -> Iterator[Reading]:
+        while not self._ended:
+            yield self
+
+    def __enter__(self) -> PlanExecutor:
+        self._ended = True
+        return self._executor
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if kind is not OutdatedPlan:
+            return False
+        self._executor = self._plan_again(self._executor.plan)
+        self._ended = False
+        return True
+
+    def result(self, read: Callable[[PlanExecutor], T]) -> T:
+        """The result of the attempt that ends; `read` is called for each."""
+        for attempt in self:
+            with attempt as executor:
+                return read(executor)
+        raise AssertionError("an attempt returns, raises, or is made again")

@@ -1,0 +1,304 @@
+"""Chooses and runs the protocol that puts an object only if its key is free."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from attrs import define, field
+
+from hbmodel.errors import (
+    CapabilityError,
+    IndexUnavailable,
+    PartialWrite,
+    SchemaMismatch,
+    UniqueViolation,
+    UnknownOutcome,
+)
+from hbmodel.mapping.rows.values_as_read import as_written
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.version_cell import UNKNOWN
+from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.expiry import family_life
+from hbmodel.protocol.indexed.entries_first import with_entries_first
+from hbmodel.protocol.indexed.index_build import RowIndexer, keep_entries
+from hbmodel.protocol.indexed.indexed_write import insert_indexed
+from hbmodel.protocol.operations import GetRows, Protocol
+from hbmodel.protocol.server_timed.insert_by_flag import insert_claimed
+from hbmodel.protocol.server_timed.unindexed_insert import insert_unindexed
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.versioned.check_unique_values import answering, claim_existing
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned.versioned_write import SentChanges, insert_versioned, write_versioned_batch
+from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, put_object
+from hbmodel.session.commit.batches import Pending
+from hbmodel.session.commit.row_planner import row_planner
+from hbmodel.session.commit.unit_of_work import RESTARTS, UnitOfWork
+from hbmodel.store.gate import Gate
+from hbmodel.store.port import Store
+from hbmodel.tables.registry.registration import Binding
+
+T = TypeVar("T")
+
+
+@define(eq=False)
+class Inserter:
+    """Inserts objects into a store, each only if its key is free."""
+
+    store: Store
+    bind: Callable[[TableSchema], Binding]
+    clock: ServerClock
+
+    def insert(self, obj: T, ttl: int | None) -> T:
+        """Puts an object if its key is free and returns it; see `Session.insert`."""
+        schema = schema_of(type(obj))
+        if schema.salt.random:
+            raise CapabilityError(
+                "insert() is not possible under RandomSalt: a key that is free in one bucket may be used in others.",
+                table=schema.table,
+            )
+        attempt = Attempt(self, obj, put_object(schema, obj, ttl))
+        return self.carry_out(schema, attempt.protocol, lambda: attempt)
+
+    def carry_out(
+        self, schema: TableSchema, begin: Callable[[Binding], Protocol[Any]], latest: Callable[[], Attempt[T] | None]
+    ) -> T:
+        """Runs the protocol of an insert, and restarts it if the way its table is written has changed.
+
+        Args:
+            latest: returns the current or last attempt of the protocol; None before the first.
+        """
+        for _ in range(RESTARTS):
+            binding = self.bind(schema)
+            binding.check_writable()
+            try:
+                outcome = drive(self.store, begin(binding), self.clock, self.gate(binding))
+            except SchemaMismatch:
+                attempt = latest()
+                if attempt is None or not attempt.begun:  # its row is not written yet
+                    continue
+                return attempt.finished()
+            attempt = latest()
+            assert attempt is not None
+            return attempt.inserted(outcome)
+        raise SchemaMismatch("The indexes of the table keep changing: insert again.", table=schema.table)
+
+    def gate(self, binding: Binding) -> Gate:
+        """The gate of a protocol that writes by a binding."""
+
+        def check() -> None:
+            if not self.bind(binding.schema).writes_like(binding):
+                raise SchemaMismatch("The indexes of the table changed during an insert.", table=binding.schema.table)
+
+        return check
+
+
+@define(eq=False)
+class Attempt(Generic[T]):
+    """One object that is put if its key is free.
+
+    Attributes:
+        sent: the changes of a versioned row that were sent.
+        placed: the outcome of the put, for an unversioned model with indexes; empty before the put.
+    """
+
+    by: Inserter
+    obj: T
+    write: PutObject
+    sent: SentChanges = field(factory=dict)
+    placed: list[Outcome] = field(factory=list)
+
+    def protocol(self, binding: Binding) -> Protocol[Any]:
+        """The protocol that puts the object; raises `CapabilityError` if the store supports none for the model."""
+        planner = row_planner(binding, self.by.clock.bound)
+        if isinstance(planner, UnindexedRowPlanner):
+            protocol = self._unindexed(binding, planner)
+            written = binding.written
+            return (
+                with_entries_first(binding.schema, written, [self.write], protocol, self.placed)
+                if written
+                else protocol
+            )
+        _need_check_and_mutate(self.by.store, binding.schema)
+        if isinstance(planner, VersionedRowPlanner):
+            return insert_versioned(planner, self.write, self.sent)
+        return insert_indexed(planner, self.write, self.placed)
+
+    def _unindexed(self, binding: Binding, planner: UnindexedRowPlanner) -> Protocol[Any]:
+        schema, write, clock, can = binding.schema, self.write, self.by.clock, self.by.store.capabilities
+        column = never_empty_column(schema, "insert")
+        if can.check_and_mutate:
+            return insert_unindexed(planner, write, column, clock.bound, clock.grace)
+        one_cell = schema.exists_column is None and len(schema.columns) == 1 and not schema.maps
+        life = family_life(schema)
+        short_claims = not one_cell and (schema.exists_column is None or (life is not None and life < clock.grace))
+        if binding.rows != "unindexed" or binding.written or write.ttl is not None or short_claims:
+            _need_check_and_mutate(self.by.store, schema)
+        if one_cell:
+            return insert_unindexed(planner, write, column, clock.bound, one_cell=True)
+        return insert_claimed(planner, write, column, clock.bound, clock.grace, lambda: os.urandom(8))
+
+    @property
+    def begun(self) -> bool:
+        """Whether the row was put, or may have been."""
+        return bool(self.placed or self.sent)
+
+    def finished(self) -> T:
+        """Ends the insert with the current binding, if the indexes have changed after its row was sent.
+
+        A row that was put is not put again, because other programs may have changed or deleted it since. It gets its
+        index entries and its claims of unique values as in a build of an index.
+
+        Raises:
+            UniqueViolation: another row holds one of its values; the row was deleted again.
+            PartialWrite: another row holds one of its values, but other programs have written the row since, so that it
+                stays; or the model can no longer write the table.
+            UnknownOutcome: the indexes keep changing.
+        """
+        by, schema = self.by, schema_of(type(self.obj))
+        outcome: Any = self.placed[-1] if self.placed else None
+        violation: UniqueViolation | None = None
+        undone: SentChanges = {}
+        for _ in range(RESTARTS):
+            binding = self._bound()
+            gate = by.gate(binding)
+            try:
+                if violation is None:
+                    if schema.versioned:
+                        outcome = drive(by.store, self.protocol(binding), by.clock, gate)
+                    violation = next(iter(drive(by.store, self._brought_up_to_date(binding), by.clock, gate)), None)
+                if violation is not None:
+                    self._take_back(binding, outcome[0], violation, undone)
+            except SchemaMismatch:
+                continue
+            return self.inserted(outcome)
+        raise UnknownOutcome(
+            "The indexes of the table keep changing: read the key to find out whether the object was put.",
+            table=schema.table,
+        )
+
+    def _bound(self) -> Binding:
+        """The current binding; raises `PartialWrite` if the model can no longer write the table."""
+        schema = schema_of(type(self.obj))
+        try:
+            binding = self.by.bind(schema)
+            binding.check_writable()
+        except (SchemaMismatch, IndexUnavailable) as error:
+            raise PartialWrite(
+                "The table was changed during the insert, and the model can no longer write it. The row may have "
+                "been put: read its key.",
+                applied=self.placed,
+                pending=[],
+                failures=[],
+                table=schema.table,
+                key=self.write.row,
+                reason=str(error),
+            ) from error
+        return binding
+
+    def _brought_up_to_date(self, binding: Binding) -> Protocol[list[UniqueViolation]]:
+        """Puts the entries of the row and claims its unique values, if the row exists; returns a violation for each
+        value that another row holds.
+        """
+        schema, row = binding.schema, self.write.row
+        yield from keep_entries(
+            RowIndexer(schema, binding.written, binding.adopting, plain=binding.rows == "plain"), row
+        )
+        unique = [index for index in binding.written if index.unique]
+        violations: list[UniqueViolation] = []
+        for index in unique:
+            (read,) = yield GetRows(schema.table, [row], schema.row_columns)
+            if read is not None:
+                others = answering(schema, index, binding.written)
+                planner = VersionedRowPlanner(
+                    schema, (index,), self.by.clock.bound, adopting=binding.adopting, answering=others
+                )
+                violations += yield from claim_existing(planner, [read])
+        return violations
+
+    def _take_back(self, binding: Binding, outcome: Outcome, violation: UniqueViolation, sent: SentChanges) -> None:
+        """Deletes the row if it still has the version that the insert gave it, and raises the violation."""
+        by, schema, row = self.by, binding.schema, self.write.row
+        planner = row_planner(binding, by.clock.bound)
+        assert isinstance(planner, VersionedRowPlanner), "only versioned models have unique indexes"
+        delete = DeleteRow(self.obj, row, version=outcome.version or UNKNOWN)
+        (deleted,) = drive(by.store, write_versioned_batch(planner, [delete], sent), by.clock, by.gate(binding))
+        if deleted.error is None:
+            raise violation
+        raise PartialWrite(
+            "The row was put while a unique index was built, and has been written since. Another row (`owner` of "
+            "the failure) holds one of "
+            "its values: change one of the two.",
+            applied=[outcome],
+            pending=[],
+            failures=[Outcome("failed", row, error=violation)],
+            table=schema.table,
+            key=row,
+            reason=str(violation),
+        ) from deleted.error
+
+    def inserted(self, outcome: Any) -> T:
+        """The object after it is inserted, with its version."""
+        schema = schema_of(type(self.obj))
+        if not schema.versioned:
+            return as_written(self.obj)
+        (result,) = outcome
+        assert result.version is not None
+        return as_written(self.obj, result.version)
+
+
+def insert_between(work: UnitOfWork, obj: T) -> T:
+    """Puts an object if its key is free, for a versioned model whose objects move between two tables.
+
+    Args:
+        work: a unit of work in which a live row is an error.
+
+    Raises:
+        UnknownOutcome: the store became unreachable after something was sent.
+    """
+    schema = schema_of(type(obj))
+    work.add(Pending(schema, obj, [put_object(schema, obj)]))
+    try:
+        (outcome,) = work.commit()
+    except PartialWrite as error:
+        raise UnknownOutcome(
+            "The object may or may not have been put: read its key to find out.",
+            **{**error.details, "applied": None, "pending": None},
+        ) from error
+    assert outcome.version is not None
+    return as_written(obj, outcome.version)
+
+
+def never_empty_column(schema: TableSchema, call: str) -> bytes:
+    """A column that proves the existence of a row without system cells; raises `CapabilityError`, which names the
+    call.
+    """
+    column = schema.exists_column or next(
+        (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
+    )
+    if column is None and schema.wide_rows is not None and schema.wide_rows.bare:
+        raise CapabilityError(
+            f"{call}() needs a column that is never empty, and an object that is one cell has no room for a flag: "
+            "put it with add(), or "
+            "declare a column that is required and never empty, such as a number.",
+            table=schema.table,
+        )
+    if column is None:
+        raise CapabilityError(
+            f'{call}() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table
+        )
+    return column
+
+
+def _need_check_and_mutate(store: Store, schema: TableSchema) -> None:
+    if not store.capabilities.check_and_mutate:
+        raise CapabilityError(
+            "insert() and prepend() need a store with check-and-mutate: embedded, or HBase through its Thrift2 "
+            "gateway. The Thrift1 "
+            "gateway supports them, without a TTL, only for models without indexes and without a version that have "
+            "a single column, which "
+            'is never empty, or a flag: @hb.model(exists=hb.flag("e")).',
+            table=schema.table,
+        )

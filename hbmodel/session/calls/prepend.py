@@ -1,0 +1,51 @@
+"""Puts an object before the first row of its key prefix, for `Session.prepend`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from hbmodel.encoding.codecs.dictionary import claiming
+from hbmodel.errors import SessionError
+from hbmodel.mapping.rows.mapper import RowDecoder, changed_copy
+from hbmodel.mapping.schema import schema_of
+from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.prepend import KeyPrefix, prepend_row
+from hbmodel.protocol.writes import put_object
+from hbmodel.session.calls.insert import Attempt, Inserter
+from hbmodel.tables.registry.registration import Binding
+
+T = TypeVar("T")
+
+
+def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
+    """Puts an object before the first row of its prefix and returns it; see `Session.prepend`."""
+    schema = schema_of(model)
+    last = schema.layout.names[-1]
+    if last in fields:
+        raise SessionError(
+            "prepend() fills the last key field itself; insert() takes one that is chosen.",
+            table=schema.table,
+            field=last,
+        )
+    with claiming():  # the object may be the first with its names
+        prefix = KeyPrefix.of(schema, fields)
+    blank = model(**fields, **{last: prefix.order.last})
+    attempts: list[Attempt[T]] = []
+
+    def attempt(number: int) -> Attempt[T]:
+        obj = changed_copy(blank, {last: number})
+        return Attempt(by, obj, put_object(schema, obj))
+
+    def begin(binding: Binding) -> Protocol[Any]:
+        # an object that cannot be stored, or not be inserted in this store, is refused before any call
+        attempt(prefix.order.last).protocol(binding)
+
+        def insert(number: int) -> Protocol[Any]:
+            attempts[:] = [attempt(number)]
+            return attempts[0].protocol(binding)
+
+        reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
+        return prepend_row(prefix, reader, insert)
+
+    return by.carry_out(schema, begin, lambda: attempts[0] if attempts else None)

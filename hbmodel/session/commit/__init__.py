@@ -1,0 +1,1 @@
+"""The unit of work: pending writes, and the batches in which they are committed."""

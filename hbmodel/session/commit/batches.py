@@ -1,0 +1,250 @@
+"""Pending writes, and the batches in which a commit executes them: a batch writes each row once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, evolve, field
+
+from hbmodel.errors import ConflictError, RowNotFound, UnknownOutcome
+from hbmodel.mapping.next_version import NextVersion, waiting
+from hbmodel.mapping.rows.mapper import give_version, take_back_version
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.driver import Resumable
+from hbmodel.protocol.indexed.placed_rows import PlacedRows
+from hbmodel.protocol.relocation.migration import Phase
+from hbmodel.protocol.versioned.versioned_write import SentChanges
+from hbmodel.protocol.writes import Outcome, PutObject, RowWrite, UpdateFields
+from hbmodel.tables.registry.registration import Binding
+
+BATCH_ROWS = 5_000
+"""The default maximum number of writes in one batch. A commit with more writes makes several batches."""
+
+
+@define(eq=False)
+class Pending:
+    """One call of a session: its writes (several under a random salt) and their result.
+
+    Attributes:
+        copy: the object that is given the version of the row after the write, for a versioned model, or None.
+        following: for an update of an object with a version, the version that the copy has until the write, or None.
+        base: the pending update that returned the subject, or None. If that update is refused, this call must not be
+            carried out.
+    """
+
+    schema: TableSchema
+    subject: Any
+    writes: Sequence[RowWrite]
+    outcome: Outcome | None = None
+    remaining: int = field(default=0)
+    superseded: Pending | None = None
+    copy: Any = None
+    following: NextVersion | None = None
+    base: Pending | None = None
+
+    def settle(self, outcome: Outcome) -> None:
+        """Records the outcome of one of the writes.
+
+        A failure is kept, and a delete that found a row takes precedence over one that did not. If this call replaced
+        an earlier call of the same commit, the earlier call is settled together with it, and is pending until then.
+        """
+        self.remaining -= 1
+        if (
+            self.outcome is None
+            or outcome.action == "failed"
+            or (self.outcome.action == "absent" and outcome.action == "deleted")
+        ):
+            self.outcome = outcome
+        if outcome.version is not None and self.copy is not None:
+            give_version(self.schema, self.copy, outcome.version)
+        if outcome.error is not None:
+            self.take_back()
+        elif self.following is not None:
+            self.following.settle(written=True)
+        earlier = self.superseded
+        if earlier is not None and outcome.error is None:
+            outcome = Outcome("superseded", outcome.key)
+        while earlier is not None:
+            earlier.remaining -= 1
+            earlier.outcome = outcome
+            earlier = earlier.superseded
+
+    @property
+    def refused(self) -> bool:
+        """Whether the write of the call was executed and failed."""
+        return self.outcome is not None and self.outcome.error is not None
+
+    def take_back(self) -> None:
+        """If the call is an update of an object with a version, gives its copy that version back."""
+        if self.following is not None:
+            self.following.settle(written=False)
+            take_back_version(self.schema, self.copy, self.following.before)
+
+    def require(self, version: int) -> None:
+        """Makes the writes require another version of the row."""
+        self.writes = [evolve(write, version=version) for write in self.writes]
+        if self.following is not None:
+            self.following = NextVersion(version)
+            take_back_version(self.schema, self.copy, self.following)
+
+
+def held_version(schema: TableSchema, obj: object) -> NextVersion | None:
+    """The version of an object that an update returned, as long as the outcome of the update is not known, or None."""
+    field = schema.version_field
+    return None if field is None else waiting(getattr(obj, field.name, None))
+
+
+@define(eq=False)
+class Batch:
+    """Writes of one model, each row at most once, and the protocol that executes them.
+
+    Attributes:
+        sent: the changes of versioned rows that were sent, by table.
+        deleted: the outcomes of deletes that were executed, by row.
+        placed: the rows of indexed objects that were put, or None before the first.
+        together: for objects that share rows, the object keys that are written together with others of the same row,
+            in this batch or another one.
+        phase: for versioned objects that migrate between two tables, the phase in which the batch is written.
+        restarted: whether the batch was started again because the indexes of the table changed, after it may have
+            written some rows.
+    """
+
+    schema: TableSchema
+    owners: list[Pending]
+    writes: list[RowWrite]
+    running: Resumable | None = None
+    binding: Binding | None = None
+    sent: dict[str, SentChanges] = field(factory=dict)
+    deleted: dict[bytes, Outcome] = field(factory=dict)
+    placed: PlacedRows | None = None
+    together: frozenset[bytes] = frozenset()
+    phase: Phase | None = None
+    restarted: bool = False
+
+    def reported(self, outcome: Outcome) -> Outcome:
+        """The outcome that the caller gets after a restart: `UnknownOutcome` for a write that the new indexes refuse.
+
+        The write may have been carried out before the restart. The protocols of versioned models detect this
+        themselves.
+        """
+        error = outcome.error
+        if self.schema.versioned or error is None or isinstance(error, RowNotFound | UnknownOutcome):
+            return outcome
+        unknown = UnknownOutcome(
+            "The indexes of the table changed during the write, and the new ones refuse it. It may have been "
+            "carried out before: read the "
+            "row.",
+            table=self.schema.table,
+            key=outcome.key,
+            reason=str(error),
+        )
+        unknown.__cause__ = error
+        return evolve(outcome, error=unknown)
+
+    def leave_out_dependents(self) -> None:
+        """Refuses the writes of copies whose update was refused in an earlier batch, so that no row has their version.
+
+        The version check alone might not refuse them: another program may have given the row the same version number.
+        """
+        left = [
+            (owner, write)
+            for owner, write in zip(self.owners, self.writes, strict=True)
+            if owner.base is None or not owner.base.refused
+        ]
+        if len(left) == len(self.owners):
+            return
+        for owner, write in zip(self.owners, self.writes, strict=True):
+            if owner.base is not None and owner.base.refused:
+                error = ConflictError(
+                    "The update that returned this object was refused, so no row has its version: read the object "
+                    "again.",
+                    table=self.schema.table,
+                    key=write.row,
+                )
+                owner.settle(Outcome("failed", write.row, error=error))
+        self.owners, self.writes = [owner for owner, _ in left], [write for _, write in left]
+
+    @property
+    def wrote(self) -> bool:
+        """Whether anything that may have changed a table was sent."""
+        return self.running is not None and self.running.wrote
+
+    def sent_to(self, table: str) -> SentChanges:
+        """The changes of versioned rows of a table that were sent."""
+        return self.sent.setdefault(table, {})
+
+    def placing(self) -> PlacedRows:
+        """The rows of indexed objects that were put."""
+        if self.placed is None:
+            self.placed = PlacedRows()
+        return self.placed
+
+
+def _unique_fields(schema: TableSchema) -> frozenset[str]:
+    """The stored fields that unique indexes read."""
+    return frozenset[str]().union(*(index.reads for index in schema.indexes.values() if index.unique))
+
+
+def _changes_one_of(fields: frozenset[str], write: RowWrite) -> bool:
+    return bool(fields) and (not isinstance(write, UpdateFields) or not fields.isdisjoint(write.changes))
+
+
+def split_batches(pending: Sequence[Pending], size: int = BATCH_ROWS) -> list[Batch]:
+    """Splits writes into batches, and sets how many outcomes each pending call waits for.
+
+    The order of writes to one row is kept. A put is dropped if the next write of its row is a put with the same
+    version, unless the model has unique indexes. Unique values are claimed and released in the order of the calls: if a
+    row's values change a second time, both changes are written, and no later call is written before the second one.
+    """
+    if len(pending) == 1 and len(pending[0].writes) == 1:
+        pending[0].remaining = 1
+        return [Batch(pending[0].schema, [pending[0]], [pending[0].writes[0]])]
+    batches: list[Batch] = []
+    of_model: dict[int, list[Batch]] = {}
+    first_open: dict[int, int] = {}
+    latest: dict[tuple[int, bytes], tuple[int, int]] = {}  # row -> batch of its model, place in it
+    uniques: dict[int, frozenset[str]] = {}
+    drawn: dict[tuple[int, bytes], bytes] = {}  # key without a random salt -> row of its last put
+    for call in pending:
+        model = id(call.schema)
+        own = of_model.setdefault(model, [])
+        if model not in uniques:
+            uniques[model] = _unique_fields(call.schema)
+        unique = uniques[model]
+        call.remaining = len(call.writes)
+        for original in call.writes:
+            write = original
+            if isinstance(write, PutObject) and call.schema.salt.random:
+                # Puts of one key in several buckets would share a timestamp, and readers could not tell which is the
+                # newest.
+                bare = (model, write.row[call.schema.salt.width :])
+                earlier = latest.get((model, drawn.get(bare, b"")))
+                if earlier is not None and isinstance(own[earlier[0]].writes[earlier[1]], PutObject):
+                    write = write.moved_to(drawn[bare])
+                drawn[bare] = write.row
+            key = (model, write.row)
+            before = latest.get(key)
+            if before is not None and isinstance(write, PutObject):
+                holder, place = own[before[0]], before[1]
+                earlier_write = holder.writes[place]
+                if isinstance(earlier_write, PutObject) and earlier_write.version == write.version and not unique:
+                    if call.schema.maps:
+                        write = write.over(earlier_write)
+                    call.superseded = holder.owners[place]
+                    holder.owners[place], holder.writes[place] = call, write
+                    continue
+            at = max(-1 if before is None else before[0], first_open.get(model, 0) - 1) + 1
+            while at < len(own) and len(own[at].writes) >= size:
+                at += 1
+                if before is None:
+                    first_open[model] = at
+            if before is not None and _changes_one_of(unique, write):
+                first_open[model] = max(at, first_open.get(model, 0))
+            if at == len(own):
+                own.append(Batch(call.schema, [], []))
+                batches.append(own[-1])
+            latest[key] = (at, len(own[at].writes))
+            own[at].owners.append(call)
+            own[at].writes.append(write)
+    return batches

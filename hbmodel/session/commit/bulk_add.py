@@ -1,0 +1,132 @@
+"""Adds in bulk: streams objects into a store in batches with a limited number of rows and bytes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import Any
+
+from hbmodel.errors import HbmodelError, PartialWrite, SessionError
+from hbmodel.mapping.schema import schema_of
+from hbmodel.protocol.expiry import milliseconds
+from hbmodel.protocol.writes import PutObject, put_object
+from hbmodel.session.commit.batches import Pending
+from hbmodel.session.commit.unit_of_work import UnitOfWork
+from hbmodel.store.checks.numbers import whole_number
+
+DEFAULT_BATCH = 1000
+BATCH_BYTES = 8 * 1024 * 1024
+"""The largest number of bytes of cells and keys in one batch; a single larger object is a batch by itself."""
+
+Progress = Callable[[int], object]
+
+
+class BulkAdd:
+    """Writes many objects; see `Session.bulk_add`."""
+
+    def __init__(
+        self,
+        work: UnitOfWork,
+        batch_size: int,
+        shuffle: int,
+        progress: Progress | None,
+        ttl: timedelta | None = None,
+    ) -> None:
+        rows, window = whole_number(batch_size), whole_number(shuffle)
+        if rows is None or window is None or rows < 1 or window < 0:
+            raise SessionError(
+                "batch_size must be a number of at least 1, and shuffle of at least 0.",
+                batch_size=batch_size,
+                shuffle=shuffle,
+            )
+        self._work = work
+        self._batch_size, self._shuffle, self._progress, self._ttl = rows, window, progress, ttl
+        self._read = self._certain = 0
+        self._begun = False  # whether a batch is written; with shuffling, the certain position may still be 0 then
+
+    def run(self, objs: Iterable[Any]) -> int:
+        """Writes all objects and returns their number."""
+        for batch, position in self._batches(self._windows(objs)):
+            for call in batch:
+                self._work.add(call)
+            try:
+                self._work.commit()
+            except HbmodelError as error:
+                if not self._begun and not isinstance(error, PartialWrite):
+                    raise  # nothing was sent: the error speaks for itself
+                partial = (
+                    error.details if isinstance(error, PartialWrite) else {"pending": [call.subject for call in batch]}
+                )
+                raise PartialWrite(
+                    "bulk_add() stopped: at least the first `position` objects are written. Add all objects again, "
+                    "or those that follow.",
+                    **{"applied": [], "failures": [], "reason": str(error), **partial, "position": self._certain},
+                ) from error
+            self._begun, self._certain = True, position
+            if self._progress is not None:
+                self._progress(position)
+        return self._read
+
+    def _encoded(self, objs: Iterable[Any]) -> Iterator[Pending]:
+        for obj in objs:
+            try:
+                schema = schema_of(type(obj))
+                write = put_object(schema, obj, milliseconds(schema, self._ttl))
+            except HbmodelError as error:
+                raise type(error)(
+                    error.message, **{**error.details, "position": self._read, "written": self._certain}
+                ) from None
+            self._read += 1
+            yield Pending(schema, obj, [write], copy=obj)
+
+    def _windows(self, objs: Iterable[Any]) -> Iterator[tuple[Pending, bool]]:
+        """Yields the calls in the order of their writes, each with whether it is the last of its window."""
+        encoded = self._encoded(objs)
+        if not self._shuffle:
+            for call in encoded:
+                yield call, True
+            return
+        while True:
+            # Of the objects with one key, a window keeps the last only. So shuffling cannot put an older one after it.
+            last: dict[tuple[int, Any], Pending] = {}
+            taken = 0
+            for call in encoded:
+                last[(id(call.schema), _identity(call))] = call
+                taken += 1
+                if taken == self._shuffle:
+                    break
+            if not taken:
+                return
+            mixed = list(last.values())
+            random.shuffle(mixed)
+            for call in mixed[:-1]:
+                yield call, False
+            yield mixed[-1], True
+
+    def _batches(self, windows: Iterator[tuple[Pending, bool]]) -> Iterator[tuple[list[Pending], int]]:
+        """Yields batches, each with the number of leading objects that are all written once the batch is written."""
+        batch: list[Pending] = []
+        size = certain = 0
+        for call, ends in windows:
+            size += _bytes(call)
+            batch.append(call)
+            if ends:
+                certain = self._read
+            if len(batch) >= self._batch_size or size >= BATCH_BYTES:
+                yield batch, certain
+                batch, size = [], 0
+        if batch:
+            yield batch, certain
+
+
+def _identity(call: Pending) -> Any:
+    """The row key without the salt: under a random salt, calls with the same key draw different buckets."""
+    (write,) = call.writes
+    return write.row[call.schema.salt.width :]
+
+
+def _bytes(call: Pending) -> int:
+    (write,) = call.writes
+    assert isinstance(write, PutObject)
+    return sum(len(write.row) + len(column) + len(value) for column, value in write.cells.items())

@@ -1,0 +1,247 @@
+"""Decides where a session reads and writes the objects of a model whose key is being changed: this depends on the
+phase of the migration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from attrs import evolve
+
+from hbmodel.errors import CapabilityError, EncodingError, SchemaMismatch
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.predicates import is_nan
+from hbmodel.mapping.rows.mapper import KeyMapper
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.relocation.migration import DONE, Phase, Side, phase_of
+from hbmodel.protocol.relocation.row_seals import Way, carry_over
+from hbmodel.protocol.relocation.seal_and_move import PairedWrite, write_between
+from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields, put_object
+from hbmodel.session.commit.batches import Batch
+from hbmodel.session.get_many import get_many
+from hbmodel.store.port import Store
+from hbmodel.tables.registry.registration import Binding
+
+T = TypeVar("T")
+Moment = tuple[Phase, int]
+"""A phase, and the time at which the registry recorded its start, in ms by the server's clock."""
+
+
+class MigrationRouting:
+    """Chooses the tables for models that replace others.
+
+    Args:
+        bind: returns the current binding of a model; the binding of a layout that another one replaces has the phase of
+            the migration away from it.
+    """
+
+    def __init__(self, bind: Callable[[TableSchema], Binding], view: Callable[[TableSchema], Store]) -> None:
+        self._bind, self._view = bind, view
+
+    def phase(self, schema: TableSchema) -> Phase:
+        """The phase of the migration into the table of a model.
+
+        Raises:
+            SchemaMismatch: programs are refused until the migration ends.
+        """
+        assert schema.replaces is not None, "only such a model has a phase"
+        name = self._bind(schema.replaces).phase
+        phase = phase_of(schema, name)
+        if phase is None or phase.writes is None or not (schema.immutable or schema.versioned or phase.name == DONE):
+            raise SchemaMismatch(
+                "The objects are not in the table of this model yet, and no program can use them until they are: "
+                "move them with "
+                "hb.migration.migrate(..., offline=True).",
+                table=schema.table,
+                replaces=schema.replaces.table,
+                phase=name,
+            )
+        return phase
+
+    def read(self, schema: TableSchema) -> list[TableSchema]:
+        """The layouts to read objects of a model from, in reading order."""
+        return [schema] if schema.replaces is None else [_of(schema, side) for side in self.phase(schema).reads]
+
+    def get_many(self, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
+        """The objects under many keys, each from the first table that has it."""
+        if schema.replaces is None:
+            return get_many(self._view(schema), schema, keys, lambda: self._bind(schema).reader)
+        keys = list(keys)
+        while True:
+            moment = self.moment(schema)
+            objects = self._found(schema, [_of(schema, side) for side in moment[0].reads], keys)
+            if None not in objects or self.lasts(schema, moment):
+                return objects
+
+    def moment(self, schema: TableSchema) -> Moment:
+        """The phase, and the time of its start."""
+        assert schema.replaces is not None
+        return self.phase(schema), self._bind(schema.replaces).phase_since
+
+    def lasts(self, schema: TableSchema, moment: Moment) -> bool:
+        """Whether a read that began at a moment has missed no object. Only a versioned model needs this check: its
+        objects leave a table when they move.
+        """
+        if not schema.versioned:
+            return True
+        phase, since = self.moment(schema)
+        return since == moment[1] if phase is moment[0] else phase.name in moment[0].lasts
+
+    def _found(
+        self, schema: TableSchema, layouts: Sequence[TableSchema], keys: Sequence[Mapping[str, Any] | Sequence[Any]]
+    ) -> list[Any]:
+        mapper = KeyMapper(schema)
+        named = [dict(zip(schema.layout.names, mapper.given(key), strict=False)) for key in keys]
+        for key in named:
+            if not any(_can_have(layout, key) for layout in layouts):
+                # a key that no table can have is an error of the caller
+                mapper.rows([key[name] for name in schema.layout.names])
+        objects: list[Any] = [None] * len(named)
+        for layout in layouts:
+            lacking = [at for at, obj in enumerate(objects) if obj is None and _can_have(layout, named[at])]
+            if lacking:
+                reader = lambda bound_layout=layout: self._bind(bound_layout).reader  # noqa: E731
+                got = get_many(self._view(layout), layout, [named[at] for at in lacking], reader)
+                for at, obj in zip(lacking, got, strict=True):
+                    objects[at] = obj
+        return objects
+
+    def check_changes(self, schema: TableSchema, action: str) -> TableSchema:
+        """The layout in which an object may be deleted, or put only if its key is free.
+
+        Raises:
+            CapabilityError: both tables are in use.
+        """
+        if schema.replaces is None:
+            return schema
+        phase = self.phase(schema)
+        if not phase.changes:
+            raise CapabilityError(
+                f"{action} is not possible while objects move between tables, since another program may look only "
+                "into the other one: "
+                "wait until the migration is over.",
+                table=schema.table,
+                phase=phase.name,
+            )
+        return _of(schema, phase.writes)
+
+    def inserts(self, schema: TableSchema) -> bool:
+        """Whether an insert must be made by a unit of work, since objects are versioned and may be in either table."""
+        return schema.replaces is not None and schema.versioned and self.phase(schema).name != DONE
+
+    def check_insert(self, schema: TableSchema) -> None:
+        """Raises `CapabilityError` if one table alone does not show yet whether a key is free."""
+        if schema.replaces is not None and self.phase(schema).name != DONE:
+            calls = "prepend() and rekey()" if schema.versioned else "insert(), prepend() and rekey()"
+            raise CapabilityError(
+                f"{calls} are possible once all objects are in the table of this model: wait until the migration "
+                "is over.",
+                table=schema.table,
+                replaces=schema.replaces.table,
+            )
+
+    def written(self, schema: TableSchema) -> TableSchema:
+        """The layout in which new objects are put."""
+        return schema if schema.replaces is None else _of(schema, self.phase(schema).writes)
+
+    def route(self, batch: Batch) -> None:
+        """Directs a batch to the table where objects of its model are written now."""
+        schema = batch.owners[0].schema
+        if schema.replaces is None:
+            return
+        if any(not isinstance(write, PutObject) for write in batch.writes):
+            self.check_changes(schema, "delete()")
+        target = self.written(schema)
+        phase = self.phase(schema) if schema.versioned else None
+        if phase != batch.phase:
+            batch.phase, batch.running, batch.binding = phase, None, None
+        if target is not batch.schema:
+            batch.writes = [rewritten(target, write) for write in batch.writes]
+            batch.schema, batch.running, batch.binding = target, None, None
+            batch.deleted, batch.placed = {}, None
+        if phase is not None and phase.seals is None and batch.running is None:
+            _carry_over(batch, schema if target is not schema else schema.replaces)
+
+    def check_phase(self, batch: Batch) -> None:
+        """Raises `SchemaMismatch` if the phase of a batch is over."""
+        if self.outdated(batch):
+            table = batch.owners[0].schema.table
+            raise SchemaMismatch(
+                "The migration went on to its next phase during the commit: call commit() again.", table=table
+            )
+
+    def outdated(self, batch: Batch) -> bool:
+        """Whether the migration has left the phase in which a batch was planned. Then the batch's objects are
+        written to another table, or must not be deleted now.
+        """
+        schema = batch.owners[0].schema
+        if batch.phase is not None:
+            return self.phase(schema) is not batch.phase
+        return schema.replaces is not None and not self.stayed(batch)
+
+    def between(self, batch: Batch, bound: int, *, insert: bool, rounds: int) -> Protocol[Any] | None:
+        """The protocol that writes a batch while its objects are in two tables, or None if they are in one."""
+        phase, schema = batch.phase, batch.owners[0].schema
+        if phase is None or phase.seals is None:
+            return None
+        assert schema.replaces is not None
+        layouts = (schema, schema.replaces) if phase.back else (schema.replaces, schema)
+        batch.binding = self._bind(batch.schema)
+        bindings = [self._bind(layout) for layout in layouts]
+        for binding in bindings:
+            binding.check_writable()
+        source, target = (VersionedRowPlanner(binding.schema, binding.written, bound) for binding in bindings)
+        way = Way(source, evolve(target, over_closed=phase.back), phase.back, phase.seals)
+        writes = [PairedWrite(*(rewritten(layout, write) for layout in layouts)) for write in batch.writes]
+        sent = {layout.table: batch.sent_to(layout.table) for layout in layouts}
+        return write_between(way, writes, sent, insert=insert, rounds=rounds)
+
+    def stayed(self, batch: Batch) -> bool:
+        """Whether the writes of a batch may be acknowledged: not if the phase changed while they ran."""
+        schema = batch.owners[0].schema
+        if schema.versioned:
+            return True  # a row that was written is in its table until it is sealed
+        phase = self.phase(schema)
+        deletes = any(not isinstance(write, PutObject) for write in batch.writes)
+        return _of(schema, phase.writes) is batch.schema and (phase.ends or not deletes)
+
+
+def _can_have(layout: TableSchema, key: Mapping[str, Any]) -> bool:
+    """Whether a row of a layout can have this key. The codecs of a layout may be unable to store a value that those of
+    the other layout can store.
+    """
+    try:
+        for key_field in layout.key_fields:
+            value = FieldExpression[Any](of=key_field).checked(key[key_field.name])
+            if value != key[key_field.name] and not is_nan(value):
+                return False
+    except EncodingError:
+        return False
+    return True
+
+
+def _of(schema: TableSchema, side: Side | None) -> TableSchema:
+    assert schema.replaces is not None
+    return schema if side == "new" else schema.replaces
+
+
+def _carry_over(batch: Batch, other: TableSchema) -> None:
+    """Records changes that were sent to the other table as changes of the table that now holds all objects, so that
+    the protocol looks for them there.
+    """
+    sent = batch.sent_to(other.table)
+    for write in batch.writes if sent else ():
+        carry_over(sent, rewritten(other, write).row, batch.sent_to(batch.schema.table), write.row)
+
+
+def rewritten(schema: TableSchema, write: RowWrite) -> RowWrite:
+    """The same write in another layout."""
+    if isinstance(write, PutObject):
+        return evolve(put_object(schema, write.subject, write.ttl), version=write.version)
+    subject: Any = write.key if isinstance(write, UpdateFields) else write.subject
+    key = [subject[name] if isinstance(subject, Mapping) else getattr(subject, name) for name in schema.layout.names]
+    (row,) = KeyMapper(schema).rows(key)
+    return evolve(write, row=row)

@@ -1,0 +1,53 @@
+"""The planner that writes the rows of a table: the one place that decides, by what the registry says, how rows are
+written.
+"""
+
+from __future__ import annotations
+
+from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.versioned.versioned_plan import RowVersion, VersionedRowPlanner
+from hbmodel.tables.registry.registration import AT_SERVER_TIME, Binding
+
+RowPlanner = UnindexedRowPlanner | IndexedRowPlanner | VersionedRowPlanner
+"""A planner of writes at the server's time, of writes of which the last one wins, or of writes under the version of a
+row. The third is a kind of the second.
+"""
+
+
+def row_planner(
+    binding: Binding,
+    bound: int,
+    *,
+    checks: bool = True,
+    together: frozenset[bytes] = frozenset(),
+    pinned: RowVersion | None = None,
+    over_closed: bool = False,
+    moving: bool = False,
+) -> RowPlanner:
+    """The planner for writes by a binding.
+
+    Args:
+        bound: the largest distance of a timestamp into the future of the corrected clock, in ms.
+        checks: whether the store changes a row only if a cell has the expected value.
+        together: of a versioned model, as in `IndexedRowPlanner`.
+        pinned: of a versioned model, as in `VersionedRowPlanner`.
+        over_closed: of a versioned model, as in `VersionedRowPlanner`.
+        moving: of a versioned model, as in `VersionedRowPlanner`.
+    """
+    schema, adopting = binding.schema, binding.adopting
+    if binding.rows in AT_SERVER_TIME:
+        return UnindexedRowPlanner.of(schema, binding.rows == "marking")
+    if schema.versioned:
+        return VersionedRowPlanner(
+            schema,
+            binding.written,
+            bound,
+            adopting=adopting,
+            together=together,
+            pinned=pinned,
+            over_closed=over_closed,
+            moving=moving,
+        )
+    mixed = binding.rows == "mixed"
+    return IndexedRowPlanner(schema, binding.written, bound, adopting=adopting, mixed=mixed, checks=checks)

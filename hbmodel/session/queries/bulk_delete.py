@@ -1,0 +1,99 @@
+"""Deletes the results of a query, page by page, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import ConditionFailed, ConflictError, HbmodelError, PartialWrite, QueryError
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.version_cell import UNKNOWN
+from hbmodel.protocol.writes import DeleteRow
+from hbmodel.query.ask.paging import Page
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.session.commit.batches import Pending
+from hbmodel.session.commit.unit_of_work import UnitOfWork
+from hbmodel.session.get_many import known_rows
+
+Progress = Callable[[int], object]
+
+
+@frozen(eq=False)
+class BulkDelete:
+    """Deletes the items of a query; see `Query.delete`.
+
+    Attributes:
+        work: the unit of work that executes the deletes, and nothing else.
+        read: reads a page, given the terms of a query, the page size and a token.
+        progress: called with the number of objects deleted so far.
+    """
+
+    work: UnitOfWork
+    read: Callable[[QueryTerms, int, str | None], Page[Any]]
+    progress: Progress | None = None
+
+    def run(self, terms: QueryTerms, batch_size: int) -> int:
+        """Deletes all items and returns their number.
+
+        Raises:
+            QueryError: the query selects fields, or reads as of a time.
+            PartialWrite: an error occurred after something was deleted; `deleted` is the number of objects known to be
+                deleted.
+        """
+        schema = terms.schema
+        if terms.selection is not None:
+            raise QueryError("delete() deletes whole objects: leave out select().", table=schema.table)
+        if terms.moment is not None:
+            raise QueryError("delete() deletes the current objects: leave out as_of().", table=schema.table)
+        keys = evolve(terms, selection=tuple(schema.field(name) for name in schema.layout.names), loading=())
+        deleted, token = 0, None
+        while True:
+            try:
+                page = self.read(keys, batch_size, token)
+                deleted += self._delete(terms, [dict(zip(schema.layout.names, key, strict=True)) for key in page])
+            except HbmodelError as error:
+                self.work.discard()
+                if not deleted and not isinstance(error, PartialWrite):
+                    raise
+                raise PartialWrite(
+                    "The delete stopped: `deleted` is the number of objects known to be deleted. Call the same "
+                    "delete() again for the "
+                    "rest.",
+                    **{
+                        "table": schema.table,
+                        "reason": str(error),
+                        **getattr(error, "details", {}),
+                        "deleted": deleted,
+                    },
+                ) from error
+            if page and self.progress is not None:
+                self.progress(deleted)
+            token = page.next_token
+            if token is None:
+                return deleted
+
+    def _delete(self, terms: QueryTerms, keys: list[dict[str, Any]]) -> int:
+        """Deletes some objects in one commit and returns how many were deleted. Objects of a versioned model that no
+        longer satisfy the query are kept.
+        """
+        calls = [call for key in keys if (call := _call(terms, terms.schema, key)) is not None]
+        for call in calls:
+            self.work.add(call)
+        try:
+            self.work.commit()
+        except (ConditionFailed, ConflictError, PartialWrite):
+            unfinished = any(call.remaining for call in calls)
+            errors = [
+                call.outcome.error for call in calls if call.outcome is not None and call.outcome.error is not None
+            ]
+            if unfinished or not all(isinstance(error, ConditionFailed) for error in errors):
+                raise
+        return sum(call.outcome is not None and call.outcome.action == "deleted" for call in calls)
+
+
+def _call(terms: QueryTerms, schema: TableSchema, key: dict[str, Any]) -> Pending | None:
+    condition = terms.predicate if schema.versioned else None
+    rows = known_rows(schema, key)
+    return Pending(schema, key, [DeleteRow(key, row, UNKNOWN, condition) for row in rows]) if rows else None

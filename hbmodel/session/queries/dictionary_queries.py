@@ -1,0 +1,164 @@
+"""Queries on models with dictionary fields: names in a query are resolved before it runs, and names in a result when
+the item is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from attrs import evolve
+
+from hbmodel.encoding.codecs import Dictionary
+from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, conjuncts
+from hbmodel.mapping.schema import Field, TableSchema
+from hbmodel.query.ask.explanation import Explanation
+from hbmodel.query.ask.paging import Page, Seal
+from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.query_partition import QueryPartition
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.run.first_of_each import Key
+from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
+from hbmodel.session.commit.unit_of_work import UnitOfWork
+from hbmodel.session.queries.query_runner import QueryRunner
+from hbmodel.session.thread_guard import Guard
+from hbmodel.store.port import Store
+from hbmodel.tables.ids.names import Names
+from hbmodel.tables.registry.registration import Binding
+
+END = object()
+
+
+class DictionaryQueryRunner(QueryRunner):
+    """Runs queries on models whose fields have names of dictionaries.
+
+    Names without an id in the dictionary are removed from the query, since no row has them. A query that only such
+    names could satisfy reads no row.
+    """
+
+    def __init__(
+        self,
+        view: Callable[[TableSchema], Store],
+        bind: Callable[[TableSchema], Binding],
+        seal: Seal | None,
+        guard: Guard,
+        lease: float | None,
+        names: Names,
+        work: UnitOfWork,
+        sizes: SessionSizes = SESSION_SIZES,
+    ) -> None:
+        super().__init__(view, bind, seal, guard, lease, work, sizes)
+        self._names = names
+
+    def _with_ids(self, terms: QueryTerms) -> QueryTerms:
+        """The terms without the names that have no id. If all names have one, returns the object `terms` itself, so
+        that its plan stays cached.
+        """
+        if terms.predicate is None:
+            return terms
+        wanted: dict[Dictionary, set[str]] = {}
+        for dictionary, names in _names_in(terms.predicate):
+            wanted.setdefault(dictionary, set()).update(names)
+        ids = {dictionary: self._names.find(dictionary, sorted(names)) for dictionary, names in wanted.items()}
+        if all(len(ids[dictionary]) == len(names) for dictionary, names in wanted.items()):
+            return terms
+        predicate = _known(terms.predicate, ids)
+        if any(isinstance(part, In) and not part.values for part in conjuncts(predicate)):
+            # No row satisfies an `In` without values. As a condition on the first key field, it leaves no range to
+            # read.
+            predicate = And((*conjuncts(predicate), In(terms.schema.key_fields[0], ())))
+        return evolve(terms, predicate=predicate)
+
+    def stream(self, terms: QueryTerms) -> Iterator[Any]:
+        if not terms.schema.dictionaries:
+            return super().stream(terms)
+        with self._names.bound():
+            items = super().stream(self._with_ids(terms))
+        return self._each_bound(items)
+
+    def _each_bound(self, items: Iterator[Any]) -> Iterator[Any]:
+        """Yields items. Names are bound while an item is decoded, and not while the caller's code runs."""
+        with closing(items):  # type: ignore[type-var]
+            while True:
+                with self._names.bound():
+                    item = next(items, END)
+                if item is END:
+                    return
+                yield item
+
+    def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
+        if not terms.schema.dictionaries:
+            return super().page(terms, size, at, backwards)
+        with self._names.bound():
+            return super().page(self._with_ids(terms), size, at, backwards)
+
+    def count(self, terms: QueryTerms) -> int:
+        if not terms.schema.dictionaries:
+            return super().count(terms)
+        with self._names.bound():
+            return super().count(self._with_ids(terms))
+
+    def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
+        named = [(at, field.codec) for at, field in enumerate(fields) if isinstance(field.codec, Dictionary)]
+        if not terms.schema.dictionaries:
+            return super().first_of_each(terms, fields, keys)
+        with self._names.bound():
+            ids = {
+                at: self._names.find(dictionary, [key[at] for key in keys if key[at] is not None])
+                for at, dictionary in named
+            }
+            known = [n for n, key in enumerate(keys) if all(key[at] is None or key[at] in ids[at] for at, _ in named)]
+            items: list[Any] = [None] * len(keys)
+            for n, item in zip(
+                known, super().first_of_each(self._with_ids(terms), fields, [keys[n] for n in known]), strict=True
+            ):
+                items[n] = item
+        return items
+
+    def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
+        with self._names.bound():
+            return super().partitions(self._with_ids(terms) if terms.schema.dictionaries else terms, count)
+
+    def of_partition(self, partition: QueryPartition[Any]) -> Query[Any]:
+        with self._names.bound():
+            return super().of_partition(partition)
+
+    def explain(self, terms: QueryTerms) -> Explanation:
+        with self._names.bound():
+            return super().explain(self._with_ids(terms) if terms.schema.dictionaries else terms)
+
+
+def _names_in(predicate: Predicate) -> Iterator[tuple[Dictionary, Iterable[str]]]:
+    match predicate:
+        case Comparison(field, _, value) if isinstance(field.codec, Dictionary):
+            yield field.codec, (value,)
+        case In(field, values) if isinstance(field.codec, Dictionary):
+            yield field.codec, [value for value in values if value is not None]
+        case And(parts) | Or(parts) | Not(parts):
+            for part in parts:
+                yield from _names_in(part)
+        case _:
+            pass
+
+
+def _known(predicate: Predicate, ids: Mapping[Dictionary, Mapping[str, int]]) -> Predicate:
+    """An equivalent predicate without the names that have no id."""
+    match predicate:
+        case Comparison(field, operator, value) if (
+            isinstance(field.codec, Dictionary) and value not in ids[field.codec]
+        ):
+            return In(field, ()) if operator == "=" else Not((In(field, ()),))
+        case In(field, values) if isinstance(field.codec, Dictionary):
+            return In(field, tuple(value for value in values if value is None or value in ids[field.codec]))
+        case And(parts):
+            return And(_all_known(parts, ids))
+        case Or(parts):
+            return Or(_all_known(parts, ids))
+        case Not((part,)):
+            return Not((_known(part, ids),))
+    return predicate
+
+
+def _all_known(parts: Sequence[Predicate], ids: Mapping[Dictionary, Mapping[str, int]]) -> tuple[Predicate, ...]:
+    return tuple(_known(part, ids) for part in parts)

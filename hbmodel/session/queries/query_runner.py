@@ -1,0 +1,311 @@
+"""Runs the queries of a session: plans them with its bindings and builds the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence, Set
+from contextlib import closing
+from typing import Any
+
+from attrs import evolve
+
+from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
+from hbmodel.mapping.schema import PRIMARY, Field, TableSchema, schema_of
+from hbmodel.query.ask.as_of import before
+from hbmodel.query.ask.explanation import Explanation
+from hbmodel.query.ask.paging import Page, Seal, Token
+from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.query_partition import QueryPartition, described, layout_digest, rebuilt
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.explain.explained_plan import explain
+from hbmodel.query.match.partitioning import partition, within
+from hbmodel.query.match.plan import Plan
+from hbmodel.query.match.planner import plan
+from hbmodel.query.run.counting import count_items
+from hbmodel.query.run.executor import Found, PlanExecutor, read_page, read_token, shape
+from hbmodel.query.run.first_of_each import Key, conditions_of, first_of_each, in_plans
+from hbmodel.query.run.loaded_maps import load_maps, with_maps
+from hbmodel.query.run.reading import OutdatedPlan, Reading
+from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
+from hbmodel.session.commit.unit_of_work import UnitOfWork
+from hbmodel.session.queries.bulk_delete import BulkDelete, Progress
+from hbmodel.session.thread_guard import Guard, guarded
+from hbmodel.store.port import Store
+from hbmodel.store.wide.folded import as_of
+from hbmodel.tables.registry.registration import Binding
+
+PLANS_KEPT = 32
+"""The maximum number of plans that are remembered. All pages of a query have the same plan."""
+
+_CLOSED = (
+    "The session was closed while a query was being read: read the items before it is closed, for example with all()."
+)
+
+
+class QueryRunner:
+    """Runs queries; the `Source` of a session's queries.
+
+    Args:
+        bind: returns a model's binding, and raises once the session is closed.
+        guard: the guard of the session; once the session is closed, its queries return no more items.
+        lease: seconds for which a binding is trusted, or None.
+        work: executes deletes; None in a runner that only reads.
+    """
+
+    def __init__(
+        self,
+        view: Callable[[TableSchema], Store],
+        bind: Callable[[TableSchema], Binding],
+        seal: Seal | None,
+        guard: Guard,
+        lease: float | None = None,
+        work: UnitOfWork | None = None,
+        sizes: SessionSizes = SESSION_SIZES,
+    ) -> None:
+        self._work, self._sizes = work, sizes
+        self._view, self._bind, self._seal, self._guard, self._lease = view, bind, seal, guard, lease
+        self._plans: dict[tuple[int, str | None, Set[str]], tuple[QueryTerms, Binding, Plan]] = {}
+
+    def _plan(self, terms: QueryTerms, path: str | None = None) -> Plan:
+        return self._planned(terms, path)[0]
+
+    def _planned(
+        self, terms: QueryTerms, path: str | None = None, each: Set[str] = frozenset()
+    ) -> tuple[Plan, Binding]:
+        """The plan of a query, and the binding that it was made with."""
+        binding = self._bind(terms.schema)
+        known = self._plans.get((id(terms), path, each))
+        if known is not None and known[0] is terms and known[1] is binding:
+            return known[2], binding
+        query_plan = plan(terms, binding.readable, binding.indexed, path, binding.adopting, each)
+        if terms.partition is not None:
+            query_plan = within(query_plan, terms.partition)
+        if len(self._plans) >= PLANS_KEPT:
+            self._plans.clear()
+        self._plans[id(terms), path, each] = terms, binding, query_plan
+        return query_plan, binding
+
+    def _reading(
+        self,
+        terms: QueryTerms,
+        query_plan: Plan,
+        binding: Binding,
+        wanted: int | None = None,
+        each: Set[str] = frozenset(),
+    ) -> Reading:
+        """Reads a query, first with the given plan."""
+        store = self._store(terms)
+
+        def plan_again(outdated: Plan) -> PlanExecutor:
+            latest, latest_binding = self._planned(terms, outdated.path.name, each)
+            same = latest if latest.backwards == outdated.backwards else latest.opposite
+            return PlanExecutor(store, same, wanted, self._check(terms, same, latest_binding))
+
+        return Reading(PlanExecutor(store, query_plan, wanted, self._check(terms, query_plan, binding)), plan_again)
+
+    def _check(self, terms: QueryTerms, query_plan: Plan, planned: Binding) -> Callable[[], None]:
+        """A function that raises `OutdatedPlan` if the lease of the plan's binding has expired and the registry has
+        changed.
+        """
+
+        def check() -> None:
+            if self._guard.closed:
+                return  # the code that yields the items raises `SessionClosed`
+            current = self._bind(terms.schema)
+            if current is planned:
+                return
+            index = query_plan.path.index
+            if current.rows != planned.rows or (
+                index is not None and query_plan.path.table not in {one.table for one in current.readable}
+            ):
+                raise OutdatedPlan
+
+        return check
+
+    def _store(self, terms: QueryTerms) -> Store:
+        """The store that a query reads."""
+        view = self._view(terms.schema)
+        return view if terms.moment is None else as_of(view, before(terms.moment))
+
+    @property
+    def seal(self) -> Seal | None:
+        """Encrypts continuation tokens."""
+        return self._seal
+
+    def planned(self, terms: QueryTerms) -> Plan:
+        """The plan of a query."""
+        return self._plan(terms)
+
+    def token(self, terms: QueryTerms, text: str, backwards: bool) -> tuple[Token, Plan]:
+        """The decoded continuation token, and the plan that it continues."""
+        return read_token(text, terms, lambda path: self._plan(terms, path), self._seal, backwards)
+
+    def found(
+        self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
+    ) -> Generator[Found, None, None]:
+        """Yields the items of a plan after a position on its path, as positions and values. The caller takes at most
+        `wanted`.
+        """
+        for attempt in self._reading(terms, query_plan, self._bind(terms.schema), wanted):
+            with attempt as executor, closing(executor.items(after)) as items:
+                for item in items:
+                    if self._guard.closed:
+                        raise SessionClosed(_CLOSED)
+                    after = item[0]
+                    yield item
+
+    def stream(self, terms: QueryTerms) -> Iterator[Any]:
+        """Iterates over the items."""
+        items = self._items(terms, *self._planned(terms))
+        return with_maps(self._view(terms.schema), terms, items) if terms.loading and terms.selection is None else items
+
+    def _items(self, terms: QueryTerms, query_plan: Plan, binding: Binding) -> Iterator[Any]:
+        if terms.limit == 0:
+            return
+        wanted = None if terms.limit is None else terms.offset + terms.limit
+        item = shape(query_plan)
+        remaining, skip = terms.limit, terms.offset
+        after: bytes | None = None
+        for attempt in self._reading(terms, query_plan, binding, wanted):
+            with attempt as executor, closing(executor.items(after)) as items:
+                for position, values in items:
+                    after = position
+                    if skip:
+                        skip -= 1
+                        continue
+                    if self._guard.closed:
+                        raise SessionClosed(_CLOSED)
+                    yield item(values)
+                    if remaining is not None:
+                        remaining -= 1
+                        if not remaining:
+                            return
+
+    def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
+        """One page."""
+        page = self._page(terms, size, at, backwards)
+        return evolve(page, items=load_maps(self._view(terms.schema), terms, page.items)) if terms.loading else page
+
+    def _page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
+        token: Token | None = None
+        if at is None:
+            query_plan, binding = self._planned(terms)
+        else:
+            # at worst older than the binding of the plan: then the query is planned once more
+            binding = self._bind(terms.schema)
+            token, query_plan = self.token(terms, at, backwards)
+        return self._reading(terms, query_plan, binding).result(
+            lambda executor: read_page(executor, size, token, self._seal)
+        )
+
+    def delete(self, terms: QueryTerms, batch_size: int, progress: Progress | None) -> int:
+        """Deletes the items."""
+        return self.delete_pages(terms, batch_size, progress, self.page)
+
+    @guarded
+    def delete_pages(
+        self,
+        terms: QueryTerms,
+        batch_size: int,
+        progress: Progress | None,
+        page: Callable[[QueryTerms, int, str | None, bool], Page[Any]],
+    ) -> int:
+        """Deletes the items on the pages of a query."""
+        assert self._work is not None, "of a session"
+        work = self._work.apart(atomic_rows=False)
+        return BulkDelete(work, lambda narrowed, size, after: page(narrowed, size, after, False), progress).run(
+            terms, batch_size
+        )
+
+    def count(self, terms: QueryTerms) -> int:
+        """The number of items."""
+        # Counting selects nothing: only the cells that predicates and existence need are read.
+        terms = evolve(terms, selection=())
+        query_plan, binding = self._planned(terms)
+        if terms.limit is not None:
+            return sum(1 for _ in self._items(terms, query_plan, binding))
+        return max(0, self._reading(terms, query_plan, binding).result(count_items) - terms.offset)
+
+    def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
+        """The first item for each key, which holds a value of each of the fields; None for a key without an item."""
+        firsts: dict[Key, Any] = {}
+        for some in in_plans(list(dict.fromkeys(keys)), self._sizes.ranges):
+            narrowed = terms.with_conditions(conditions_of(fields, some))
+            firsts.update(zip(some, self._firsts(narrowed, [field.name for field in fields], some), strict=True))
+        if terms.loading:
+            load_maps(self._view(terms.schema), terms, [item for item in firsts.values() if item is not None])
+        return [firsts[key] for key in keys]
+
+    def _firsts(self, terms: QueryTerms, names: Sequence[str], keys: Sequence[Key]) -> Iterator[Any]:
+        each = frozenset(names)
+        query_plan, binding = self._planned(terms, None, each)
+        firsts = self._reading(terms, query_plan, binding, 1, each).result(
+            lambda executor: first_of_each(executor, names, keys, self._sizes.scans)
+        )
+        item = shape(query_plan)
+        return (None if first is None else item(first[1]) for first in firsts)
+
+    def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
+        """At most `count` partitions."""
+        query_plan = self._plan(terms)
+        starts = (
+            [region.range.start for region in self._view(terms.schema).regions(query_plan.path.table)]
+            if query_plan.buckets
+            else []
+        )
+        return [
+            QueryPartition(
+                model=terms.schema.model,
+                layout=layout_digest(terms.schema, query_plan.path.name),
+                path=query_plan.path.name,
+                table=query_plan.path.table,
+                predicate=None if terms.predicate is None else described(terms.predicate),
+                selection=None if terms.selection is None else tuple(f.name for f in terms.selection),
+                backwards=terms.backwards,
+                # row bounds are part of the partition's ranges, and are not stored themselves
+                full_scan=terms.full_scan or bool(terms.row_bounds),
+                ranges=tuple((r.start, r.stop) for r in ranges),
+                loading=tuple(map_field.name for map_field in terms.loading),
+                moment=terms.moment,
+            )
+            for ranges in partition(query_plan, starts, count)
+        ]
+
+    def of_partition(self, partition: QueryPartition[Any]) -> Query[Any]:
+        """The query for a partition.
+
+        Raises:
+            QueryError: the argument is not a partition.
+            SchemaMismatch: the model's declaration differs from the one in the process that divided the query.
+        """
+        if not isinstance(partition, QueryPartition):
+            raise QueryError("Give a partition of a query, from partitions().", found=type(partition).__name__)
+        schema = schema_of(partition.model)
+        if partition.path not in {PRIMARY, *schema.indexes} or partition.layout != layout_digest(
+            schema, partition.path
+        ):
+            raise SchemaMismatch(
+                "The model has another layout here than in the process that divided the query: deploy the same "
+                "model to all processes.",
+                table=schema.table,
+                path=partition.path,
+            )
+        terms = QueryTerms(
+            schema=schema,
+            predicate=None if partition.predicate is None else rebuilt(schema, partition.predicate),
+            backwards=partition.backwards,
+            index_name=partition.path,
+            selection=None
+            if partition.selection is None
+            else tuple(schema.field(name) for name in partition.selection),
+            full_scan=partition.full_scan,
+            partition=partition,
+            loading=tuple(schema.maps_by_name[name] for name in partition.loading),
+            moment=partition.moment,
+        )
+        return Query[Any](terms, self)
+
+    def explain(self, terms: QueryTerms) -> Explanation:
+        """The plan of a query."""
+        query_plan, binding = self._planned(terms)
+        able = self._view(terms.schema).capabilities
+        return explain(query_plan, able.one_call_scans, binding.states, self._lease, one_call_gets=able.one_call_gets)

@@ -1,0 +1,286 @@
+"""Queries on a model whose key is being changed: on the old table, the new one, or both, merged in the new key's
+order.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, TypeVar
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import CapabilityError, EncodingError, KeyTooLong, SchemaMismatch
+from hbmodel.mapping.rows.mapper import KeyMapper, Values
+from hbmodel.mapping.schema import Field, TableSchema
+from hbmodel.query.ask.explanation import Explanation
+from hbmodel.query.ask.in_layout import in_layout
+from hbmodel.query.ask.paging import Page, Token
+from hbmodel.query.ask.query_partition import QueryPartition
+from hbmodel.query.ask.terms import QueryTerms
+from hbmodel.query.match.plan import Plan
+from hbmodel.query.run.executor import Found, page_of, shape
+from hbmodel.query.run.page_window import PageWindow
+from hbmodel.session.commit.migration_routing import MigrationRouting
+from hbmodel.session.queries.bulk_delete import Progress
+from hbmodel.session.queries.query_runner import QueryRunner
+
+Position = Callable[[Values], bytes | None]
+T = TypeVar("T")
+
+UNPLACED = b"\xff" * 255
+"""The first bytes of the place of an object that has none in the new table's order, because a value does not fit its
+codec. Such objects come after all others.
+"""
+
+_END: Any = object()
+"""Marks the end of the items."""
+
+
+@frozen(eq=False)
+class TwoTableQueries:
+    """Runs the queries of models that replace others; the `Source` of these queries."""
+
+    runner: QueryRunner
+    moves: MigrationRouting
+
+    def stream(self, terms: QueryTerms) -> Iterator[Any]:
+        """Iterates over the items."""
+        if terms.schema.versioned:
+            return self._watched(terms)
+        return self._items(terms)
+
+    def _items(self, terms: QueryTerms) -> Iterator[Any]:
+        alone = self._alone(terms)
+        return self._merged_items(terms) if alone is None else self.runner.stream(alone)
+
+    def _watched(self, terms: QueryTerms) -> Iterator[Any]:
+        """Yields the items of a versioned model; raises `SchemaMismatch` as soon as an item may have been missed."""
+        moment = self.moves.moment(terms.schema)
+        for item in itertools.chain(self._items(terms), (_END,)):
+            if not self.moves.lasts(terms.schema, moment):
+                raise SchemaMismatch(
+                    "The migration went on to its next phase during the query: run the query again.",
+                    table=terms.schema.table,
+                )
+            if item is not _END:
+                yield item
+
+    def _whole(self, terms: QueryTerms, read: Callable[[], T]) -> T:
+        """The result of a read, which is repeated until it cannot have missed an object."""
+        while True:
+            moment = self.moves.moment(terms.schema)
+            result = read()
+            if self.moves.lasts(terms.schema, moment):
+                return result
+
+    def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
+        """One page; a token is valid as long as the same tables are read."""
+        return self._whole(terms, lambda: self._page(terms, size, at, backwards))
+
+    def _page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
+        alone = self._alone(terms)
+        return (
+            self._merged_page(terms, size, at, backwards)
+            if alone is None
+            else self.runner.page(alone, size, at, backwards)
+        )
+
+    def delete(self, terms: QueryTerms, batch_size: int, progress: Progress | None) -> int:
+        """Deletes the items; refused while both tables are in use."""
+        self.moves.check_changes(terms.schema, "delete()")
+        if self._alone(terms) is None:
+            raise CapabilityError(
+                "query.delete() is not possible while objects move between tables: delete the objects one by one, "
+                "or wait until the "
+                "migration is over.",
+                table=terms.schema.table,
+                phase=self.moves.phase(terms.schema).name,
+            )
+        return self.runner.delete_pages(terms, batch_size, progress, self.page)
+
+    def count(self, terms: QueryTerms) -> int:
+        """The number of items."""
+        return self._whole(terms, lambda: self._count(terms))
+
+    def _count(self, terms: QueryTerms) -> int:
+        alone = self._alone(terms)
+        return sum(1 for _ in self._merged_items(terms)) if alone is None else self.runner.count(alone)
+
+    def explain(self, terms: QueryTerms) -> Explanation:
+        """The plan of the query, on the new table if both are read."""
+        alone = self._alone(terms)
+        return self.runner.explain(terms if alone is None else alone)
+
+    def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
+        """At most `count` partitions; refused while the old table is read."""
+        if self._alone(terms) is not terms:
+            raise CapabilityError(
+                "A query has no partitions while the old table is read: wait until the migration is over.",
+                table=terms.schema.table,
+            )
+        return self.runner.partitions(terms, count)
+
+    def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The first item of each key; refused while both tables are read."""
+        return self._whole(terms, lambda: self._first_of_each(terms, fields, keys))
+
+    def _first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+        alone = self._alone(terms)
+        if alone is None:
+            raise CapabilityError(
+                "first_of_each() is not possible while both tables are read: wait until the migration is over.",
+                table=terms.schema.table,
+            )
+        return self.runner.first_of_each(alone, [alone.schema.field(field.name) for field in fields], keys)
+
+    # --- one table ----------------------------------------------------------------------------------------------------
+
+    def _alone(self, terms: QueryTerms) -> QueryTerms | None:
+        """The query on the one table that is read, or None if both are read."""
+        layouts = self.moves.read(terms.schema)
+        if len(layouts) > 1:
+            return None
+        return terms if layouts[0] is terms.schema else in_layout(terms, layouts[0])
+
+    # --- both ---------------------------------------------------------------------------------------------------------
+
+    def _merged_items(self, terms: QueryTerms) -> Generator[Any, None, None]:
+        if terms.limit == 0:
+            return
+        query_plan = self.runner.planned(terms)
+        wanted = None if terms.limit is None else terms.offset + terms.limit
+        item = shape(query_plan)
+        with self._merged(terms, query_plan, wanted, None) as items:
+            for _, values in itertools.islice(items, terms.offset, wanted):
+                yield item(values)
+
+    def _merged_page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
+        token: Token | None = None
+        if at is None:
+            query_plan = self.runner.planned(terms)
+        else:
+            token, query_plan = self.runner.token(terms, at, backwards)
+        window = PageWindow.of(size, token, terms.limit, terms.offset)
+        taken: list[Found] = []
+        if window.take:
+            with self._merged(
+                terms, query_plan.opposite if backwards else query_plan, window.wanted, window.position
+            ) as merged:
+                taken = list(itertools.islice(merged, window.skip, window.wanted))
+        return page_of(query_plan, window, taken, self.runner.seal)
+
+    @contextmanager
+    def _merged(
+        self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
+    ) -> Iterator[Iterator[Found]]:
+        """The objects of both tables, each once, in the order of the new table's path.
+
+        A row has the same place in that order in both tables, and neither table loses rows. So an object that is copied
+        during the query is found, and two rows with the same place are the same object.
+        """
+        replaced = terms.schema.replaces
+        assert replaced is not None
+        backwards = query_plan.backwards
+        if terms.schema.versioned:
+            with closing(self._one_by_one(terms, query_plan, wanted, after)) as merged:
+                yield merged
+            return
+        with (
+            closing(self._old_items(terms, query_plan, replaced, wanted, after)) as old,
+            closing(self.runner.found(terms, query_plan, wanted, after)) as new,
+        ):
+            merged = heapq.merge(new, old, key=lambda item: item[0], reverse=backwards)
+            yield (next(same) for _, same in itertools.groupby(merged, key=lambda item: item[0]))
+
+    def _one_by_one(
+        self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
+    ) -> Generator[Found, None, None]:
+        """Like `_merged`, for objects that move from one table to the other: the source table is read to its end first.
+
+        So an object that moves during the query is found. Objects that were found in the source table are skipped in
+        the other one.
+        """
+        replaced, names = terms.schema.replaces, terms.schema.layout.names
+        assert replaced is not None
+        old = self._old_items(terms, query_plan, replaced, wanted, after)
+        new = self.runner.found(terms, query_plan, wanted, after)
+        first, second = (new, old) if self.moves.phase(terms.schema).back else (old, new)
+        with closing(second), closing(first):
+            before = list(itertools.islice(first, wanted))
+            known = {tuple(values[name] for name in names) for _, values in before}
+            others = (item for item in second if tuple(item[1][name] for name in names) not in known)
+            yield from heapq.merge(before, others, key=lambda item: item[0], reverse=query_plan.backwards)
+
+    def _old_items(
+        self, terms: QueryTerms, query_plan: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
+    ) -> Generator[Found, None, None]:
+        """The items of the old table, by their places in the new table's path."""
+        # Whole objects are read, because any field may be needed to determine the position.
+        whole = evolve(terms, selection=None, limit=None, offset=0, index_name=None)
+        if _alike(query_plan, replaced):
+            path = self.runner.planned(evolve(in_layout(whole, replaced), index_name=query_plan.path.name))
+            alike_read = path if path.backwards == query_plan.backwards else path.opposite
+            yield from self.runner.found(path.terms, alike_read, wanted, after)
+            return
+        if terms.row_bounds:
+            raise CapabilityError(
+                "before() and after() are not possible while objects move to a table with another order: compare "
+                "fields, or wait until the "
+                "migration is over.",
+                table=terms.schema.table,
+                replaces=replaced.table,
+            )
+        plan = self.runner.planned(in_layout(evolve(whole, ordering=(), backwards=False), replaced))
+        position, backwards = _position(query_plan), query_plan.backwards
+        placed: Iterator[Found] = (
+            (at, values)
+            for _, values in self.runner.found(plan.terms, plan, None, None)
+            if (at := position(values)) is not None and (after is None or (at < after if backwards else at > after))
+        )
+        if wanted is None:
+            yield from sorted(placed, key=lambda item: item[0], reverse=backwards)
+        else:
+            first = heapq.nlargest if backwards else heapq.nsmallest
+            yield from first(wanted, placed, key=lambda item: item[0])
+
+
+def _alike(query_plan: Plan, layout: TableSchema) -> bool:
+    """Whether the old table also has the path of a plan, in the same order."""
+    path = query_plan.path
+    if path.index is None:
+        return layout.layout.spec == path.layout.spec
+    index = layout.indexes.get(path.index.name)
+    return index is not None and index.layout.spec == path.layout.spec and index.spec == path.index.spec
+
+
+def _position(query_plan: Plan) -> Position:
+    """A function from the values of an object to its place in the path of a plan; None if it is not in the path."""
+    path, schema, replaced = query_plan.path, query_plan.terms.schema, query_plan.terms.schema.replaces
+    assert replaced is not None, "objects come from its table"
+    keys, names = KeyMapper(schema), schema.layout.names
+
+    def row(values: Values) -> bytes:
+        (key,) = keys.rows([values[name] for name in names])
+        return key
+
+    def placed(values: Values) -> bytes | None:
+        first = row(values) if entries is None else scope.first(entries(values, row(values)))
+        return None if first is None else path.position(first)
+
+    entries, scope, remains = (
+        None if path.index is None else keys.entries_code(path.index),
+        query_plan.scope,
+        KeyMapper(replaced),
+    )
+
+    def position(values: Values) -> bytes | None:
+        try:
+            return placed(values)
+        except (EncodingError, KeyTooLong):  # the object cannot move, see the report of the migration
+            (key,) = remains.rows([values[name] for name in replaced.layout.names])
+            return UNPLACED + key
+
+    return position

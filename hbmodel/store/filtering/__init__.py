@@ -1,0 +1,1 @@
+"""Evaluates HBase's filters as a region server does."""

@@ -1,0 +1,188 @@
+"""Filters as HBase's region server evaluates them: which cells of a row pass.
+
+The loop over the cells follows `StoreScanner` and `RegionScannerImpl` (2.6). Families are scanned one after the other.
+Families that decide nothing ("not essential") are scanned after the row was found to pass. Filters see the newest
+version of each cell.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+
+from attrs import frozen
+
+from hbmodel.store.filtering.filter_nodes import HINT, NEXT_ROW, node
+from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, KeyOnly, Pagination
+from hbmodel.store.ranges import KeyRange, key_successor
+from hbmodel.store.values import Cell
+
+
+def seen_qualifiers(filter: Filter) -> KeyRange:
+    """A range of qualifiers outside of which no part of the filter takes notice of a cell.
+
+    Only a column range or prefix that comes first gives such a range: a filter before it in an And would see every
+    cell. If a later column range or prefix begins above the first, every cell matters: HBase shows the later one the
+    cells below the first range too, and jumps from them over cells that the filters in between would see (HBASE-28622).
+    """
+    match filter:
+        case ColumnRange(start, start_inclusive, stop, stop_inclusive):
+            first = (start if start_inclusive else key_successor(start)) if start else b""
+            last = (key_successor(stop) if stop_inclusive else stop) if stop else None
+            return KeyRange(first, last)
+        case ColumnPrefix(prefix):
+            return KeyRange.prefix(prefix)
+        case And(filters):
+            seen = seen_qualifiers(filters[0])
+            return KeyRange() if any(_jump(later) > seen.start for later in filters[1:]) else seen
+        case _:
+            return KeyRange()
+
+
+def _jump(filter: Filter) -> bytes:
+    """The qualifier to which a filter makes the scanner jump from the cells below it; empty if it makes no jump."""
+    match filter:
+        case ColumnRange(start):
+            return start or b""
+        case ColumnPrefix(prefix):
+            return prefix
+        case _:
+            return b""
+
+
+def first_piece(filter: Filter, cells: int) -> Filter:
+    """The filter of a read of one family, limited to the first `cells` cells that pass: one piece."""
+    parts = filter.filters if isinstance(filter, And) else [filter]
+    return And([*parts, Pagination(cells, 0)])
+
+
+@frozen
+class Run:
+    """The meaning of a filter that passes the first cells in a range of qualifiers, and does nothing else.
+
+    Attributes:
+        limit: how many cells pass, or None for all.
+        keys_only: whether they pass without their values.
+    """
+
+    limit: int | None = None
+    keys_only: bool = False
+
+
+def run_of(filter: Filter) -> Run | None:
+    """The run of cells that a filter passes, of those that it sees; None if the filter is not as simple as that."""
+    match filter:
+        case ColumnRange() | ColumnPrefix():
+            return Run()
+        case And((ColumnRange() | ColumnPrefix(), KeyOnly())):
+            return Run(keys_only=True)
+        case And((ColumnRange() | ColumnPrefix(), Pagination(limit, 0))):
+            return Run(limit)
+        case And(
+            (ColumnRange() | ColumnPrefix(), Pagination(limit, 0), KeyOnly())
+            | (ColumnRange() | ColumnPrefix(), KeyOnly(), Pagination(limit, 0))
+        ):
+            return Run(limit, keys_only=True)
+        case _:
+            return None
+
+
+_Entry = tuple[bytes, bytes, Cell]
+"""Qualifier, column and newest version."""
+
+_qualifier = itemgetter(0)
+
+
+class RowFilter:
+    """A scan's filter, asked about one row after the other.
+
+    Args:
+        filter: checked with `check_filter`.
+        reversed: the direction of the scan; a reversed scanner does not jump to hints.
+
+    Attributes:
+        seen: a range of qualifiers; cells outside of it need not be shown to the filter.
+        run: see `run_of`.
+    """
+
+    def __init__(self, filter: Filter, reversed: bool) -> None:
+        self.seen = seen_qualifiers(filter)
+        self.run = run_of(filter)
+        self._root = node(filter)
+        self._reversed = reversed
+
+    def rejects(self, row: bytes) -> bool:
+        """Begins a row and tells whether its key alone excludes it."""
+        self._root.reset()
+        return self._root.rejects(row)
+
+    def kept(self, cells: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
+        """The cells of the row that pass the filter; empty if the row is excluded.
+
+        The cells are given and returned in HBase's order.
+        """
+        families: dict[bytes, list[_Entry]] = {}
+        for column, cell in cells.items():
+            family, _, qualifier = column.partition(b":")
+            families.setdefault(family, []).append((qualifier, column, cell))
+        # A reversed scan reads no family on demand.
+        essential = {family: self._reversed or self._root.essential(family) for family in families}
+        passing: dict[bytes, Cell] = {}
+        for family, entries in families.items():
+            if essential[family]:
+                self._pass(family, _once(entries), passing)
+        if not passing or self._root.excludes():
+            return {}
+        if all(essential.values()):
+            return passing
+        for family, entries in families.items():
+            if not essential[family]:
+                self._pass(family, _once(entries), passing)
+        return {column: passing[column] for column in cells if column in passing}
+
+    def kept_of_family(self, family: bytes, part: Callable[[bytes], Mapping[bytes, Cell] | None]) -> dict[bytes, Cell]:
+        """The cells of a row that pass the filter. Only one family of the row is read, part by part.
+
+        Args:
+            family: the name of the family.
+            part: returns the next part, or None at the end. It is called for no more parts than the filter wants to
+                see. Parts that lie wholly below the qualifier that it is given may be left out.
+        """
+        passing: dict[bytes, Cell] = {}
+        start = len(family) + 1
+
+        def entries(resume: bytes) -> list[_Entry] | None:
+            cells = part(resume)
+            return None if cells is None else [(column[start:], column, cell) for column, cell in cells.items()]
+
+        if self._root.essential(family):
+            self._pass(family, entries, passing)
+        return {} if self._root.excludes() else passing
+
+    def _pass(self, family: bytes, part: Callable[[bytes], list[_Entry] | None], passing: dict[bytes, Cell]) -> None:
+        root = self._root
+        resume = b""
+        while (entries := part(resume)) is not None:
+            position = bisect_left(entries, resume, key=_qualifier) if resume else 0
+            if position < len(entries):
+                resume = b""
+            while position < len(entries):
+                qualifier, column, cell = entries[position]
+                code = root.code(family, qualifier, cell)
+                if not code & 1:
+                    passing[column] = root.changed(cell)
+                if code == NEXT_ROW:
+                    return
+                position += 1
+                if code == HINT and not self._reversed:
+                    hint = root.hint(qualifier)
+                    if hint is not None and hint > qualifier:
+                        position = bisect_left(entries, hint, lo=position, key=_qualifier)
+                        if position == len(entries):
+                            resume = hint
+
+
+def _once(entries: list[_Entry]) -> Callable[[bytes], list[_Entry] | None]:
+    parts = iter((entries,))
+    return lambda _: next(parts, None)

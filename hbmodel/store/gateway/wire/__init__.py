@@ -1,0 +1,1 @@
+"""Connections to a gateway: addresses, sockets, TLS and Thrift messages."""

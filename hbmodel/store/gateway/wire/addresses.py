@@ -1,0 +1,183 @@
+"""The gateways that a store may use: their addresses, which of them are known to be down, and which one comes next."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from ipaddress import AddressValueError, IPv6Address
+from typing import TypeVar
+
+from hbmodel.errors import CertificateRefused, InvalidRequest, StoreUnavailable
+from hbmodel.store.gateway.wire.jitter import jitter
+
+FIRST_REST = 2.0
+"""Seconds for which a gateway is avoided after it failed; doubled each time it fails again without an answer in
+between.
+"""
+
+LONGEST_REST = 30.0
+"""The longest such time, in seconds."""
+
+_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^:\[\]]+))(?::(?P<port>\d{1,5}))?")
+_NOT_IN_A_HOST = re.compile(r"[\s\x00-\x1f\x7f/?#@,\\&=;+'\"]")
+
+C = TypeVar("C")
+
+
+class Gateway:
+    """One gateway's address, and its latest failures and answers.
+
+    It has no locks: what threads record here at the same time is only a hint, and a forked child must not inherit a
+    held lock.
+
+    Args:
+        now: a clock in seconds that never jumps, the one of its connections.
+    """
+
+    def __init__(self, host: str, port: int, now: Callable[[], float] = time.monotonic) -> None:
+        self.host = host
+        self.port = port
+        self._now = now
+        self.failed_at = float("-inf")
+        """When a connection to it last failed, on that clock."""
+        self.rests_until = float("-inf")
+        """When it is tried again even if there are others."""
+        self.alone = True
+        """Whether the store has no other gateway."""
+        self.answered = False
+        """Whether it ever answered a request."""
+        self._failures = 0
+
+    @property
+    def resting(self) -> bool:
+        """Whether it is avoided as long as there are others."""
+        return self._now() < self.rests_until
+
+    def failed(self, *, answered: bool) -> None:
+        """Notes that a connection could not be opened, or broke.
+
+        Args:
+            answered: whether it had answered on that connection.
+        """
+        self.failed_at = self._now()
+        if not self.resting:  # connections that break together with the first one show nothing new
+            self._failures = 1 if answered else self._failures + 1
+            rest = min(LONGEST_REST, FIRST_REST * 2 ** min(self._failures - 1, 10))
+            # Shortened at random, so that clients do not come back all at once.
+            self.rests_until = self.failed_at + rest * jitter.uniform(0.5, 1.0)
+
+    def connected(self) -> None:
+        """Notes that it accepted a connection."""
+        self.rests_until = float("-inf")
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Gateways:
+    """All gateways of a store, any of which will do.
+
+    Connections go to them in turn, starting with a random one, so that the clients of a cluster spread over its
+    gateways.
+    """
+
+    def __init__(self, gateways: Sequence[Gateway]) -> None:
+        self._gateways = jitter.sample(gateways, len(gateways))
+        self._turns = itertools.count()
+        for gateway in gateways:
+            gateway.alone = len(gateways) == 1
+        self._names = ",".join(str(gateway) for gateway in gateways)
+
+    @property
+    def answered(self) -> bool:
+        """Whether any of the gateways has ever answered a request."""
+        return any(gateway.answered for gateway in self._gateways)
+
+    def connect(self, connect: Callable[[Gateway], C]) -> C:
+        """A connection to the next gateway that accepts one. Those that failed recently are tried last, ordered by the
+        end of their rest.
+
+        Args:
+            connect: opens a connection, or raises StoreUnavailable with a `reason`.
+
+        Raises:
+            StoreUnavailable: none of them accepted one; `tried` gives the reason of each.
+            CertificateRefused: none of them did, all because of certificates.
+        """
+        refusals: list[tuple[Gateway, StoreUnavailable]] = []
+        for gateway in self._in_order():
+            try:
+                connection = connect(gateway)
+            except StoreUnavailable as error:
+                gateway.failed(answered=False)
+                refusals.append((gateway, error))
+            else:
+                gateway.connected()
+                return connection
+        if len(refusals) == 1:
+            raise refusals[0][1]
+        tried = [f"{gateway}: {error.reason or error.message}" for gateway, error in refusals]
+        last = refusals[-1][1]
+        if all(isinstance(error, CertificateRefused) for _, error in refusals):
+            raise CertificateRefused(
+                "No HBase gateway can be used: its certificate was refused, or it refused the client's. See `tried`.",
+                tried=tried,
+            ) from last
+        raise StoreUnavailable("None of the HBase gateways accepts a connection: see `tried`.", tried=tried) from last
+
+    def _in_order(self) -> Iterator[Gateway]:
+        # Children that were forked at the same moment start at different gateways.
+        first = (next(self._turns) + os.getpid()) % len(self._gateways)
+        ordered = self._gateways[first:] + self._gateways[:first]
+        resting = [gateway for gateway in ordered if gateway.resting]
+        yield from (gateway for gateway in ordered if gateway not in resting)
+        yield from sorted(resting, key=lambda gateway: gateway.rests_until)
+
+    def __str__(self) -> str:
+        return self._names
+
+
+def gateways(hosts: str | Iterable[str], port: int) -> Gateways:
+    """The gateways that a list of addresses names: `"a"`, `"a:9090"`, `"::1"`, `"[::1]:9090"`, or several, separated by
+    commas.
+
+    Args:
+        port: the port of addresses that name none.
+
+    Raises:
+        InvalidRequest: one of the texts is not an address, or there is none.
+    """
+    texts = [text for entry in ([hosts] if isinstance(hosts, str) else hosts) for text in entry.split(",")]
+    named = {(gateway.host, gateway.port): gateway for text in texts for gateway in [_gateway(text.strip(), port)]}
+    if not named:
+        raise InvalidRequest("A store needs the address of at least one gateway.")
+    return Gateways(list(named.values()))
+
+
+def _gateway(text: str, port: int) -> Gateway:
+    if _is_ipv6(text):
+        return _checked(text, port)
+    matched = _ADDRESS.fullmatch(text)
+    if matched is None or (matched["bracketed"] and not _is_ipv6(matched["bracketed"])):
+        # The text is not quoted: an address of another form may contain a password.
+        raise InvalidRequest("A gateway's address must be written host, host:port or [IPv6 address]:port.")
+    return _checked(matched["bracketed"] or matched["plain"], port if matched["port"] is None else int(matched["port"]))
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except AddressValueError:
+        return False
+    return True
+
+
+def _checked(host: str, port: int) -> Gateway:
+    if _NOT_IN_A_HOST.search(host):
+        raise InvalidRequest("A gateway's host name contains an invalid character.")
+    if not 0 < port < 2**16:
+        raise InvalidRequest("A port must be a number from 1 to 65,535.", port=port)
+    return Gateway(host, port)

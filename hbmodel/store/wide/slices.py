@@ -1,0 +1,417 @@
+"""Reading slices of wide rows: the objects in a range of columns of one row or of many, page by page, in bounded
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Pagination
+from hbmodel.store.port import Reads
+from hbmodel.store.ranges import KeyRange, key_successor
+from hbmodel.store.values import Get, Row, Scan
+from hbmodel.store.wide.intervals import Interval, behind, halfway, starting, until
+from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
+from hbmodel.store.wide.row_pieces import JoinedPieces, cut
+from hbmodel.store.wide.wide_row_sizes import RowWidths, bytes_of
+from hbmodel.store.wide.wide_rows import ObjectRow, Unfolding, WideRows
+
+ROWS = 100
+"""Rows in a batch."""
+
+SEVERAL = 5
+"""If at least so many rows of a batch, and at least a quarter of the batch, overflow their page, the next rows are read
+by larger pages.
+"""
+
+_STEPS = 4
+"""Every so many steps, a bisection looks right behind the last known cell, since that may be the last cell."""
+
+NO_OBJECTS = "Only tables of wide models can be read by ranges of columns."
+
+
+@frozen
+class SliceScan:
+    """Objects to read: those in some ranges of qualifiers, in each row of a range of rows.
+
+    Attributes:
+        ranges: the ranges of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
+        reversed: from the last object of the last row to the first.
+        keys_only: cells without their values.
+        limit: about how many objects the first scan returns; there may be more. If the caller takes further objects,
+            because a filter has dropped some, another scan returns them.
+        page: cells in the first page of each row; None before `SliceReader.sized` has chosen it.
+        batch_size: rows in a batch, at most.
+    """
+
+    rows: KeyRange
+    ranges: Sequence[Interval]
+    reversed: bool = False
+    keys_only: bool = False
+    limit: int | None = None
+    page: int | None = None
+    batch_size: int = ROWS
+
+    @property
+    def single(self) -> bool:
+        """Whether one row is read."""
+        return self.rows.stop == key_successor(self.rows.start)
+
+    @property
+    def whole(self) -> bool:
+        """Whether many rows are read forwards to their ends."""
+        return not (self.single or self.reversed or self.limit is not None)
+
+    @property
+    def keys_of_rows(self) -> bool:
+        """Whether the keys of rows are read before their objects, because HBase does not take several ranges of columns
+        in a reversed scan.
+        """
+        return self.reversed and len(self.ranges) > 1 and not self.single
+
+
+class SliceReader:
+    """Reads the objects of one model.
+
+    No object is put together from two reads: the last object of a full page is read again from its first cell, with the
+    cells that follow. If many rows are read forwards and whole, each comes in pieces of one read (`Scan.cells`), which
+    are joined, and nothing is read again. But if an object may have any number of columns, these are not read with it,
+    and rows do not come in pieces.
+    """
+
+    def __init__(
+        self, store: Reads, wide: WideRows, pages: PageSizes = PAGE_SIZES, widths: RowWidths | None = None
+    ) -> None:
+        self._store = store
+        self._wide = wide
+        self._pages = pages
+        self._widths = RowWidths() if widths is None else widths
+        self._start = len(wide.lead)
+        self._unfolding = Unfolding(wide)
+
+    def sized(self, scan: SliceScan) -> SliceScan:
+        """The same scan with its page and batch sizes, which are chosen only once: what other reads show later does not
+        change a scan under way.
+        """
+        if scan.page is not None:
+            return scan
+        if not self._in_pieces(scan):
+            return evolve(scan, page=self._first_size(scan))
+        page = self._pages.cells[0]
+        cell = 1 if scan.keys_only else self._widths.cell.get(self._wide.table, 1)
+        return evolve(scan, page=page, batch_size=max(1, min(scan.batch_size, 2 * self._pages.bytes // (page * cell))))
+
+    def first_scan(self, scan: SliceScan) -> Scan:
+        """The scan of the table with which a sized slice scan begins."""
+        assert scan.page is not None
+        cells = scan.page if scan.single or self._in_pieces(scan) else None
+        chosen = _chosen(scan.ranges, scan.keys_only)
+        if scan.keys_of_rows:
+            chosen = _page([(scan.ranges[0][0], scan.ranges[-1][1])], 1, keys_only=True)
+        elif cells is None:
+            chosen = _page(scan.ranges, scan.page, scan.keys_only)
+        return Scan(
+            scan.rows,
+            reversed=scan.reversed and not scan.single,
+            columns=[self._wide.family],
+            filter=chosen,
+            limit=1 if scan.single else scan.limit,
+            batch_size=scan.batch_size if scan.limit is None else max(1, min(scan.batch_size, scan.limit)),
+            cells=cells,
+        )
+
+    def read(
+        self, scan: SliceScan, started: Iterator[Sequence[Row]] | None = None
+    ) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects, some at a time.
+
+        Args:
+            scan: what to read.
+            started: the scan that `first_scan` describes, if it was begun already for this sized scan; the caller
+                closes it.
+        """
+        following: SliceScan | None = scan
+        while following is not None:
+            if started is None:
+                following = self.sized(following)
+                (started,) = self._store.scan(self._wide.table, [self.first_scan(following)])
+                with closing_scan(started):
+                    following = yield from self._rows(following, started)
+            else:
+                following = yield from self._rows(following, started)
+            started = None
+
+    def _in_pieces(self, scan: SliceScan) -> bool:
+        """Whether rows come in pieces of a page, one after the other, and no page is asked for by itself.
+
+        They do not if an object may have any number of columns: all of these would be read.
+        """
+        return scan.whole and not self._wide.more
+
+    def _sizes(self, scan: SliceScan) -> Sequence[int]:
+        if not scan.keys_only:
+            return self._pages.cells
+        return self._pages.keys if scan.single else self._pages.keys_of_many_rows
+
+    def _first_size(self, scan: SliceScan) -> int:
+        """How many cells the first page of each row has.
+
+        The page of a single row is larger if more cells are wanted, and reads have shown how large cells are.
+        """
+        if scan.page is not None:
+            return scan.page
+        sizes, table = self._sizes(scan), self._wide.table
+        if scan.keys_only or len(sizes) < 2 or not scan.single or table not in self._widths.cell:
+            return sizes[0]
+        size = min(sizes[1], self._pages.bytes // self._widths.cell[table])
+        wanted = size if scan.limit is None else scan.limit * max(1, len(self._wide.columns)) + 1
+        return max(sizes[0], min(size, wanted))
+
+    def _behind(self, scan: SliceScan, last: bytes) -> KeyRange:
+        return scan.rows.before(last) if scan.reversed else scan.rows.after(last)
+
+    def _wider(self, scan: SliceScan, size: int, batch: Sequence[Row]) -> tuple[int, SliceScan] | None:
+        """If many rows of a batch overflow their page: the position of the first such row in the batch, and the scan
+        that reads this row and all rows behind it by larger pages. Otherwise None.
+        """
+        full = [at for at, row in enumerate(batch) if len(row.columns) >= size and not self._filled(row)]
+        larger = next((each for each in self._sizes(scan) if each > size), None)
+        if scan.single or scan.keys_of_rows or larger is None or len(full) < max(SEVERAL, len(batch) / 4):
+            return None
+        first = batch[full[0]]
+        each = max(1, bytes_of(list(first.columns), list(first.columns.values())) // len(first.columns))
+        page = min(larger, self._pages.bytes // each)
+        if page <= size:
+            return None
+        rows = scan.rows.before(key_successor(first.row)) if scan.reversed else KeyRange(first.row, scan.rows.stop)
+        batch_size = max(1, min(ROWS, 2 * self._pages.bytes // (page * each)))
+        return full[0], evolve(scan, rows=rows, page=page, batch_size=batch_size)
+
+    def _filled(self, row: Row) -> bool:
+        """Whether most of a full page is one object that may have any number of columns: a larger page would only hold
+        more of these.
+        """
+        return self._wide.more and 2 * cut(self._wide, list(row.columns))[1] < len(row.columns)
+
+    def _rows(
+        self, scan: SliceScan, batches: Iterable[Sequence[Row]]
+    ) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
+        """Yields the objects of a scan; returns the scan for the rows behind it, or None.
+
+        As many rows are read as objects are wanted, since each row has at least one object.
+        """
+        assert scan.page is not None
+        if self._in_pieces(scan):
+            yield from self._joined(scan.page, batches)
+            return None
+        size, count, last = scan.page, 0, b""
+        for batch in batches:
+            count, last = count + len(batch), batch[-1].row
+            wider = self._wider(scan, size, batch)
+            if wider is not None:
+                batch = batch[: wider[0]]  # noqa: PLW2901
+            whole: list[ObjectRow] = []
+            for row in batch:
+                columns = row.columns
+                if len(columns) < size and not scan.keys_of_rows:
+                    objects = self._unfolding.objects(row.row, list(columns), list(columns.values()))
+                    whole += reversed(objects) if scan.reversed else objects
+                    continue
+                if whole:
+                    yield whole
+                    whole = []
+                yield from self._backwards(scan, row.row) if scan.reversed else self._pages_of(scan, row)
+            if whole:
+                yield whole
+            if wider is not None:
+                close_scan(batches)
+                return wider[1]
+        if scan.single or count != scan.limit:
+            return None
+        rows = self._behind(scan, last)
+        return None if rows.empty else evolve(scan, rows=rows, limit=4 * count)
+
+    def _joined(self, size: int, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects of rows that come in pieces."""
+        pieces = JoinedPieces(self._wide, self._unfolding, size, self._widths)
+        for batch in batches:
+            if objects := [each for piece in batch for each in pieces.piece(piece)]:
+                yield objects
+        if objects := pieces.end():
+            yield objects
+
+    def _pages_of(
+        self, scan: SliceScan, row: Row | None, row_key: bytes | None = None
+    ) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects of one row; its first page was read before, unless only the row's key is given."""
+        sizes = self._sizes(scan)
+        key = row.row if row is not None else row_key
+        assert key is not None
+        size, ranges = self._first_size(scan), list(scan.ranges)
+        number = sum(each <= size for each in sizes[1:])
+        read = read_bytes = 0
+        page: Iterator[Sequence[Row]] | None = None
+        if row is None:
+            page = self._begin(scan, key, ranges, size)
+        try:
+            while True:
+                if page is not None:
+                    row = _only(page)
+                    page = None
+                if row is None:
+                    return
+                columns: Mapping[bytes, Any] = row.columns
+                names, cells = list(columns), list(columns.values())
+                if len(names) < size:
+                    if objects := self._unfolding.objects(key, names, cells):
+                        yield objects
+                    return
+                resume, length = cut(self._wide, names)
+                following = starting(ranges, resume)
+                if following == ranges and self._wide.more:
+                    prefix = names[0][self._start :][: self._wide.prefix_end(names[0][self._start :])]
+                    ranges = behind(ranges, prefix)
+                    if whole := self._columns_of(key, prefix):
+                        yield [whole]
+                    if not ranges:
+                        return
+                    page = self._begin(scan, key, ranges, size)
+                    continue
+                if following == ranges:  # one object fills the page
+                    size *= 2
+                    page = self._begin(scan, key, ranges, size)
+                    continue
+                number = min(number + 1, len(sizes) - 1)
+                page_bytes = bytes_of(names, cells)
+                self._widths.page(self._wide.table, len(cells), page_bytes)
+                read, read_bytes = read + len(cells), read_bytes + page_bytes
+                self._widths.read(self._wide.table, key, read, read_bytes)
+                size = max(2, min(sizes[number], self._pages.bytes * len(cells) // page_bytes))
+                ranges = following
+                if ranges and scan.limit is None:  # the next page is asked for before the caller works on this one
+                    page = self._begin(scan, key, ranges, size)
+                if objects := self._unfolding.objects(key, names[:length], cells[:length]):
+                    yield objects
+                if not ranges:
+                    return
+                page = page or self._begin(scan, key, ranges, size)
+        finally:
+            if page is not None:
+                close_scan(page)
+
+    def _begin(self, scan: SliceScan, row: bytes, ranges: Sequence[Interval], size: int) -> Iterator[Sequence[Row]]:
+        chosen = _chosen(ranges, scan.keys_only)
+        page = Scan(KeyRange.exactly(row), columns=[self._wide.family], filter=chosen, limit=1, cells=size)
+        (started,) = self._store.scan(self._wide.table, [page])
+        return started
+
+    def _columns_of(self, row: bytes, prefix: bytes) -> ObjectRow | None:
+        """An object with the columns that its model declares, read in one call."""
+        columns = [self._wide.column(prefix, column) for column in self._wide.columns]
+        (current,) = self._store.get_each(self._wide.table, [Get(row, columns)])
+        if current is None:
+            return None
+        (whole,) = self._unfolding.objects(row, list(current.columns), list(current.columns.values()))
+        return whole
+
+    # --- backwards ----------------------------------------------------------------------------------------------------
+
+    def _backwards(self, scan: SliceScan, row: bytes) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects of one wide row, the last one first, page by page; a first pass over the keys alone finds the
+        bounds of the pages.
+        """
+        if scan.limit == 1 and (last := self.last_prefix(row, scan.ranges)) is not None:
+            yield from self._reversed(scan, row, starting(scan.ranges, last))
+            before = until(scan.ranges, last)
+        else:
+            before = list(scan.ranges)
+        if not before:
+            return
+        bounds = [before[0][0]]
+        keys = evolve(scan, ranges=before, reversed=False, keys_only=True, page=None)
+        cell_limit = self._pages.cells[-1]
+        count = 0
+        with closing(self._pages_of(keys, None, row)) as pages:
+            for page in pages:
+                for object_row in page:
+                    if count and count + len(object_row.columns) > cell_limit:
+                        bounds.append(self._wide.places.cut(object_row.row)[1])
+                        count = 0
+                    count += len(object_row.columns)
+        stops = [*bounds[1:], None]
+        for first, stop in zip(reversed(bounds), reversed(stops), strict=True):
+            yield from self._reversed(scan, row, starting(before if stop is None else until(before, stop), first))
+
+    def _reversed(
+        self, scan: SliceScan, row: bytes, ranges: Sequence[Interval]
+    ) -> Generator[Sequence[ObjectRow], None, None]:
+        if ranges:
+            with closing(self._pages_of(evolve(scan, ranges=ranges, reversed=False), None, row)) as pages:
+                if objects := [each for page in pages for each in page]:
+                    yield objects[::-1]
+
+    def last_prefix(self, row: bytes, ranges: Sequence[Interval]) -> bytes | None:
+        """The qualifier prefix of the last object of a row, found by bisection; None if the last cell belongs to no
+        object, or if there is no cell.
+        """
+        probe = SliceScan(KeyRange.exactly(row), ranges, keys_only=True)
+        cell_limit = self._pages.cells[0]
+        low, high, middle = b"", ranges[-1][1], ranges[0][0]
+        number = 0
+        while True:
+            names: list[bytes] = []
+            if remaining_ranges := starting(ranges if high is None else until(ranges, high), middle):
+                answer = _only(self._begin(probe, row, remaining_ranges, cell_limit))
+                names = [] if answer is None else [name[self._start :] for name in answer.columns]
+            low = names[-1] if names else low
+            # A page that is not full, or no cell right behind the last known one, shows that there are no more cells.
+            if 0 < len(names) < cell_limit or (not names and (not low or middle == key_successor(low))):
+                break
+            if not names:
+                high = middle
+            number += 1
+            middle = halfway(low, high) if number % _STEPS else key_successor(low)
+        end = self._wide.prefix_end(low) if low else None
+        return None if end is None else low[:end]
+
+
+def _chosen(ranges: Sequence[Interval], keys_only: bool) -> Filter:
+    columns = [ColumnRange(first, True, stop, False) for first, stop in ranges]
+    chosen = columns[0] if len(columns) == 1 else Or(columns)
+    return And([chosen, KeyOnly()]) if keys_only else chosen
+
+
+def _page(ranges: Sequence[Interval], size: int, keys_only: bool) -> Filter:
+    """A filter that passes the first cells of each row."""
+    parts = [_chosen(ranges, keys_only=False), Pagination(size, 0)]
+    return And([*parts, KeyOnly()] if keys_only else parts)
+
+
+def _only(batches: Iterator[Sequence[Row]]) -> Row | None:
+    """The only row of a scan, or None; closes the scan."""
+    with closing_scan(batches):
+        return next((row for batch in batches for row in batch), None)
+
+
+def close_scan(batches: object) -> None:
+    """Closes a scan that has a `close`."""
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()
+
+
+class closing_scan:
+    """Closes a scan that has a `close`."""
+
+    def __init__(self, batches: object) -> None:
+        self._batches = batches
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        close_scan(self._batches)

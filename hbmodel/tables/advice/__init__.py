@@ -1,0 +1,1 @@
+"""Advice on keys and layouts, from samples of objects and rows."""

@@ -1,0 +1,120 @@
+"""Rows per prefix of the key: how the rows of a table, and the entries of its indexes, are distributed over their
+leading values, in a sample.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import median_low
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
+from hbmodel.errors import TableNotFound
+from hbmodel.mapping.schema import PRIMARY, TableSchema
+from hbmodel.store.port import Store
+from hbmodel.store.values import Scan
+from hbmodel.store.wide.folded import folded
+from hbmodel.tables.advice.tall_or_wide import REGIONS, SAMPLE
+
+HOT = 0.1
+"""Share of the sample from which a leading value counts as hot."""
+
+NAMED = 3
+"""The maximum number of hot values that are named."""
+
+
+@frozen
+class PrefixCounts:
+    """How many sampled rows have the same leading fields.
+
+    Attributes:
+        path: `primary`, or the name of an index.
+        fields: the leading fields.
+        rows: the number of sampled rows, or entries.
+        prefixes: the number of different values of the leading fields among these rows.
+        median: median number of rows per prefix.
+        percentile: the number of rows per prefix that 99 of 100 prefixes do not exceed.
+        most: rows of the largest prefix.
+        cut: whether the sample may end within a prefix, so that prefixes may have more rows than were counted.
+        hot: values of the first field with at least a tenth of the sample, each with its share, the largest first.
+    """
+
+    path: str
+    fields: Sequence[str]
+    rows: int
+    prefixes: int
+    median: int
+    percentile: int
+    most: int
+    cut: bool
+    hot: Sequence[tuple[Any, float]] = ()
+
+    def __str__(self) -> str:
+        hot = f"; hot: {', '.join(f'{value!r} {share:.0%}' for value, share in self.hot)}" if self.hot else ""
+        least = " or more" if self.cut else ""
+        counts = f"median {self.median}, 99th percentile {self.percentile}, most {self.most}{least}"
+        return f"  {self.path} {', '.join(self.fields)}: {self.rows} rows of {self.prefixes} prefixes, {counts}{hot}"
+
+
+def prefix_counts(schema: TableSchema, store: Store, count: int = SAMPLE) -> tuple[PrefixCounts, ...]:
+    """Counts the rows per prefix of the primary key and of each index that has a table, in the first rows of each
+    sampled region.
+
+    Args:
+        count: the maximum number of rows in each table.
+    """
+    view, counts = folded(store, schema.wide_rows), list[PrefixCounts]()
+    counts += _counted(PRIMARY, view, schema.table, schema.layout, schema.salt.width, schema.family_names, count)
+    for index in schema.indexes.values():
+        try:
+            counts += _counted(index.name, store, index.table, index.layout, index.salt.width, (), count)
+        except TableNotFound:  # the index is declared and not built
+            continue
+    return tuple(counts)
+
+
+def _counted(
+    path: str,
+    store: Store,
+    table: str,
+    layout: KeyLayout | ObjectKeyLayout,
+    start: int,
+    columns: Sequence[bytes],
+    count: int,
+) -> Iterator[PrefixCounts]:
+    regions = [region.range for region in store.regions(table)]
+    chosen = regions[:: -(-len(regions) // REGIONS)] if regions else []
+    share = -(-count // max(1, len(chosen)))
+    keys: list[tuple[Any, ...]] = []
+    cut = False
+    for key_range in chosen:
+        (batches,) = store.scan(table, [Scan(key_range, columns=columns, limit=share)])
+        read = [layout.unpack(row.row, start) for row in itertools.chain.from_iterable(batches)]
+        keys += read
+        cut |= len(read) == share
+    for length in range(1, len(layout.names)):
+        prefix_sizes = Counter(key[:length] for key in keys)
+        counts = sorted(prefix_sizes.values())
+        if counts:
+            yield PrefixCounts(
+                path=path,
+                fields=tuple(layout.names[:length]),
+                rows=len(keys),
+                prefixes=len(prefix_sizes),
+                median=median_low(counts),
+                percentile=counts[-(-99 * len(counts) // 100) - 1],
+                most=counts[-1],
+                cut=cut,
+                hot=tuple(
+                    (key[0], many / len(keys))
+                    for key, many in prefix_sizes.most_common(NAMED)
+                    if many >= HOT * len(keys)
+                )
+                if length == 1
+                else (),
+            )

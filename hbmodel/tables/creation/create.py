@@ -1,0 +1,320 @@
+"""Creates the tables of models, and reports how existing tables differ from their models."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Self
+
+from attrs import frozen
+
+from hbmodel.errors import (
+    CapabilityError,
+    DeclarationError,
+    FamilyNotFound,
+    NamespaceExists,
+    NamespaceNotFound,
+    SchemaMismatch,
+    TableExists,
+)
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.store.port import Store, check_store
+from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
+from hbmodel.tables.creation.diff import UNDECLARED, Difference, compare_families, unbuilt
+from hbmodel.tables.creation.existing_tables import (
+    as_registered,
+    missing_namespaces,
+    namespace_of,
+    needs_creation,
+    registrations,
+)
+from hbmodel.tables.creation.index_tables import check_index_table, check_index_tables
+from hbmodel.tables.ids.id_tables import Declared, models_and_ids
+from hbmodel.tables.registry.registered_fields import check_layout
+from hbmodel.tables.registry.registration import ABSENT, READABLE, Binding, Registration
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
+
+logger = logging.getLogger("hbmodel")
+
+
+@frozen
+class TableOutcome:
+    """What `create_tables` found and did for one table.
+
+    Attributes:
+        table: its name.
+        created: whether this call created it; otherwise it existed.
+        differences: how an existing table differs from its models: options of families, live indexes that no model
+            declares, and declared indexes that are not built. They are not changed. See `diff` for more.
+    """
+
+    table: str
+    created: bool
+    differences: Sequence[Difference] = ()
+
+
+@frozen
+class Creation:
+    """What `create_tables` found and did, table by table, the registry table first."""
+
+    tables: Sequence[TableOutcome]
+
+    def __iter__(self) -> Iterator[TableOutcome]:
+        return iter(self.tables)
+
+    @property
+    def created(self) -> list[str]:
+        """The tables that were created."""
+        return [table.table for table in self.tables if table.created]
+
+    @property
+    def existing(self) -> list[str]:
+        """The tables that already existed."""
+        return [table.table for table in self.tables if not table.created]
+
+    @property
+    def differences(self) -> list[Difference]:
+        """All differences."""
+        return [difference for table in self.tables for difference in table.differences]
+
+    def __str__(self) -> str:
+        told = (f"+ {table.table}: created" if table.created else f"  {table.table}: there" for table in self.tables)
+        return "\n".join([*told, *map(str, self.differences)])
+
+
+def create_tables(
+    store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE
+) -> Creation:
+    """Creates the namespaces, registry table, index tables and primary tables that the models need and the store lacks.
+
+    Repeating it is safe, also after a crash and while another program does the same. An index that is declared on an
+    existing table is registered as absent: it must be built before queries can use it. If the family options of an
+    existing table differ, they are not changed but reported, also to the logger `hbmodel`; `alter` changes them.
+
+    Args:
+        store: the store to create them in.
+        models: the models whose tables to create. Sequences and dictionaries may be given too. The tables of
+            dictionaries that fields of the models use are created without being named.
+        splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from
+            model or table name to a strategy (the table of an index is `<table>.<index>`). Existing tables keep their
+            regions.
+        registry: name of the registry table.
+
+    Raises:
+        SchemaMismatch: a live table has another layout than its model, a live index has lost its table or its registry
+            entry, two models share a table, a family or an index name that they must not share, or an existing table
+            has the name of an index table (`<table>.<index>`) and is not one.
+        FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
+        CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has
+            the lines for HBase's own shell.
+        DeclarationError: no model was given, or a strategy for splits does not suit its table.
+    """
+    check_store(store)
+    if not models:
+        raise DeclarationError("Give the models whose tables are to be created: create_tables(store, Model).")
+    named, ids = models_and_ids(models)
+    catalog = Registry(store, registry)
+    groups = [
+        plan_tables([schema_of(model) for model in some], at, registry)
+        for some, at in ((ids, None), (named, splits))
+        if some
+    ]
+    check_names([table for planned in groups for table in planned], registry)
+    plans = [_Plan.of(store, planned, catalog) for planned in groups]
+    outcomes: dict[str, TableOutcome] = {}
+    for plan in plans:
+        for outcome in plan.carry_out(store, catalog):
+            outcomes.setdefault(outcome.table, outcome)
+    creation = Creation(tuple(outcomes.values()))
+    for difference in creation.differences:
+        logger.warning("A live table differs from its model: %s", difference)
+    return creation
+
+
+@frozen
+class _Plan:
+    """What to create, as planned after all checks that change nothing.
+
+    Attributes:
+        planned: the declared tables, under their live names.
+        existing: the names of the tables that existed before.
+        found: how the existing primary tables differ from their models, by name.
+    """
+
+    planned: Sequence[DeclaredTable]
+    existing: Collection[str]
+    entries: Mapping[TableSchema, Registration | None]
+    new: Sequence[DeclaredTable]
+    found: Mapping[str, list[Difference]]
+    namespaces: Sequence[str]
+
+    @classmethod
+    def of(cls, store: Store, planned: Sequence[DeclaredTable], catalog: Registry) -> Self:
+        existing = set(store.tables())
+        entries = registrations(planned, catalog, existing)
+        planned = [as_registered(table, entries) for table in planned]
+        new = [table for table in planned if needs_creation(table, existing)]
+        for schema, entry in entries.items():
+            if entry is not None:
+                check_layout(schema, entry)
+            else:
+                _check_unregistered(schema, existing, catalog)
+        check_index_tables(store, catalog, planned, existing)
+        differences = {
+            table.name: _compare_live(store, table)
+            for table in planned
+            if table.index is None and table.name in existing
+        }
+        namespaces = missing_namespaces(store, [catalog.table, *(table.name for table in new)], existing)
+        _check_creatable(store, new, namespaces)
+        return cls(planned, existing, entries, new, differences, namespaces)
+
+    def carry_out(self, store: Store, catalog: Registry) -> Iterator[TableOutcome]:
+        """Creates and registers everything; returns what became of each table."""
+        for namespace in self.namespaces:
+            with suppress(NamespaceExists):  # another program was faster
+                store.create_namespace(namespace)
+        catalog.create()
+        created: set[str] = set()
+        differences = dict(self.found)
+        for schema in self.entries:
+            present = schema.table in self.existing
+            created.update(self._index_tables(store, catalog, schema))
+            # An index is registered as readable before the primary table exists. Without that table there are no rows
+            # that the index could lack. After a crash here, a repeated call finishes the work.
+            catalog.register(schema, ABSENT if present else READABLE)
+            if present:
+                binding = catalog.bind(schema)
+                _check_index_tables(store, binding, self.existing)
+                differences[schema.table] = differences[schema.table] + _index_differences(binding)
+                live = {index.table for index in binding.written}
+                differences.update(
+                    {table.name: _compare_live(store, table) for table in self.planned if table.name in live}
+                )
+        created |= {table.name for table in self.new if table.index is None and create_declared(store, table)}
+        yield TableOutcome(catalog.table, catalog.table not in self.existing)
+        for table in self.planned:
+            if table in self.new or table.name in self.existing:
+                yield TableOutcome(table.name, table.name in created, tuple(differences.get(table.name, ())))
+
+    def _index_tables(self, store: Store, catalog: Registry, schema: TableSchema) -> Iterator[str]:
+        """Creates the missing index tables of a model; returns the names of those that this call created."""
+        for table in self.new:
+            if table.index is not None and table.schemas[0] is schema:
+                if create_declared(store, table):
+                    yield table.name
+                else:  # another program was faster, and may have created another table
+                    check_index_table(store, catalog, schema, table.index, table.name)
+
+
+def _check_unregistered(schema: TableSchema, existing: Collection[str], catalog: Registry) -> None:
+    """Refuses a table that is not registered but has an index table. It was registered in another registry. If it were
+    registered again here, writes would not update its indexes.
+    """
+    if schema.table not in existing:
+        return
+    unregistered = next(
+        (index for index in schema.indexes.values() if index.table in existing and catalog.owner(index.table) is None),
+        None,
+    )
+    if unregistered is not None:
+        raise SchemaMismatch(
+            "The table and an index table exist, but the registry does not know them: name the registry in which "
+            "they are registered, or "
+            "drop them.",
+            table=schema.table,
+            index=unregistered.name,
+            registry=catalog.table,
+        )
+
+
+def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: Sequence[str]) -> None:
+    """Raises `CapabilityError` with the lines for `hbase shell` if the store cannot create something as planned."""
+    able = store.capabilities
+    lines = [] if able.namespaces else [shell_line(store.create_namespace, namespace) for namespace in namespaces]
+    beyond = [
+        table for table in tables
+        if (table.split_keys and not able.presplit) or (_configured(table) and not able.family_configuration)
+    ]  # fmt: skip
+    lines += [shell_line(store.create_table, table.name, table.families, table.split_keys) for table in beyond]
+    if not lines:
+        return
+    if any(table.index is None and schema.indexes for table in beyond for schema in table.schemas):
+        # If the primary table is created in the shell, its indexes are taken for new indexes of a table with rows.
+        message = (
+            "This store cannot create the tables as declared. Create them through a Thrift2 gateway "
+            "(hbase+thrift2:). The lines for "
+            "`hbase shell` alone are not enough: the indexes would then be registered as absent, with no entries."
+        )
+    else:
+        message = (
+            "This store cannot create everything as declared: run the lines in `hbase shell`, then repeat the "
+            "call, or use an "
+            "hbase+thrift2: store."
+        )
+    tables_beyond = [table.name for table in beyond] or None
+    raise CapabilityError(message, tables=tables_beyond, namespaces=list(namespaces) or None, shell="\n".join(lines))
+
+
+def shell_line(call: Callable[..., object], *arguments: object) -> str:
+    """The line for `hbase shell` in the error for a call that the store does not support."""
+    try:
+        call(*arguments)
+    except CapabilityError as error:
+        return str(error.shell)
+    raise AssertionError("The store carried out a call that its capabilities exclude: this is a mistake in the store.")
+
+
+def _configured(table: DeclaredTable) -> bool:
+    return any(family.configuration or family.block_size is not None for family in table.families)
+
+
+def create_declared(store: Store, table: DeclaredTable) -> bool:
+    """Creates a table; returns whether this call created it."""
+    try:
+        store.create_table(table.name, table.families, table.split_keys)
+    except TableExists:  # another program was faster
+        return False
+    except NamespaceNotFound:
+        if not store.capabilities.namespaces:  # the store could not list namespaces either
+            _check_creatable(store, (), [namespace_of(table.name)])
+        raise
+    return True
+
+
+def _compare_live(store: Store, table: DeclaredTable) -> list[Difference]:
+    differences = list(compare_families(store, table))
+    for difference in differences:
+        if difference.kind == "family":
+            raise FamilyNotFound(
+                "The live table lacks a column family of the model; hb.alter(store, Model) adds it.",
+                table=difference.table, family=difference.family,
+            )  # fmt: skip
+    return differences
+
+
+def _index_differences(binding: Binding) -> list[Difference]:
+    undeclared = [
+        Difference(binding.schema.table, "index", f"index {name}", None, "live", "left", UNDECLARED)
+        for name in binding.unknown
+    ]
+    live = {index.name for index in binding.written}
+    return undeclared + [unbuilt(binding.schema, name) for name in binding.schema.indexes if name not in live]
+
+
+def _check_index_tables(store: Store, binding: Binding, existing: Collection[str]) -> None:
+    """Refuses a live index whose table was dropped. Created again, the table would be empty and hide every row."""
+    missing = [index for index in binding.written if index.table not in existing]
+    if not missing:
+        return
+    since = set(store.tables())  # a build may have created it just now
+    for index in missing:
+        if index.table not in since:
+            raise SchemaMismatch(
+                "The registry says that an index is live, but its table is gone: drop the primary table too, and "
+                "load the objects again.",
+                table=binding.schema.table,
+                index=index.name,
+                missing=index.table,
+            )

@@ -1,0 +1,190 @@
+"""The tables that models need: their names, families and split keys, worked out before any call to a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import DeclarationError, SchemaMismatch
+from hbmodel.mapping.rows.entries_of_row import entry_families
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.store.values import Family
+from hbmodel.tables.creation.split_strategies import Splits, split_keys
+from hbmodel.tables.registry.registered_fields import ALL_VERSIONED
+
+SplitsOption = Splits | Mapping[Any, Splits] | None
+"""One strategy for every primary table, a strategy by model (a class) or table name (text), or none."""
+
+
+@frozen
+class DeclaredTable:
+    """A table as models declare it.
+
+    Attributes:
+        families: the families of all models that share it, sorted by name.
+        split_keys: where its regions begin; empty where no strategy was given.
+        schemas: the models whose objects it holds, or the model whose index it is.
+        index: the index whose table it is, or None.
+    """
+
+    name: str
+    families: Sequence[Family]
+    split_keys: Sequence[bytes]
+    schemas: Sequence[TableSchema]
+    index: Index | None = None
+
+
+def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: str) -> list[DeclaredTable]:
+    """The tables that models need, index tables first.
+
+    Args:
+        splits: one strategy for the primary tables of all models, or a mapping from model or table name to a strategy;
+            the table of an index is `<table>.<index>`.
+
+    Raises:
+        DeclarationError: a strategy is for no table of these models, does not suit its table, or two strategies for one
+            table differ.
+        SchemaMismatch: two models of one table share a family or an index name, or a model's table is the registry, or
+            an index table of another model.
+    """
+    schemas = list(dict.fromkeys(schemas))
+    _check_shared(schemas)
+    strategies = _Strategies(schemas, splits)
+    planned = [
+        DeclaredTable(
+            index.table, index_families(schema, index), strategies.of(index.table, [schema], index), [schema], index
+        )
+        for schema in schemas
+        for index in schema.indexes.values()
+    ]
+    shared: dict[str, list[TableSchema]] = {}
+    for schema in schemas:  # models may share a table, each in its families
+        shared.setdefault(schema.table, []).append(schema)
+    for table, those in shared.items():
+        families: dict[bytes, Family] = {}
+        for family in (family for schema in those for family in schema.families):
+            families[family.name] = _with_most_versions(family, families.get(family.name))
+        planned.append(
+            DeclaredTable(
+                table, [families[name] for name in sorted(families)], strategies.of(table, those, None), those
+            )
+        )
+    check_names(planned, registry)
+    return planned
+
+
+def _with_most_versions(family: Family, other: Family | None) -> Family:
+    """A family that two models share, with the larger number of versions that they declare."""
+    if other is None or other.max_versions is None or (family.max_versions or 0) >= other.max_versions:
+        return family
+    return evolve(family, max_versions=other.max_versions)
+
+
+def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
+    """Raises `SchemaMismatch` if two of the tables have the same name, or one has the name of the registry."""
+    taken = {registry: "the registry"}
+    for table in planned:
+        if table.name in taken:
+            raise SchemaMismatch(
+                "The name of a model's table is taken, by another use: give the table another name.",
+                table=table.name,
+                by=taken[table.name],
+            )
+        owner = table.schemas[0]
+        taken[table.name] = owner.table if table.index is None else f"index {table.index.name} of {owner.table}"
+
+
+def index_families(schema: TableSchema, index: Index) -> list[Family]:
+    """The families of an index table, see `entry_families`.
+
+    They have the compression and the TTL of the model's families, so that an entry lives exactly as long as its row. In
+    a table that other programs fill, the server gives the rows their timestamps, so entries with a TTL might expire a
+    little before their rows. The index tables of such models have no TTL: stale entries stay until a repair.
+    """
+    names = entry_families(schema, index)
+    used = [family for family in schema.families if family.name in names]
+    return [
+        Family(family.name, ttl=None if schema.external else family.ttl, compression=family.compression)
+        for family in used
+    ]
+
+
+def _check_shared(schemas: Sequence[TableSchema]) -> None:
+    """Raises `SchemaMismatch` if two models of one table share a family or an index name.
+
+    A delete removes the model's families of a row, or the whole row of an entry, and with them what another model has
+    there.
+    """
+    for at, one in enumerate(schemas):
+        for other in schemas[at + 1 :]:
+            if one.table != other.table:
+                continue
+            # the kind says whose object a cell of the family is
+            apart = one.kind and other.kind and one.kind != other.kind
+            if apart and set(one.family_names) & set(other.family_names) and one.versioned != other.versioned:
+                raise SchemaMismatch(ALL_VERSIONED, table=one.table, family=one.family.decode())
+            families = [] if apart else sorted(set(one.family_names) & set(other.family_names))
+            if families:
+                raise SchemaMismatch(
+                    "Another model of the table has this column family: choose another family.",
+                    table=one.table,
+                    family=families[0].decode(),
+                )
+            for index in sorted(set(one.indexes) & set(other.indexes)):
+                raise SchemaMismatch(
+                    "Another model of the table has an index of this name: choose another name.",
+                    table=one.table,
+                    index=index,
+                )
+
+
+class _Strategies:
+    """Split strategies by table."""
+
+    def __init__(self, schemas: Sequence[TableSchema], splits: SplitsOption) -> None:
+        if splits is not None and not isinstance(splits, Splits | Mapping):
+            raise DeclarationError(
+                "splits must be a split strategy, such as hb.ByBucket(), or a mapping to strategies.",
+                found=repr(splits),
+            )
+        known = [
+            name for schema in schemas for name in (schema.table, *(index.table for index in schema.indexes.values()))
+        ]
+        self._by_model: dict[type[Any], Splits] = {}
+        self._by_table: dict[str, Splits] = {}
+        if not isinstance(splits, Mapping):
+            self._by_model = {} if splits is None else {schema.model: splits for schema in schemas}
+            return
+        for target, strategy in splits.items():
+            if not isinstance(strategy, Splits):
+                raise DeclarationError(
+                    "This is not a split strategy: give one, such as hb.ByBucket().", found=repr(strategy)
+                )
+            if isinstance(target, str) and target in known:
+                self._by_table[target] = strategy
+            elif isinstance(target, type) and any(schema.model is target for schema in schemas):
+                self._by_model[target] = strategy
+            else:
+                name = target if isinstance(target, str) else getattr(target, "__name__", repr(target))
+                raise DeclarationError(
+                    "A split strategy is given for a table that none of these models has: give its model too, or "
+                    "leave out the strategy.",
+                    found=name,
+                    known=sorted(set(known)),
+                )
+
+    def of(self, table: str, schemas: Sequence[TableSchema], index: Index | None) -> list[bytes]:
+        named = None if index is None else index.name
+        strategies = {
+            tuple(split_keys(schema.model, strategy, index=named))
+            for schema in schemas
+            for strategy in (self._by_table.get(table), self._by_model.get(schema.model) if index is None else None)
+            if strategy is not None
+        }
+        if len(strategies) > 1:
+            raise DeclarationError(
+                "Two strategies give the same table different split keys: give only one of them.", table=table
+            )
+        return [key for keys in strategies for key in keys]

@@ -1,0 +1,481 @@
+"""Compares live tables with the models that describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import frozen
+
+from hbmodel.errors import DeclarationError, SchemaMismatch
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.store.port import Store, check_store
+from hbmodel.store.values import Family
+from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
+from hbmodel.tables.creation.existing_tables import (
+    as_registered,
+    is_live,
+    missing_namespaces,
+    namespace_of,
+    needs_creation,
+    registrations,
+    state_of,
+)
+from hbmodel.tables.creation.index_tables import check_index_tables
+from hbmodel.tables.creation.undeclared_columns import lacking_columns, registered_others, unmapped_columns
+from hbmodel.tables.ids.id_tables import Declared, models_and_ids
+from hbmodel.tables.registry.enum_members import member_changes
+from hbmodel.tables.registry.layout_text import differing
+from hbmodel.tables.registry.registered_fields import (
+    SAFE,
+    field_renames,
+    layout_mismatches,
+    match_indexes,
+    renamed_index,
+    same_entries,
+    specs_to_compare,
+    state_of_index,
+)
+from hbmodel.tables.registry.registration import ABSENT, READABLE, Registration
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
+
+Kind = Literal[
+    "namespace", "table", "family", "option", "splits", "entry", "layout", "column", "member", "index", "rename"
+]
+
+Effect = Literal["safe", "lossy", "left", "refused"]
+
+_SIGNS: Mapping[Effect, str] = {"safe": "~", "lossy": "-", "left": "=", "refused": "!"}
+
+_NOT_BUILT = "registered as absent: its table is not created, and queries cannot use it until it is built"
+UNDECLARED = (
+    "the model does not declare this live index, so it may read but not write; hb.alter(..., drop=True) drops it"
+)
+_UNBUILT = (
+    "queries cannot use it: it was declared on an existing table and is not built; hb.indexes.build_index() builds it"
+)
+_SAME_BYTES = "its bytes stay the same"
+_SAME_ENTRIES = "its entries stay the same"
+_NEW_MEMBER = (
+    "programs whose enumeration lacks it cannot read rows that hold it, nor pages or scans with such rows "
+    "(DecodingError): "
+    "deploy it to all programs before one of them writes it"
+)
+_OLD_MEMBER = (
+    "this model cannot read rows that hold it (DecodingError): keep the member until no row holds it, then "
+    "hb.alter(..., drop=True) "
+    "removes it from the registry"
+)
+_UNMAPPED = "no field maps it: reads ignore it, and deleting the object deletes it too"
+_LACKING = (
+    "the column is required, and reading a row that lacks it raises IncompleteRow: give the column a default, and "
+    "fill the rows before you "
+    "make it required"
+)
+_MISREAD = "rows are stored in the live layout: a model with another layout would misread or misplace them"
+
+
+@frozen
+class Difference:
+    """One difference between a model and a live table.
+
+    Attributes:
+        table: the name of the table.
+        kind: `namespace`, `table`, `family`, `option` (of a family), `splits`, `entry` (of the registry), `layout`,
+            `column`, `member` (of an enumeration), `index`, or `rename` (of a key field, a column or an index).
+        what: what differs, such as `family d ttl`.
+        declared: what the model declares; None if it declares nothing.
+        live: what the store has; None if it has nothing.
+        effect: what `alter` does: `safe`, it applies the declaration; `lossy`, it does so only with `lossy=True`;
+            `left`, it leaves the difference; `refused`, it refuses to change anything.
+        why: the reason if it is not safe, or what to know if it is.
+        family: the name of the column family, for a `family`, an `option` or a `column`.
+        option: the name of the option; a setting of the family's configuration begins with `configuration.`.
+    """
+
+    table: str
+    kind: Kind
+    what: str
+    declared: Any
+    live: Any
+    effect: Effect = "safe"
+    why: str | None = None
+    family: str | None = None
+    option: str | None = None
+
+    @property
+    def undeclared(self) -> bool:
+        """Whether the difference is an index or an enumeration's member that the model does not declare."""
+        return self.kind in {"index", "member"} and self.declared is None
+
+    @property
+    def safe(self) -> bool:
+        """Whether `alter` applies the declaration without an option."""
+        return self.effect == "safe"
+
+    def __str__(self) -> str:
+        if self.live is None and self.kind != "option":
+            sign, told = "+" if self.safe else _SIGNS[self.effect], "missing"
+        elif self.kind == "column" or (self.declared is None and self.kind == "member"):
+            sign, told = _SIGNS[self.effect], str(self.live)
+        elif self.kind == "rename":
+            sign, told = _SIGNS[self.effect], f"renamed {self.live} -> {self.declared}"
+        else:
+            sign, told = _SIGNS[self.effect], f"{' -> '.join(reversed(self._values()))}"
+        note = "" if self.why is None else f" ({self.why})"
+        return f"{sign} {self.table}: {self.what}: {told}{note}"
+
+    def _values(self) -> tuple[str, str]:
+        """What is declared and what is live, for people."""
+        if self.option == "ttl":
+            return _seconds(self.declared), _seconds(self.live)
+        if self.kind == "splits":
+            return f"{len(self.declared) + 1} regions", f"{len(self.live) + 1} regions"
+        if self.option is not None:
+            return str(self.declared), str(self.live)
+        return differing(self.declared, self.live)
+
+
+def _seconds(ttl: int | None) -> str:
+    return "forever" if ttl is None else f"{ttl} s"
+
+
+@frozen
+class Diff:
+    """The differences between live tables and models; falsy if there are none.
+
+    Printed, it has one line for each difference. `alter` creates what has a `+`, changes what has a `~`, changes what
+    has a `-` only with `lossy=True`, leaves what has a `=`, and refuses to change anything if a line has a `!`.
+    """
+
+    differences: Sequence[Difference]
+
+    def __bool__(self) -> bool:
+        return bool(self.differences)
+
+    def __iter__(self) -> Iterator[Difference]:
+        return iter(self.differences)
+
+    def __len__(self) -> int:
+        return len(self.differences)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.differences))
+
+
+SAMPLE = 100
+"""How many rows of each table are searched for columns that no model declares, and for missing required columns."""
+
+
+def diff(
+    store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE, sample: int = SAMPLE
+) -> Diff:
+    """Compares live tables with what models declare, and changes nothing.
+
+    It reports missing tables and families, and compares the families' options (those that the model gives, and the TTL;
+    for an `external` model the TTL only if given), the registry's entry, and the indexes with their tables. Options
+    that the store cannot read are not compared: the Thrift1 gateway returns neither block sizes nor configurations.
+
+    A sample of rows is searched for columns that no model declares, and for required columns that are missing. Tables
+    of `external` models are not searched, since they may hold any columns. Required columns are not looked for if
+    objects share rows.
+
+    Args:
+        store: the store that holds the tables.
+        models: the models to compare, and sequences and dictionaries. The dictionaries that fields of models use are
+            included.
+        splits: as for `create_tables`; if given, the live regions are compared with it too.
+        registry: name of the registry table.
+        sample: about how many rows of each table are searched; 0 reads none.
+
+    Raises:
+        DeclarationError: no model was given, a strategy for splits does not suit its table, or the sample is not a
+            whole number of at least 0.
+        SchemaMismatch: two of the models share a family or an index name.
+    """
+    check_store(store)
+    if not models:
+        raise DeclarationError("Give at least one model: without any there is nothing to compare.")
+    if type(sample) is not int or sample < 0:
+        raise DeclarationError(
+            "sample must be a whole number of at least 0: the number of rows to search in each table.",
+            found=repr(sample),
+        )
+    named, ids = models_and_ids(models)
+    planned = [
+        plan_tables([schema_of(model) for model in some], at, registry)
+        for some, at in ((named, splits), (ids, None))
+        if some
+    ]
+    check_names([table for some in planned for table in some], registry)
+    differences = [
+        difference for some in planned for difference in _differences(store, some, Registry(store, registry), sample)
+    ]
+    return Diff(tuple(difference for at, difference in enumerate(differences) if difference not in differences[:at]))
+
+
+def _differences(
+    store: Store, planned: Sequence[DeclaredTable], catalog: Registry, sample: int
+) -> Iterator[Difference]:
+    existing = set(store.tables())
+    entries = registrations(planned, catalog, existing)
+    wanted = [as_registered(table, entries) for table in planned]
+    missing = [table for table in wanted if needs_creation(table, existing)]
+    new = [catalog.table, *(table.name for table in missing)]
+    for namespace in missing_namespaces(store, new, existing):
+        first = next(name for name in new if namespace_of(name) == namespace)
+        yield Difference(first, "namespace", f"namespace {namespace}", namespace, None)
+    if catalog.table not in existing:
+        yield Difference(catalog.table, "table", "registry table", catalog.table, None)
+    for table in wanted:
+        if table in missing:
+            yield Difference(table.name, "table", "table" if table.index is None else "index table", table.name, None)
+        elif table.name in existing and (table.index is None or is_live(state_of(table, entries))):
+            yield from compare_families(store, table)
+            yield from _compare_splits(store, table)
+            if table.index is None and not any(schema.external for schema in table.schemas):
+                yield from _unmapped_families(store, table, catalog, existing)
+                if sample and catalog.table in existing:
+                    yield from _unmapped_columns(store, table, catalog, entries, sample)
+        if table.index is None:
+            for schema in table.schemas:
+                if table.name in existing or entries[schema] is not None:
+                    yield from _compare_entry(catalog, schema, entries[schema], existing)
+                yield from _conflicts(catalog, schema, existing)
+        elif table.schemas[0].table in existing:
+            yield from _compare_index(table, entries[table.schemas[0]], existing)
+        else:
+            yield from _taken_index_table(store, catalog, table, existing)
+
+
+# --- tables and families ----------------------------------------------------------------------------------------------
+
+
+def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]:
+    """The differences in the families of a live table."""
+    live = {family.name: family for family in store.families(table.name)}
+    configurable = store.capabilities.family_configuration
+    external = {name for schema in table.schemas if schema.external for name in schema.family_names}
+    for family in table.families:
+        name = family.name.decode()
+        live_family = live.get(family.name)
+        if live_family is None:
+            yield Difference(table.name, "family", f"family {name}", family, None, family=name)
+            continue
+        for option, declared, there in _options(family, live_family, configurable, family.name in external):
+            if declared != there:
+                loss = _loss(option, declared, there)
+                effect: Effect = "safe" if loss is None else "lossy"
+                yield Difference(
+                    table.name, "option", f"family {name} {option}", declared, there, effect, loss, name, option
+                )
+
+
+def _unmapped_families(
+    store: Store, table: DeclaredTable, catalog: Registry, existing: Collection[str]
+) -> Iterator[Difference]:
+    """Families of a live table that neither these models nor registered ones map: deletes leave the cells in them."""
+    mapped = {family.name for family in table.families}
+    live = [family.name for family in store.families(table.name) if family.name not in mapped]
+    registered = catalog.families_of(table.name) if live and catalog.table in existing else set()
+    for name in live:
+        if name not in registered:
+            why = "no model maps it: a delete of an object leaves what its row holds there"
+            subject = f"family {name.decode()}"
+            yield Difference(table.name, "family", subject, None, name.decode(), "left", why, family=name.decode())
+
+
+def _unmapped_columns(
+    store: Store,
+    table: DeclaredTable,
+    catalog: Registry,
+    entries: Mapping[TableSchema, Registration | None],
+    sample: int,
+) -> Iterator[Difference]:
+    """Columns in sampled rows that neither these nor other registered models declare, and required columns that rows
+    lack.
+    """
+    others = registered_others(catalog, table.schemas)
+    if others is None:
+        return
+    unmapped = unmapped_columns(store, table.schemas, others, sample)
+    known = {
+        column: spec
+        for entry in entries.values()
+        if entry is not None
+        for column, spec in entry.layout["columns"].items()
+    }
+    for column, rows in unmapped.held.items():
+        name = "" if column not in known else f"; the registry has it as {known[column]['name']}"
+        live = f"in {rows} of {len(unmapped.rows)} sampled rows"
+        yield Difference(
+            table.name, "column", f"column {column}", None, live, "left", _UNMAPPED + name, column.partition(":")[0]
+        )
+    for schema, entry in entries.items():
+        if entry is not None and schema in table.schemas and schema.wide is None:
+            lacking = lacking_columns(store, schema, unmapped.rows, entry.rows)
+            for column, rows in lacking.lacking.items():
+                live = f"missing in {rows} of {lacking.objects} sampled rows"
+                family = column.partition(":")[0]
+                yield Difference(table.name, "column", f"column {column}", "required", live, "left", _LACKING, family)
+
+
+def _options(family: Family, live: Family, configurable: bool, external: bool) -> Iterator[tuple[str, Any, Any]]:
+    """The name, declared value and live value of each option that the model gives and the store can read."""
+    if family.ttl is not None or not external:
+        yield "ttl", family.ttl, live.ttl
+    names = ["max_versions", "compression", "bloom_filter", "in_memory", *(["block_size"] if configurable else [])]
+    for option in names:
+        if getattr(family, option) is not None:
+            yield option, getattr(family, option), getattr(live, option)
+    for setting in sorted(family.configuration) if configurable else []:
+        yield f"configuration.{setting}", family.configuration[setting], live.configuration.get(setting)
+
+
+def _loss(option: str, declared: Any, live: Any) -> str | None:
+    if option == "ttl" and declared is not None and (live is None or declared < live):
+        return "cells older than the new TTL disappear at once"
+    if option == "max_versions" and declared < live:
+        return "the next compaction removes older versions"
+    return None
+
+
+def _compare_splits(store: Store, table: DeclaredTable) -> Iterator[Difference]:
+    if not table.split_keys:
+        return
+    live = [region.range.start for region in store.regions(table.name)][1:]
+    if live != list(table.split_keys):
+        why = "HBase splits and merges the regions of a live table itself"
+        yield Difference(table.name, "splits", "split keys", list(table.split_keys), live, "left", why)
+
+
+# --- the registry -----------------------------------------------------------------------------------------------------
+
+
+def _compare_entry(
+    catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]
+) -> Iterator[Difference]:
+    if entry is None:
+        known = sorted(
+            family.decode() for family in (catalog.families_of(schema.table) if catalog.table in existing else ())
+        )
+        why = f"the registry has models of this table with other families: {', '.join(known)}" if known else None
+        yield Difference(
+            schema.table,
+            "entry",
+            f"registry entry of family {schema.family.decode()}",
+            schema.layout_spec,
+            None,
+            why=why,
+        )
+        return
+    renames = field_renames(schema, entry.layout)
+    for subject, declared, live in layout_mismatches(schema, entry.layout, SAFE):
+        why = (
+            f"{_MISREAD}; if a field was renamed, say renamed_from=..."
+            if any(r.how == "ambiguous" for r in renames)
+            else _MISREAD
+        )
+        yield Difference(schema.table, "layout", subject, declared, live, "refused", why)
+    for rename in renames:
+        if rename.how in SAFE:
+            yield Difference(schema.table, "rename", rename.what, rename.declared, rename.live, why=_SAME_BYTES)
+    yield from _compare_names(schema, entry)
+    known = entry.layout.get("columns", {})
+    for column, spec in schema.layout_spec["columns"].items():
+        if column not in known:
+            yield Difference(schema.table, "column", f"column {column}", spec, None)
+    for change in member_changes(schema.layout_spec, entry.layout):
+        subject = f"{'' if change.place.startswith('key ') else 'column '}{change.place} member {change.member}"
+        if change.declared:
+            yield Difference(schema.table, "member", subject, change.member, None, why=_NEW_MEMBER)
+        else:
+            yield Difference(schema.table, "member", subject, None, "not declared", "left", _OLD_MEMBER)
+    for state in match_indexes(schema, entry).unknown:
+        why = UNDECLARED
+        yield Difference(schema.table, "index", f"index {state.name}", None, dict(state.spec), "left", why)
+
+
+def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Difference]:
+    """Indexes that have other names in the registry, ambiguous ones, and those whose names belong to other indexes."""
+    matched = match_indexes(schema, entry)
+    for name, state in sorted(matched.states.items()):
+        if renamed_index(schema.indexes[name], state) is not None and (
+            not is_live(state) or same_entries(schema.indexes[name], state)
+        ):
+            yield Difference(schema.table, "rename", "index", name, state.name, why=_SAME_ENTRIES)
+    for name in matched.ambiguous:
+        known = ", ".join(sorted(state.name for state in matched.unknown))
+        why = "several indexes have the same entries: say hb.index(..., renamed_from=...)"
+        yield Difference(schema.table, "index", f"index {name}", name, known, "refused", why)
+    for name, state in sorted(matched.taken.items()):
+        why = f"the name belongs to an index that is called {state.name} now: choose another"
+        yield Difference(schema.table, "index", f"index {name}", name, state.name, "refused", why)
+
+
+def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]) -> Iterator[Difference]:
+    if catalog.table not in existing:
+        return
+    try:
+        catalog.check_neighbours(schema)
+    except SchemaMismatch as error:
+        kind, shared = next(
+            (kind, error.details[kind]) for kind in ("family", "index", "primary") if kind in error.details
+        )
+        subject, live = (
+            ("table", f"an index table of {shared}") if kind == "primary" else (f"{kind} {shared}", "another model's")
+        )
+        yield Difference(
+            schema.table,
+            "layout",
+            subject,
+            shared,
+            live,
+            "refused",
+            "two models share it, and one of them would lose it",
+        )
+
+
+def unbuilt(schema: TableSchema, name: str) -> Difference:
+    """The difference for a declared index that is registered as absent."""
+    return Difference(schema.table, "index", f"index {name}", READABLE, ABSENT, "left", _UNBUILT)
+
+
+def _taken_index_table(
+    store: Store, catalog: Registry, table: DeclaredTable, existing: Collection[str]
+) -> Iterator[Difference]:
+    """A difference if another table has the name of an index table that is to be created."""
+    try:
+        check_index_tables(store, catalog, [table], existing)
+    except SchemaMismatch as error:
+        yield Difference(
+            table.name, "index", f"table of index {error.index}", table.name, "another table", "refused", error.message
+        )
+
+
+def _compare_index(table: DeclaredTable, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
+    """What differs in an index of a live primary table."""
+    index, schema = table.index, table.schemas[0]
+    if index is None:
+        return
+    subject = f"index {index.name}"
+    state = None if entry is None else state_of_index(schema, entry, index.name)
+    if (
+        state is None
+        and entry is not None
+        and index.name in {*match_indexes(schema, entry).ambiguous, *match_indexes(schema, entry).taken}
+    ):
+        return
+    if state is None:
+        yield Difference(schema.table, "index", subject, dict(index.spec), None, why=_NOT_BUILT)
+    elif not same_entries(index, state):
+        if not is_live(state):
+            yield Difference(schema.table, "index", subject, dict(index.spec), dict(state.spec), why=_NOT_BUILT)
+        else:
+            why = "its entries are stored as the live index declares"
+            yield Difference(schema.table, "index", subject, *specs_to_compare(index, state), "refused", why)
+    elif not is_live(state):
+        yield unbuilt(schema, index.name)
+    if state is not None and is_live(state) and state.table not in existing:
+        why = "an empty one would hide every row: drop the primary table too, and load the objects again"
+        yield Difference(state.table, "index", f"table of index {index.name}", state.table, None, "refused", why)

@@ -1,0 +1,122 @@
+"""Drops the tables of models, and their entries in the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+
+from hbmodel.errors import DeclarationError, SchemaMismatch, TableNotFound
+from hbmodel.mapping.declare.dictionary_tables import SEQUENCES, sequence_model
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.protocol.relocation.migration import BEFORE, DONE
+from hbmodel.store.port import Store, check_store
+from hbmodel.store.values import Delete
+from hbmodel.tables.creation.index_tables import has_families, may_be_taken, unused
+from hbmodel.tables.ids.id_tables import Declared, models_and_ids
+from hbmodel.tables.ids.sequence import IdSequence
+from hbmodel.tables.registry.migration_phase import FROM
+from hbmodel.tables.registry.registration import Registration
+from hbmodel.tables.registry.registry_table import FAMILY, REGISTRY_TABLE, Registry, RegistryKey, registry_row
+
+
+def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE) -> list[str]:
+    """Disables and drops the primary tables of models with all their rows, their index tables and their registry
+    entries.
+
+    Tables that no longer exist are skipped, so the call can be repeated after a crash. Namespaces and the registry
+    table remain, and so do the tables of `external` models, which belong to other programs. Programs that still use the
+    tables get `TableNotFound`. But if the tables are created again before the lease of such a program is over
+    (`Session`, a minute by default), it still writes by the old entry, and these writes may be lost. So stop such
+    programs, or wait for one lease, before `create_tables`.
+
+    Args:
+        store: the store that holds the tables.
+        models: the models whose tables are dropped; all models of a table must be given together. The rows of several
+            models may use a dictionary, so it is dropped only if it is given; its counter remains, so that no id is
+            assigned again.
+        registry: name of the registry table.
+
+    Returns:
+        The names of the tables that were dropped.
+
+    Raises:
+        DeclarationError: no model was given, or a sequence was given: all sequences share one table.
+        SchemaMismatch: a model that was not given uses one of the tables; or a table is another model's index table; or
+            objects are being migrated from or to one of the tables.
+    """
+    check_store(store)
+    if not models:
+        raise DeclarationError("Give the models whose tables are to be dropped.")
+    named, ids = models_and_ids(models, used=False)
+    if any(isinstance(each, IdSequence) for each in models):
+        raise DeclarationError(
+            "Sequences share their table: delete it with store.delete_table() once no program uses them."
+        )
+    schemas = list(
+        dict.fromkeys(schema_of(model) for model in (*named, *ids) if model is not sequence_model(SEQUENCES))
+    )
+    catalog = Registry(store, registry)
+    existing = set(store.tables())
+    rows = {registry_row(schema) for schema in schemas}
+    index_tables: dict[str, None] = {}
+    for schema in schemas:
+        entry = None
+        if registry in existing:
+            catalog.check_no_index(schema)
+            entry = catalog.read(schema)
+            for row in [] if schema.external else catalog.rows_of_table(schema.table):
+                if row not in rows:
+                    family = RegistryKey.of_row(schema.table, row).family.decode()
+                    raise SchemaMismatch(
+                        "Another model is stored in the table: drop both together.", table=schema.table, family=family
+                    )
+            _check_at_rest(schema, entry)
+        index_tables.update(dict.fromkeys(_index_tables(store, catalog, schema, entry, existing)))
+    # Primary tables are deleted first: without rows, an index lacks nothing, so `create_tables` would be right after a
+    # crash too. In any other order, a crash could leave rows whose registered indexes are gone or not empty. The
+    # registry's entry is deleted last, because a repeated call needs it to find the live index tables.
+    own = dict.fromkeys(schema.table for schema in schemas if not schema.external)
+    dropped = [table for table in [*own, *index_tables] if table in existing]
+    for table in dropped:
+        with suppress(TableNotFound):  # another program was faster
+            store.delete_table(table)
+    if registry in existing and rows:
+        store.delete(registry, [Delete(row, families=(FAMILY,)) for row in sorted({*rows, *catalog.work_rows(rows)})])
+    return dropped
+
+
+def _index_tables(
+    store: Store, catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]
+) -> Iterator[str]:
+    """The index tables of a model: the registered ones, and those that a killed call created but did not register.
+
+    A table that only has the name of an index table, and has rows, belongs to another program. If neither the model nor
+    the index table is registered and the primary table exists, a table with the families of the index is taken for its
+    table.
+    """
+    states = [] if entry is None else [state for _, state in sorted(entry.indexes.items())]
+    for state in states:  # an index may live under another name than the declared one
+        yield from state.filled
+        yield from unused(store, catalog, schema, state.begun)
+    for index in schema.indexes.values():
+        if index.table not in existing:
+            continue
+        if schema.table not in existing:
+            tables = may_be_taken(store, catalog, schema, index, index.table)
+        else:
+            tables = (
+                entry is None and catalog.owner(index.table) is None and has_families(store, schema, index, index.table)
+            )
+        if tables:
+            yield index.table
+
+
+def _check_at_rest(schema: TableSchema, entry: Registration | None) -> None:
+    """Raises `SchemaMismatch` if objects are being moved from or to a table."""
+    if entry is None:
+        return
+    if entry.cells.get(FROM) or (entry.move is not None and entry.move.phase not in {BEFORE, DONE}):
+        raise SchemaMismatch(
+            "Objects are being moved between tables: cut over or roll back first, see hb.migration.migrate.",
+            table=schema.table,
+        )

@@ -1,0 +1,63 @@
+"""Tells which of the declared tables exist, and under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from attrs import evolve
+
+from hbmodel.errors import CapabilityError
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.port import Store
+from hbmodel.tables.creation.declared import DeclaredTable
+from hbmodel.tables.registry.registered_fields import state_of_index
+from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
+from hbmodel.tables.registry.registry_table import Registry
+
+
+def namespace_of(table: str) -> str:
+    """The namespace of a table's name, or an empty string."""
+    return table.rpartition(":")[0]
+
+
+def missing_namespaces(store: Store, tables: Iterable[str], existing: Collection[str]) -> list[str]:
+    """The namespaces of tables to create that do not exist, sorted; empty if the store cannot list namespaces."""
+    needed = {namespace_of(table) for table in tables} - {namespace_of(table) for table in existing} - {""}
+    if not needed:
+        return []
+    try:
+        return sorted(needed - set(store.namespaces()))
+    except CapabilityError:  # creating the first table tells whether one is missing
+        return []
+
+
+def registrations(
+    planned: Sequence[DeclaredTable], catalog: Registry, existing: Collection[str]
+) -> dict[TableSchema, Registration | None]:
+    """The registration of each model; None for a model that is not registered."""
+    schemas = [schema for table in planned if table.index is None for schema in table.schemas]
+    return {schema: catalog.read(schema) if catalog.table in existing else None for schema in schemas}
+
+
+def as_registered(table: DeclaredTable, entries: Mapping[TableSchema, Registration | None]) -> DeclaredTable:
+    """The table under its live name: the registry says which table holds an index."""
+    state = state_of(table, entries)
+    return evolve(table, name=state.table) if state is not None and is_live(state) else table
+
+
+def is_live(state: IndexState | None) -> bool:
+    """Whether writes maintain an index."""
+    return state is not None and state.state != ABSENT
+
+
+def state_of(table: DeclaredTable, entries: Mapping[TableSchema, Registration | None]) -> IndexState | None:
+    """The registered state of an index table's index; None for a primary table, or if the index is not registered."""
+    entry = entries[table.schemas[0]]
+    return None if table.index is None or entry is None else state_of_index(table.schemas[0], entry, table.index.name)
+
+
+def needs_creation(table: DeclaredTable, existing: Collection[str]) -> bool:
+    """Whether `create_tables` must create a table. The index tables of an existing primary table are created by a
+    build.
+    """
+    return table.name not in existing and (table.index is None or table.schemas[0].table not in existing)

@@ -1,0 +1,85 @@
+"""Decides which existing tables belong to an index, and which may become its table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from hbmodel.errors import SchemaMismatch, TableNotFound
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.store.port import Store
+from hbmodel.store.values import Scan
+from hbmodel.tables.creation.declared import DeclaredTable, index_families
+from hbmodel.tables.creation.existing_tables import is_live
+from hbmodel.tables.registry.registered_fields import state_of_index
+from hbmodel.tables.registry.registry_table import Registry, RegistryKey
+
+NOT_ITS_TABLE = (
+    "The index needs a table of this name, but another one exists: it has rows, other families, or belongs to "
+    "another model. Choose "
+    "another name for the index, or drop that table."
+)
+
+
+def may_be_taken(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> bool:
+    """Whether an existing table may become that of an index: it is not registered, has the right families, and is
+    empty.
+
+    A call that was killed while it created the index leaves such a table.
+    """
+    try:
+        return (
+            catalog.owner(table, schema) is None
+            and has_families(store, schema, index, table)
+            and not has_rows(store, table)
+        )
+    except TableNotFound:  # another program has deleted it
+        return True
+
+
+def has_families(store: Store, schema: TableSchema, index: Index, table: str) -> bool:
+    """Whether a table has exactly the column families of the index's table."""
+    return {family.name for family in store.families(table)} == {
+        family.name for family in index_families(schema, index)
+    }
+
+
+def has_rows(store: Store, table: str) -> bool:
+    """Whether a table has any rows."""
+    (batches,) = store.scan(table, [Scan(limit=1)])
+    return any(True for batch in batches for _ in batch)
+
+
+def check_index_table(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> None:
+    """Raises `SchemaMismatch` if an existing table is not that of the index, and may not become it."""
+    if may_be_taken(store, catalog, schema, index, table):
+        return
+    # The registry is read after the rows: another program may have registered the table before it wrote them.
+    registration = catalog.read(schema)
+    state = None if registration is None else state_of_index(schema, registration, index.name)
+    if state is None or not is_live(state) or state.table != table:
+        raise SchemaMismatch(
+            NOT_ITS_TABLE, table=table, index=index.name, primary=schema.table, owner=catalog.owner(table, schema)
+        )
+
+
+def check_index_tables(
+    store: Store, catalog: Registry, planned: Iterable[DeclaredTable], existing: Collection[str]
+) -> None:
+    """Calls `check_index_table` for each existing index table whose primary table does not exist yet."""
+    for table in planned:
+        if table.index is not None and table.name in existing and table.schemas[0].table not in existing:
+            check_index_table(store, catalog, table.schemas[0], table.index, table.name)
+
+
+def unused(store: Store, catalog: Registry, place: TableSchema | RegistryKey, tables: Iterable[str]) -> list[str]:
+    """Those of the tables begun for an index of a model that exist, are empty, and belong to no other model."""
+    tables = list(tables)
+    existing = set(store.tables()) if tables else set[str]()
+
+    def left(table: str) -> bool:
+        try:
+            return table in existing and catalog.owner(table, place) is None and not has_rows(store, table)
+        except TableNotFound:  # another program has deleted it
+            return False
+
+    return [table for table in tables if left(table)]

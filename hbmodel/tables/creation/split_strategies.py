@@ -1,0 +1,312 @@
+"""Split keys of a model's tables: where regions begin when a table is created, so that load is distributed from the
+first row.
+
+A split key is the first row key of a region; n regions have n - 1 split keys. Every strategy here gives keys in the
+model's own byte layout, so some key belongs to every region. HBase's `Bytes.split` interpolates between two byte
+strings instead. For keys of hex digits, whose bytes are 30 to 39 and 61 to 66, some of its regions are between `9` and
+`a`, where no key is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from attrs import field, frozen
+
+from hbmodel.encoding.key_layout import KeyLayout, check_length
+from hbmodel.encoding.salts import BoundSalt
+from hbmodel.errors import DeclarationError, EncodingError
+from hbmodel.mapping.rows.mapper import KeyMapper, key_of
+from hbmodel.mapping.schema import Index, TableSchema, schema_of
+
+HEX_DIGITS = 16
+
+
+def _at_least_two(regions: Any) -> int:
+    if type(regions) is not int or regions < 2:
+        raise DeclarationError("A table must be split into at least two regions.", found=regions)
+    return regions
+
+
+def _within(strategy: Any) -> Any:
+    if strategy is not None and not isinstance(strategy, Uniform | Hexadecimal):
+        raise DeclarationError(
+            "Buckets can be split further by hb.tables.Uniform or hb.tables.Hexadecimal: ByBucket(within=...).",
+            found=repr(strategy),
+        )
+    return strategy
+
+
+@frozen
+class ByBucket:
+    """A region for each salt bucket; with `within`, each bucket is split further by that strategy."""
+
+    within: Uniform | Hexadecimal | None = field(default=None, converter=_within)
+
+
+@frozen
+class Uniform:
+    """Regions that each take an equal share of the leading key field's values.
+
+    Attributes:
+        regions: how many (per bucket, on a salted table).
+        low: the smallest value that will be stored; by default the smallest value of the codec.
+        high: the largest value that will be stored; by default the largest value of the codec.
+    """
+
+    regions: int = field(converter=_at_least_two)
+    low: Any = None
+    high: Any = None
+
+
+@frozen
+class Hexadecimal:
+    """Regions for a leading text field whose values begin with hex digits: each has an equal share of the hex numbers.
+
+    Attributes:
+        regions: how many (per bucket, on a salted table).
+        upper: whether the digits are upper-case.
+    """
+
+    regions: int = field(converter=_at_least_two)
+    upper: bool = False
+
+
+def _objects(objects: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(objects)
+
+
+def _keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
+    return tuple(keys)
+
+
+@frozen
+class FromSample:
+    """Regions that each hold an equal share of a sample.
+
+    Attributes:
+        objects: the sampled objects of the model; their row keys are used, with the salt.
+        regions: the maximum number of regions: objects with equal keys are never separated.
+    """
+
+    objects: tuple[Any, ...] = field(converter=_objects)
+    regions: int = field(converter=_at_least_two)
+
+
+@frozen
+class AtKeys:
+    """Regions that begin at these row keys, given as bytes."""
+
+    keys: tuple[bytes, ...] = field(converter=_keys)
+
+
+Splits = ByBucket | Uniform | Hexadecimal | FromSample | AtKeys
+
+
+def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = None) -> list[bytes]:
+    """The split keys that a strategy gives for a model's primary table or one of its index tables.
+
+    Args:
+        model: the model whose table is split.
+        splits: the strategy.
+        index: an index or its name, to split the table of that index.
+
+    Returns:
+        The split keys, sorted and without duplicates.
+
+    Raises:
+        DeclarationError: the strategy does not suit the table's key.
+        EncodingError: a bound cannot be stored in the leading field.
+    """
+    schema = schema_of(model)
+    if not isinstance(splits, Splits):
+        raise DeclarationError("This is not a split strategy: give one, such as hb.ByBucket().", found=repr(splits))
+    if index is not None:
+        schema.index(index)
+    if isinstance(splits, AtKeys):
+        return _by_hand(schema, splits)
+    layout, salt = table_layout(schema, index)
+    if isinstance(splits, FromSample):
+        return _from_sample(schema, splits, index)
+    if isinstance(splits, ByBucket):
+        if salt.buckets == 1:
+            raise DeclarationError(
+                "The table is not salted, so it has no buckets to split by: use another strategy.",
+                table=schema.table,
+                index=index,
+            )
+        inner = [] if splits.within is None else _leading(schema, layout, splits.within)
+        return _in_buckets(salt, inner)
+    return _in_buckets(salt, _leading(schema, layout, splits))
+
+
+def table_layout(schema: TableSchema, index: str | Index | None) -> tuple[KeyLayout, BoundSalt]:
+    """The layout of the row keys of a table, without salt, and the salt.
+
+    Raises:
+        DeclarationError: the table has a single row, which holds all objects.
+    """
+    if index is not None:
+        return schema.index(index).layout, schema.index(index).salt
+    if schema.row_layout is None:
+        raise DeclarationError(
+            "All objects are in one row, which is in one region: leave out splits.", table=schema.table, row=schema.row
+        )
+    return schema.row_layout, schema.salt
+
+
+def _in_buckets(salt: BoundSalt, inner: Sequence[bytes]) -> list[bytes]:
+    """Every bucket begins a region (the first at the table's beginning) and is split at the inner keys."""
+    keys = {prefix + key for prefix in salt.prefixes for key in (b"", *inner)}
+    return sorted(keys)[1:]
+
+
+def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecimal) -> list[bytes]:
+    """Split keys over the packed leading field, without salt."""
+    leading = layout.fields[0]
+    if isinstance(splits, Hexadecimal):
+        packed = [_hex_prefix(schema, layout, n, splits) for n in range(1, splits.regions)]
+        return sorted(set(packed))
+    if leading.codec.order is None:
+        raise DeclarationError(
+            "The codec of the leading field does not keep the order: split by a sample of keys instead.",
+            table=schema.table,
+            field=leading.name,
+        )
+    for bound in (splits.low, splits.high):
+        if bound is not None:
+            layout.pack_field(0, bound)  # for its errors
+    low, high, back = _scale(schema, leading.name, leading.codec, splits)
+    if high - low + 1 < splits.regions:
+        raise DeclarationError(
+            "There are fewer values than regions: ask for fewer regions.",
+            table=schema.table,
+            field=leading.name,
+            regions=splits.regions,
+        )
+    values = [back(low + (high - low + 1) * n // splits.regions) for n in range(1, splits.regions)]
+    if leading.desc or leading.codec.order == "descending":
+        # In descending order a region begins at its largest value: each split key is the largest value of a share.
+        values = [back(low + (high - low + 1) * n // splits.regions - 1) for n in range(1, splits.regions)]
+    return sorted({layout.pack_field(0, value) for value in values})
+
+
+def _hex_prefix(schema: TableSchema, layout: KeyLayout, n: int, splits: Hexadecimal) -> bytes:
+    """The n-th split key: as few hex digits as make the shares equal within a percent or two."""
+    leading = layout.fields[0]
+    if leading.codec.python_type is not str or leading.desc or leading.nullable:
+        raise DeclarationError(
+            "Hexadecimal splits need a leading field of ascending text that is never None.",
+            table=schema.table,
+            field=leading.name,
+        )
+    digits = 2
+    while HEX_DIGITS ** (digits - 1) < splits.regions * 4:
+        digits += 1
+    number = -(-(HEX_DIGITS**digits) * n // splits.regions)
+    return (f"{number:0{digits}X}" if splits.upper else f"{number:0{digits}x}").encode()
+
+
+_EPOCH_DAY = date(1970, 1, 1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple[int, int, Any]:
+    """The lowest and the highest value of the leading field as whole numbers, and a function that makes a value of
+    such a number.
+    """
+    kind = codec.python_type
+    low, high = splits.low, splits.high
+    if kind is int:
+        low = getattr(codec, "low", 0) if low is None else low
+        high = _largest(codec) if high is None else high
+        if high is None:
+            raise DeclarationError(
+                "Give the largest value: Uniform(regions, low, high).", table=schema.table, field=name
+            )
+        return low, high, lambda number: number
+    if kind is UUID:
+        return 0 if low is None else low.int, 2**128 - 1 if high is None else high.int, lambda number: UUID(int=number)
+    if kind is bytes and codec.width is not None:
+        width = codec.width
+        largest = 256**width - 1
+        return (
+            0 if low is None else int.from_bytes(low.ljust(width, b"\x00"), "big"),
+            largest if high is None else int.from_bytes(high.ljust(width, b"\x00"), "big"),
+            lambda number: _storable(codec, number.to_bytes(width, "big")),
+        )
+    if kind in {date, datetime, timedelta, float} and (low is None or high is None):
+        raise DeclarationError(
+            "Give the bounds of the values: Uniform(regions, low, high).", table=schema.table, field=name
+        )
+    if kind is date:
+        return (low - _EPOCH_DAY).days, (high - _EPOCH_DAY).days, lambda number: _EPOCH_DAY + timedelta(days=number)
+    if kind is datetime:
+        return (
+            int((low - _EPOCH).total_seconds()),
+            int((high - _EPOCH).total_seconds()),
+            lambda number: _EPOCH + timedelta(seconds=number),
+        )
+    if kind is timedelta:
+        return int(low.total_seconds()), int(high.total_seconds()), lambda number: timedelta(seconds=number)
+    raise DeclarationError(
+        "Values of the leading field cannot be divided evenly; split by a sample, by hand or, for hex text, with "
+        "Hexadecimal.",
+        table=schema.table,
+        field=name,
+    )
+
+
+def _storable(codec: Any, value: bytes) -> bytes:
+    """The value; if the codec pads values, without the zeros at its end, since it is then stored as the same bytes."""
+    try:
+        codec.encode(value)
+    except EncodingError:
+        return value.rstrip(b"\x00")
+    return value
+
+
+def _largest(codec: Any) -> int | None:
+    if getattr(codec, "high", None) is not None:
+        return int(codec.high)
+    base = {"hex_text": 16, "decimal_text": 10}.get(codec.spec["codec"])
+    return None if base is None else int(base**codec.width) - 1
+
+
+def _by_hand(schema: TableSchema, splits: AtKeys) -> list[bytes]:
+    for key in splits.keys:
+        if not isinstance(key, bytes):
+            raise EncodingError(
+                "Split keys must be row keys as bytes, for example from hb.row_key(...).", table=schema.table
+            )
+        check_length(key, table=schema.table)
+    return sorted(set(splits.keys))
+
+
+def _from_sample(schema: TableSchema, splits: FromSample, index: str | Index | None) -> list[bytes]:
+    keys = sorted(sample_keys(schema, splits.objects, index))
+    if not keys:
+        raise DeclarationError("A sample needs at least one object.", table=schema.table)
+    chosen = {keys[len(keys) * n // splits.regions] for n in range(1, splits.regions)}
+    return sorted(chosen - {keys[0]})
+
+
+def sample_keys(schema: TableSchema, objects: Iterable[Any], index: str | Index | None = None) -> list[bytes]:
+    """The row keys, with the salt, that objects of a model have in its primary table or an index table."""
+    mapper, wide = KeyMapper(schema), schema.wide
+    keys: list[bytes] = []
+    for obj in objects:
+        if not isinstance(obj, schema.model):
+            raise DeclarationError(
+                "A sample must contain objects of the model.", table=schema.table, found=type(obj).__name__
+            )
+        row = mapper.new_row(key_of(schema, obj))
+        values = {f.name: getattr(obj, f.name) for f in schema.fields}
+        if index is not None:
+            keys += mapper.entries(schema.index(index), values, row)
+        else:
+            keys.append(row if wide is None else wide.form.cut(row)[0])
+    return keys

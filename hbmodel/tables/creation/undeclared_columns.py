@@ -1,0 +1,150 @@
+"""Finds, in a sample of live rows, columns that no model declares, and required columns that the rows lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from attrs import frozen
+
+from hbmodel.errors import SchemaMismatch
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.store.filters import And, KeyOnly, Pagination
+from hbmodel.store.port import Store
+from hbmodel.store.values import Get
+from hbmodel.tables.creation.sampling import sample_rows
+from hbmodel.tables.registry.registered_model import registered_model
+from hbmodel.tables.registry.registration import Binding, RowState
+from hbmodel.tables.registry.registry_table import Registry
+
+CELLS = 1000
+"""How many cells of a sampled row are looked at, at most: a row of a wide model may have millions."""
+
+Unmapped = Callable[[bytes], bytes | None]
+"""Maps the column of a cell to the column that a model would have to declare for it; None if the model declares that
+column, or if the cell is one of the library's own.
+"""
+
+
+@frozen
+class LiveColumns:
+    """What a sample of rows shows.
+
+    Attributes:
+        held: how many of the rows hold each column that no model declares, by the column as a model would declare it.
+    """
+
+    rows: Sequence[bytes]
+    held: Mapping[str, int]
+
+
+def unmapped_columns(
+    store: Store, schemas: Sequence[TableSchema], others: Sequence[TableSchema], count: int
+) -> LiveColumns:
+    """The columns that sampled rows of a table hold and no model declares.
+
+    Empty cells do not count: an update of an object may have emptied them.
+
+    Args:
+        schemas: the schemas of the models whose families are looked at, all of one table.
+        others: the schemas of further models of the table.
+    """
+    table, mapped = schemas[0].table, {name for schema in schemas for name in schema.family_names}
+    families = sorted(mapped & {family.name for family in store.families(table)})
+    unmapped = [(schema.family_names, _unmapped(schema)) for schema in (*schemas, *others)]
+    rows: list[bytes] = []
+    doubtful: list[tuple[bytes, dict[str, bytes]]] = []
+    for batch in sample_rows(store, table, count, families, And((Pagination(CELLS, 0), KeyOnly()))).batches:
+        for row in batch:
+            rows.append(row.row)
+            columns_by_name = {
+                name: column for column in row.columns if (name := _declared(column, unmapped)) is not None
+            }
+            doubtful += [(row.row, columns_by_name)] if columns_by_name else []
+    row_counts: dict[str, int] = {}
+    gets = [Get(row, sorted(columns_by_name.values())) for row, columns_by_name in doubtful]
+    for read, (_, columns_by_name) in zip(store.get_each(table, gets) if gets else (), doubtful, strict=True):
+        cells = {} if read is None else read.columns
+        for name, column in columns_by_name.items():
+            if column in cells and cells[column].value:
+                row_counts[name] = row_counts.get(name, 0) + 1
+    return LiveColumns(rows, dict(sorted(row_counts.items())))
+
+
+@frozen
+class LackingColumns:
+    """The required columns that rows lack.
+
+    Attributes:
+        lacking: how many of the objects lack each required column. Columns that no object lacks are left out.
+    """
+
+    objects: int
+    lacking: Mapping[str, int]
+
+
+def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], state: RowState) -> LackingColumns:
+    """The required columns that rows of a table lack; reading such a row raises `IncompleteRow`.
+
+    Args:
+        schema: the schema of a model whose objects have rows of their own.
+    """
+    known = Binding(schema, (), (), (), state)
+    required = {field.column: field for field in schema.columns if field.required}
+    marks = {schema.exists_column, schema.liveness_column if known.indexed or known.adopting else None}
+    live = {family.name for family in store.families(schema.table)}
+    read = sorted(column for column in {*required, *marks} if column is not None and column.partition(b":")[0] in live)
+    if not required or not read or not rows:
+        return LackingColumns(0, {})
+    objects = [
+        row.columns for row in store.get(schema.table, rows, read) if row is not None and known.reader.exists(row)
+    ]
+    lacking = {
+        column.decode("latin-1"): sum(
+            column not in cells or (field.empty_is_missing and not cells[column].value) for cells in objects
+        )
+        for column, field in sorted(required.items())
+    }
+    return LackingColumns(len(objects), {column: count for column, count in lacking.items() if count})
+
+
+def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list[TableSchema] | None:
+    """The models that the registry knows for a table besides those in `schemas`; None if one of them cannot be rebuilt
+    from the registry, because a program defines one of its codecs or its salt.
+    """
+    own = {(schema.family, schema.kind) for schema in schemas}
+    others: list[TableSchema] = []
+    for place in catalog.keys_of_table(schemas[0].table):
+        registration = None if (place.family, place.kind) in own else catalog.read(place)
+        if registration is not None:
+            try:
+                others.append(schema_of(registered_model(place, registration)))
+            except SchemaMismatch:
+                return None
+    return others
+
+
+def _declared(column: bytes, models: Sequence[tuple[Sequence[bytes], Unmapped]]) -> str | None:
+    """The column as a model would declare it, or None if one of the models has it already."""
+    family, name = column.partition(b":")[0], column
+    for families, unmapped in models:
+        if family in families:
+            other_name = unmapped(column)
+            if other_name is None:
+                return None
+            name = min(name, other_name, key=len)
+    return name.decode("latin-1")
+
+
+def _unmapped(schema: TableSchema) -> Unmapped:
+    known = {field.column for field in schema.columns} | ({schema.exists_column} if schema.exists_column else set())
+    maps = tuple(map_field.column for map_field in schema.maps)
+    wide = schema.wide
+
+    def unmapped(column: bytes) -> bytes | None:
+        family, _, qualifier = column.partition(b":")
+        end = 0 if wide is None else wide.prefix_end(qualifier)
+        alias = qualifier if end is None else qualifier[end:]
+        name = family + b":" + alias
+        return None if alias.startswith(b"_") or name in known or (maps and name.startswith(maps)) else name
+
+    return unmapped

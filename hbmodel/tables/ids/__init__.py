@@ -1,0 +1,1 @@
+"""Dictionaries and sequences: their tables, their names and their ids."""

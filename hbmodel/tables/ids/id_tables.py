@@ -1,0 +1,36 @@
+"""Tables of ids that are declared besides those of models: for sequences, dictionaries, and the dictionaries that
+models' fields use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from hbmodel.encoding.codecs import Dictionary
+from hbmodel.mapping.declare.dictionary_tables import tables_of
+from hbmodel.mapping.schema import schema_of
+from hbmodel.tables.ids.sequence import IdSequence
+
+Declared: TypeAlias = type[Any] | IdSequence | Dictionary
+"""What has tables: a model, a sequence or a dictionary."""
+
+
+def models_and_ids(declared: Iterable[Declared], *, used: bool = True) -> tuple[list[type[Any]], list[type[Any]]]:
+    """The given models, and the models of the id tables of the given sequences and dictionaries.
+
+    Args:
+        used: whether to include the dictionaries that the models' fields use.
+    """
+    models: list[type[Any]] = []
+    ids: dict[type[Any], None] = {}
+    for each in declared:
+        if isinstance(each, IdSequence):
+            ids.update(dict.fromkeys(each.models))
+        elif isinstance(each, Dictionary):
+            ids.update(dict.fromkeys(tables_of(each).models))
+        else:
+            models.append(each)
+            for dictionary in schema_of(each).dictionaries if used else ():
+                ids.update(dict.fromkeys(tables_of(dictionary).models))
+    return models, [model for model in ids if model not in models]

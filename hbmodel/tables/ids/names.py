@@ -1,0 +1,185 @@
+"""Looks up the names and ids of dictionaries in a store, and claims new ones."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar, cast
+
+from hbmodel.encoding.codecs import Dictionary
+from hbmodel.encoding.codecs.dictionary import bind_names, unbind_names
+from hbmodel.errors import DeclarationError, DecodingError, UnknownName
+from hbmodel.mapping.declare.dictionary_tables import tables_of
+from hbmodel.mapping.schema import schema_of
+from hbmodel.protocol.id_assignment import claim_name
+from hbmodel.store.port import HasStore, Store, store_of
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import Row, Scan
+from hbmodel.tables.ids.name_cache import NameCache
+from hbmodel.tables.ids.retrying import drive_with_retries
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+READ_AHEAD = 100
+"""How many names are read at once, beginning with the one asked for. Rows are in the order of ids, so the next names
+are likely to be asked for soon.
+"""
+
+AT_ONCE = 1_000
+"""How many names are looked up in one call, at most."""
+
+
+def within_names(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorates a function so that it runs with access to the names of the store's dictionaries.
+
+    The function's first argument is the store; it may have the argument `registry`.
+    """
+
+    @functools.wraps(function)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> R:
+        store = cast("Store", args[0] if args else kwargs.get("store"))
+        with Names(store, registry=cast("str", kwargs.get("registry", REGISTRY_TABLE))).bound():
+            return function(*args, **kwargs)
+
+    return inside
+
+
+class Names:
+    """The names and ids of the dictionaries in a store. Thread-safe.
+
+    A session looks up names and ids by itself. This class is for work outside of sessions, and for listing the names of
+    a dictionary. Names and ids never change, so they are cached, in bounded memory.
+
+    Args:
+        store: the store that holds the dictionaries, or a session.
+        registry: name of the registry table.
+        cache: a cache to share with other objects; by default a new one.
+    """
+
+    def __init__(
+        self, store: Store | HasStore, *, registry: str = REGISTRY_TABLE, cache: NameCache | None = None
+    ) -> None:
+        self._store = store_of(store)
+        self._registry = Registry(self._store, registry)
+        self._cache = NameCache() if cache is None else cache
+
+    def id_of(self, dictionary: Dictionary, name: str) -> int:
+        """The id of a name.
+
+        Raises:
+            UnknownName: the name has no id.
+            EncodingError: the name is not valid.
+        """
+        number = self._cache.id_of(dictionary, name)
+        if number is None:
+            number = self.find(dictionary, (name,)).get(name)
+        if number is None:
+            raise UnknownName(
+                "The dictionary has no id for the name, so no row has the name.", dictionary=dictionary.name
+            )
+        return number
+
+    def find(self, dictionary: Dictionary, names: Iterable[str]) -> Mapping[str, int]:
+        """The ids of those names that have one, looked up in as few calls as possible."""
+        ids: dict[str, int] = {}
+        missing: list[str] = []
+        _dictionary(dictionary)
+        for name in dict.fromkeys(names):
+            known = self._cache.id_of(dictionary, name)
+            if known is None:
+                missing.append(dictionary.constant(name))
+            else:
+                ids[name] = known
+        tables = tables_of(dictionary)
+        for at in range(0, len(missing), AT_ONCE):
+            self._check(dictionary)
+            chunk = missing[at : at + AT_ONCE]
+            rows = self._store.get(tables.name_table, [name.encode() for name in chunk], [tables.id_column])
+            for name, row in zip(chunk, rows, strict=True):
+                if row is not None:
+                    ids[name] = tables.ids.decode(row.columns[tables.id_column].value)
+                    self._cache.keep(dictionary, name, ids[name])
+        return ids
+
+    def claim(self, dictionary: Dictionary, name: str) -> int:
+        """The id of a name; assigns one if it has none.
+
+        Raises:
+            IdsExhausted: every id that the dictionary's codec allows is used.
+        """
+        number = self._cache.id_of(_dictionary(dictionary), dictionary.constant(name))
+        if number is None:
+            self._check(dictionary)
+            number = drive_with_retries(self._store, claim_name(tables_of(dictionary), name))
+            self._cache.keep(dictionary, name, number)
+        return number
+
+    def name_of(self, dictionary: Dictionary, number: int) -> str:
+        """The name of an id.
+
+        Raises:
+            DecodingError: the id has no name.
+        """
+        answer = self._cache.name_of(dictionary, number)
+        if answer is None:
+            self._check(dictionary)
+            for at, name in self._named(dictionary, number):
+                self._cache.keep_name(dictionary, at, name)
+                if at == number:
+                    answer = name
+        if answer is None:
+            raise DecodingError("The dictionary has no name for a stored id.", dictionary=dictionary.name, id=number)
+        return answer
+
+    def _named(self, dictionary: Dictionary, number: int) -> Iterator[tuple[int, str]]:
+        """Ids with their names, beginning with the id `number`."""
+        tables = tables_of(dictionary)
+        scan = Scan(
+            KeyRange(tables.ids.encode(number)), columns=[tables.name_column], limit=READ_AHEAD, batch_size=READ_AHEAD
+        )
+        for row in self._rows(tables.id_table, scan):
+            yield tables.ids.decode(row.row), row.columns[tables.name_column].value.decode()
+
+    def starting_with(self, dictionary: Dictionary, prefix: str = "", *, limit: int | None = None) -> Iterator[str]:
+        """The names that begin with a prefix, in order.
+
+        Args:
+            dictionary: the dictionary.
+            prefix: the prefix of the names; by default all names are returned.
+            limit: maximum number of names.
+        """
+        self._check(dictionary)
+        tables = tables_of(dictionary)
+        scan = Scan(KeyRange.prefix(prefix.encode()), columns=[tables.id_column], limit=limit)
+        return (row.row.decode() for row in self._rows(tables.name_table, scan))
+
+    def _rows(self, table: str, scan: Scan) -> Iterator[Row]:
+        (batches,) = self._store.scan(table, [scan])
+        return (row for batch in batches for row in batch)
+
+    @contextmanager
+    def bound(self) -> Iterator[None]:
+        """Makes `hb.row_key` and `hb.decode` work with dictionaries in this thread, as in the calls of a session."""
+        token = bind_names(self)
+        try:
+            yield
+        finally:
+            unbind_names(token)
+
+    def _check(self, dictionary: Dictionary) -> None:
+        """Raises `SchemaMismatch` if the dictionary's ids have another codec in the store."""
+        if dictionary in self._cache.checked:
+            return
+        tables = tables_of(_dictionary(dictionary))
+        for model in (tables.by_name, tables.by_id):
+            self._registry.bind(schema_of(model))
+        self._cache.checked.add(dictionary)
+
+
+def _dictionary(given: object) -> Dictionary:
+    if not isinstance(given, Dictionary):
+        raise DeclarationError("This is not a dictionary: declare one with hb.ids.dictionary().", found=repr(given))
+    return given

@@ -1,0 +1,339 @@
+"""Indexes of tables in use: builds, checks, repairs and drops them while programs read and write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from hbmodel.errors import CapabilityError
+from hbmodel.mapping.schema import Index, schema_of
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.indexed.index_repair import purge_markers
+from hbmodel.store.port import Store, check_store
+from hbmodel.store.values import Scan
+from hbmodel.store.wide.folded import folded
+from hbmodel.tables.creation.declared import SplitsOption
+from hbmodel.tables.ids.names import within_names
+from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, Counts
+from hbmodel.tables.indexes.index_arguments import check_choices, check_work
+from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
+from hbmodel.tables.indexes.index_states import IndexStates
+from hbmodel.tables.indexes.index_sweeps import Report, Throttle
+from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, IndexWork, check_times, waiting
+from hbmodel.tables.registry.registered_fields import check_layout, match_indexes
+from hbmodel.tables.registry.registration import ABSENT, BUILDING, READABLE, VERIFYING, IndexState
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
+
+BATCH = 500
+"""How many rows one round trip of a build or a check reads."""
+
+
+@within_names
+def build_index(
+    store: Store,
+    model: type[Any],
+    index: str | Index,
+    *,
+    rows_per_second: float | None = None,
+    bytes_per_second: float | None = None,
+    dry_run: bool = False,
+    progress: Report | None = None,
+    splits: SplitsOption = None,
+    times: IndexTimes = TIMES,
+    batch_size: int = BATCH,
+    claim_life: float = CLAIM_LIFE,
+    registry: str = REGISTRY_TABLE,
+) -> IndexBuild:
+    """Builds a declared index on a table that is in use, and makes it readable.
+
+    Any number of programs may call this at the same time, on one machine or many, also through `map` of an executor.
+    They share the table's regions through the registry, and each returns when the index is built. If a call is killed,
+    another call at the same time, or the next one, finishes its work.
+
+    Programs may write in the meantime. Their sessions maintain the index once they have noticed the change of the
+    registry. So the build first waits for the programs that may still write by what the registry said before; on a
+    table without any index it waits up to three times. `progress` names these programs. Then every row gets its entry.
+    Queries may use the index after every row has been checked for its entry.
+
+    Args:
+        store: the store that holds the tables.
+        model: the model that declares the index.
+        index: the name of the index, or the index as a model attribute.
+        rows_per_second: maximum rate at which this call reads.
+        bytes_per_second: the maximum rate in bytes of keys and cells.
+        dry_run: only read the rows and count what would be put; nothing is changed, and the call does not wait.
+        progress: called regularly with an `IndexProgress`.
+        splits: where the regions of the index table begin, as for `create_tables`.
+        times: the times on which all programs that use the table agree.
+        batch_size: rows in one round trip.
+        claim_life: seconds after which another program takes over a range if this one stops responding.
+        registry: name of the registry table.
+
+    Returns:
+        What all programs together have done. Its `state` is `building` or `verifying` if some rows were refused (their
+        entries are too long or their values cannot be read), or share a value of a unique index. Fix those rows and
+        call again.
+
+    Raises:
+        SchemaMismatch: the table is not registered, or has another layout.
+        UnknownIndex: the model does not declare the index.
+        CapabilityError: the index is unique, and the store has no check-and-mutate.
+        IndexUnavailable: the index was dropped in the meantime.
+        DeclarationError: an argument is invalid.
+    """
+    check_work(batch_size=batch_size, claim_life=claim_life, progress=progress)
+    check_choices(dry_run=dry_run)
+    work = IndexWork.of(store, model, index, times, registry, progress)
+    work.check_buildable()
+    throttle = Throttle(rows_per_second, bytes_per_second)
+    if dry_run:
+        return work.dry_build(throttle, batch_size)
+    total = Counts()
+    missing = 0
+    first = True
+    while True:
+        registration = work.states.until_building(splits)
+        state = work.states.state(registration)
+        assert state is not None, "an index is registered before it is built"
+        sweeps = work.sweeps(state.table, registration.rows, throttle, batch_size, claim_life)
+        if first:
+            sweeps.begin_again()
+            first = False
+        if state.state == READABLE:
+            sweeps.forget()  # also deletes what a killed program has left
+            return work.built(READABLE, total, missing)
+        if state.state == BUILDING:
+            total = sweeps.build()
+            if total.unfinished:
+                return work.built(BUILDING, total, missing)
+            work.states.change(BUILDING, VERIFYING)
+        elif state.state == VERIFYING:
+            if not total.rows:  # other programs have built it
+                total = sweeps.counted_in("building")
+            checked = sweeps.verify()
+            missing = checked.missing
+            if checked.unfinished:
+                found_now = {
+                    name: getattr(checked, name) for name in ("refused", "samples", "duplicates", "duplicated")
+                }
+                return work.built(VERIFYING, evolve(total, **found_now), missing)
+            work.states.rows_adopted()
+            work.states.change(VERIFYING, READABLE)
+
+
+def drop_index(
+    store: Store,
+    model: type[Any],
+    index: str | Index,
+    *,
+    dry_run: bool = False,
+    times: IndexTimes = TIMES,
+    progress: Report | None = None,
+    registry: str = REGISTRY_TABLE,
+) -> list[str]:
+    """Drops an index while programs read and write; returns the dropped tables.
+
+    The model need not declare the index any more. Queries stop using it within a lease; on every store, the call waits
+    that long (`readers`). Then writes stop maintaining it. Its table is dropped once no program may still write by what
+    the registry said before (`writers`, which `progress` names). If a call is killed, the next one finishes its work.
+    If the index is built again, it starts with an empty table of another name.
+
+    Args:
+        store: the store that holds the tables.
+        model: the model of the table.
+        index: name of the index in the registry.
+        dry_run: only return the tables that would be dropped; nothing is changed, and the call does not wait.
+        times: the times on which all programs that use the table agree.
+        progress: called regularly with an `IndexProgress`.
+        registry: name of the registry table.
+
+    Raises:
+        UnknownIndex: the registry has no such index, or this is not an index of the model.
+    """
+    check_store(store)
+    check_times(times)
+    check_work(progress=progress)
+    check_choices(dry_run=dry_run)
+    schema = schema_of(model)
+    name = schema.index(index).name if isinstance(index, Index) else index
+    states = IndexStates(store, Registry(store, registry), schema, name, times.drain, waiting(progress))
+    return states.to_drop()[1] if dry_run else states.drop()
+
+
+@within_names
+def verify_index(
+    store: Store,
+    model: type[Any],
+    index: str | Index,
+    *,
+    sample: int | None = None,
+    rows_per_second: float | None = None,
+    bytes_per_second: float | None = None,
+    progress: Report | None = None,
+    times: IndexTimes = TIMES,
+    batch_size: int = BATCH,
+    registry: str = REGISTRY_TABLE,
+) -> IndexReport:
+    """Checks every row against its entries and every entry against its row; changes nothing.
+
+    The result is correct while programs write: entries that seem to be missing are checked again, and only entries
+    older than the grace time count as stale.
+
+    Args:
+        store: the store that holds the tables.
+        model: the model that declares the index.
+        index: the name of the index, or the index as a model attribute.
+        sample: check about this many rows, and as many entries, from all over the tables; None checks all.
+        rows_per_second: maximum rate of reading.
+        bytes_per_second: the maximum rate in bytes of keys and cells.
+        progress: called regularly with an `IndexProgress`.
+        times: the times on which all programs that use the table agree.
+        batch_size: rows in one round trip.
+        registry: name of the registry table.
+
+    Raises:
+        IndexUnavailable: the index is not built.
+        SchemaMismatch: the table is not registered, or rows or entries have another layout than the model declares.
+    """
+    check_work(batch_size=batch_size, sample=sample, progress=progress)
+    work = IndexWork.of(store, model, index, times, registry, progress)
+    return work.check("verifying", False, sample, Throttle(rows_per_second, bytes_per_second), batch_size)
+
+
+@within_names
+def repair_index(
+    store: Store,
+    model: type[Any],
+    index: str | Index,
+    *,
+    dry_run: bool = False,
+    rows_per_second: float | None = None,
+    bytes_per_second: float | None = None,
+    progress: Report | None = None,
+    times: IndexTimes = TIMES,
+    batch_size: int = BATCH,
+    registry: str = REGISTRY_TABLE,
+) -> IndexReport:
+    """Puts missing entries, and deletes entries that match no row and are older than the grace time.
+
+    Safe while programs write, and for any number of repairs at once. Every program that writes the table must use the
+    same `times`. Entries of rows with a TTL are left alone: they expire with their rows.
+
+    Args:
+        store: the store that holds the tables.
+        model: the model that declares the index.
+        index: the name of the index, or the index as a model attribute.
+        dry_run: only report what would be done.
+        rows_per_second: maximum rate of reading.
+        bytes_per_second: the maximum rate in bytes of keys and cells.
+        progress: called regularly with an `IndexProgress`.
+        times: the times on which all programs that use the table agree.
+        batch_size: rows in one round trip.
+        registry: name of the registry table.
+
+    Raises:
+        IndexUnavailable: the index is not built.
+        SchemaMismatch: the table is not registered, or rows or entries have another layout than the model declares.
+    """
+    check_work(batch_size=batch_size, progress=progress)
+    check_choices(dry_run=dry_run)
+    work = IndexWork.of(store, model, index, times, registry, progress)
+    return work.check("repairing", not dry_run, None, Throttle(rows_per_second, bytes_per_second), batch_size)
+
+
+def purge_rows(
+    store: Store,
+    model: type[Any],
+    *,
+    dry_run: bool = False,
+    rows_per_second: float | None = None,
+    times: IndexTimes = TIMES,
+    batch_size: int = BATCH,
+    registry: str = REGISTRY_TABLE,
+) -> int:
+    """Deletes the markers of deleted indexed rows if they are older than the grace time; returns their number.
+
+    Safe while programs write, and for any number of programs at once.
+
+    Args:
+        store: the store that holds the tables.
+        model: the model of the table.
+        dry_run: only count the markers that are old enough.
+        rows_per_second: maximum rate of reading.
+        times: the times on which all programs that use the table agree.
+        batch_size: rows in one round trip.
+        registry: name of the registry table.
+
+    Raises:
+        SchemaMismatch: the table has another layout.
+        CapabilityError: the table's first index is not built yet. Until then, only its marker distinguishes the rest
+            of a deleted row from a live row without system cells.
+    """
+    check_store(store)
+    check_times(times)
+    check_work(batch_size=batch_size)
+    check_choices(dry_run=dry_run)
+    throttle = Throttle(rows_per_second)
+    schema, catalog = schema_of(model), Registry(store, registry)
+    registration = catalog.read(schema)
+    if registration is None or registration.rows in {"plain", "unindexed"}:
+        return 0
+    check_layout(schema, registration)
+    if registration.rows != "indexed":
+        raise CapabilityError(
+            "Markers cannot be purged before the first index of the table is built: build it first.",
+            table=schema.table,
+            rows=registration.rows,
+        )
+    clock, grace, purged = times.clock(catalog), round(times.grace * 1000), 0
+    view = folded(store, schema.wide_rows)
+    (batches,) = view.scan(schema.table, [Scan(columns=(schema.liveness_column,), batch_size=batch_size)])
+    for rows in batches:
+        purged += len(
+            drive(
+                view, purge_markers(schema, rows, grace, not dry_run, checks=view.capabilities.check_and_mutate), clock
+            )
+        )
+        throttle.passed(rows)
+    return purged
+
+
+def index_status(
+    store: Store,
+    model: type[Any],
+    *,
+    sample: int = 1000,
+    times: IndexTimes = TIMES,
+    registry: str = REGISTRY_TABLE,
+) -> list[IndexReport]:
+    """The registry's state of each index of a model, and in a sample, how far its entries differ from the rows.
+
+    Args:
+        store: the store that holds the tables.
+        model: the model of the table.
+        sample: how many rows, and entries, to check for each index; 0 for none.
+        times: the times on which all programs that use the table agree.
+        registry: name of the registry table.
+    """
+    check_store(store)
+    check_times(times)
+    check_work(sample=sample, least=0)
+    schema = schema_of(model)
+    registration = Registry(store, registry).read(schema)
+    live: dict[str, IndexState] = {}
+    if registration is not None:
+        matched = match_indexes(schema, registration)
+        known = {state.cell for state in matched.states.values()}
+        live = {
+            **{state.name: state for cell, state in registration.indexes.items() if cell not in known},
+            **matched.states,
+        }
+    reports: list[IndexReport] = []
+    for name in sorted({*schema.indexes, *live}):
+        state = live[name].state if name in live else ABSENT
+        if state == ABSENT or not sample or name not in schema.indexes:
+            reports.append(IndexReport(schema.table, name, state))
+        else:
+            reports.append(verify_index(store, model, name, sample=sample, times=times, registry=registry))
+    return reports

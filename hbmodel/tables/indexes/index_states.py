@@ -1,0 +1,307 @@
+"""Leads an index through its states in the registry, step by step, and waits before each step as long as is needed.
+
+If a next state must not be in use together with the state before the current one, the step waits for the programs that
+may still write by that earlier state, see `other_programs`. If every write checks the registry inside its own
+transaction, only the leases of readers are waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import IndexUnavailable, SchemaMismatch, TableNotFound, UnknownIndex
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.port import Store
+from hbmodel.store.values import Delete
+from hbmodel.tables.creation.create import create_declared
+from hbmodel.tables.creation.declared import SplitsOption, plan_tables
+from hbmodel.tables.creation.index_tables import may_be_taken, unused
+from hbmodel.tables.indexes.claimed_ranges import WORK, work_row
+from hbmodel.tables.registry.registered_fields import (
+    check_layout,
+    generation_of,
+    named_anew,
+    same_entries,
+    state_of_index,
+)
+from hbmodel.tables.registry.registration import (
+    ABSENT,
+    BUILDING,
+    READABLE,
+    VERIFYING,
+    WRITE_ONLY,
+    IndexState,
+    Registration,
+)
+from hbmodel.tables.registry.registry_table import FAMILY, ROWS, Registry, RegistryKey, index_cell, registry_row
+from hbmodel.tables.roll.other_programs import Drain, OtherPrograms, Waited
+
+
+@frozen
+class IndexStates:
+    """Changes the states of one index.
+
+    Attributes:
+        place: the model, or where the registry keeps it; building needs the model.
+        drain: how long other programs may act on an earlier state.
+        wait: waits a part of the time that is left.
+        cell: the name of the index's cell in the registry, if the index's name alone is ambiguous.
+    """
+
+    store: Store
+    registry: Registry
+    place: TableSchema | RegistryKey
+    name: str
+    drain: Drain
+    wait: Waited
+    cell: str | None = None
+
+    @property
+    def _schema(self) -> TableSchema:
+        assert isinstance(self.place, TableSchema), "an index is built by the model that declares it"
+        return self.place
+
+    def registered(self) -> Registration:
+        """What the registry says of the table; raises `SchemaMismatch` if it is not registered."""
+        registration = self.registry.read(self.place)
+        if registration is None:
+            raise SchemaMismatch(
+                "The table is not registered: call hb.create_tables() first.",
+                table=self.place.table,
+                registry=self.registry.table,
+            )
+        return registration
+
+    def state(self, registration: Registration) -> IndexState | None:
+        """What the registration says of the index."""
+        if self.cell is not None:
+            return registration.indexes.get(self.cell)
+        if isinstance(self.place, TableSchema):
+            return state_of_index(self.place, registration, self.name)
+        return registration.named(self.name)
+
+    def _change(self, registration: Registration, before: IndexState | None, /, **changes: Any) -> bool:
+        """Changes the entry of the index unless another program has changed it since it was read; returns whether it
+        was changed.
+        """
+        return self.registry.change_index(
+            self.place, self.name if before is None else before.cell, registration, **changes
+        )
+
+    def as_declared(self) -> Registration:
+        """What the registry says of the table; raises `SchemaMismatch` if rows or entries have another layout than the
+        model declares.
+        """
+        registration = self.registered()
+        check_layout(self._schema, registration)
+        return registration
+
+    def live(self) -> tuple[Registration, IndexState]:
+        """The registration and the state of an index that writers keep.
+
+        Raises `IndexUnavailable` if writers do not keep the index, and `SchemaMismatch` if it is declared otherwise.
+        """
+        registration = self.as_declared()
+        state = self.state(registration)
+        if state is None or state.state == ABSENT:
+            raise IndexUnavailable(
+                "The index is not built: build it with hb.indexes.build_index().",
+                table=self.place.table,
+                index=self.name,
+            )
+        return registration, state
+
+    def until_building(self, splits: SplitsOption = None) -> Registration:
+        """Leads an absent index to the state in which it is built, or finds it in that state or a later one.
+
+        Before its first index, a table's rows have no system cells, so more steps are needed. First sessions learn to
+        set such cells. When all sessions do, they begin to write as on an indexed table (see `RowState`).
+        """
+        schema = self._schema
+        while True:
+            registration = self.as_declared()
+            state = self.state(registration)
+            if state is not None and state.state in {BUILDING, VERIFYING, READABLE}:
+                return registration
+            if state is not None and (state.entry.get("dropping") or state.entry.get("left")):
+                raise IndexUnavailable(
+                    "The index is being dropped: let hb.indexes.drop_index() finish first.",
+                    table=self.place.table,
+                    index=self.name,
+                )
+            now = self.registry.server_time()
+            if registration.rows == "unindexed" and schema.external:
+                self.registry.change_rows(self.place, registration, "plain")
+            elif registration.rows == "unindexed":
+                self.registry.change_rows(self.place, registration, "marking")
+            elif registration.rows == "marking":
+                # Only writers are waited for: sessions that read by an earlier state recognise a dead marker too.
+                if self._written(registration, ROWS, registration.rows_since, now):
+                    self.registry.change_rows(self.place, registration, "adopting" if self._others.gated else "mixed")
+            elif state is None or state.state == ABSENT:
+                self._create(registration, state, splits)
+            elif registration.rows == "mixed":
+                if self._written(registration, ROWS, registration.rows_since, now):
+                    self.registry.change_rows(self.place, registration, "adopting")
+            elif self._written(registration, index_cell(state.cell), state.since, now):
+                self._change(registration, state, state=BUILDING)
+
+    def _written(self, registration: Registration, cell: bytes, since: int, now: int) -> bool:
+        """Whether no program can still write by what the registry said before a cell was changed; waits a moment if
+        one can.
+        """
+        return self._others.have_written(registry_row(self.place), registration, cell, since, now)
+
+    @property
+    def _others(self) -> OtherPrograms:
+        return OtherPrograms(self.store, self.registry, self.drain, self.wait)
+
+    def _create(self, registration: Registration, state: IndexState | None, splits: SplitsOption) -> None:
+        """Creates the index table, under a name that no table of the index has had. Then writers keep its entries."""
+        schema = self._schema
+        index = schema.index(self.name)
+        if state is None or not state.entry.get("creating") or not same_entries(index, state):
+            existing, generation = set(self.store.tables()), generation_of(index, state, registration)
+            name = index.table if generation == 0 else f"{index.table}.{generation + 1}"
+            while name in existing:
+                generation += 1
+                name = f"{index.table}.{generation + 1}"
+            spec = {"spec": index.spec, "stored": index.stored_spec, **named_anew(index, state)}
+            strays = [] if state is None else state.begun
+            self._change(
+                registration,
+                state,
+                state=ABSENT,
+                table=name,
+                generation=generation,
+                creating=True,
+                strays=strays,
+                **spec,
+            )
+            return
+        self._delete_tables(self._unused(evolve(state, entry={**state.entry, "creating": False}).begun))
+        planned = next(t for t in plan_tables([schema], splits, self.registry.table) if t.index is index)
+        created = create_declared(self.store, evolve(planned, name=state.table))
+        if not created and not may_be_taken(self.store, self.registry, schema, index, state.table):
+            # Either another program is building the index already: then the entry has changed. Or another program has
+            # created a table of this name for something else.
+            self._change(registration, state, creating=False)
+            return
+        if not self._change(registration, state, state=WRITE_ONLY, creating=False, strays=[]) and created:
+            after = self.state(self.registered())
+            if after is None or after.table != state.table:  # another declaration was registered meanwhile
+                self._delete_tables([state.table])
+
+    def _unused(self, names: Sequence[str]) -> list[str]:
+        """Those of the tables begun for the index that exist and are empty."""
+        return unused(self.store, self.registry, self.place, names)
+
+    def _delete_tables(self, names: Sequence[str]) -> list[str]:
+        """Deletes those of the tables that exist; returns their names."""
+        existing = set(self.store.tables()) if names else set[str]()
+        existing_tables = [name for name in names if name in existing]
+        for name in existing_tables:
+            with suppress(TableNotFound):  # another program was faster
+                self.store.delete_table(name)
+        return existing_tables
+
+    def change(self, before: str, after: str) -> None:
+        """Changes the state from `before` to `after`, unless another program has done that."""
+        registration = self.registered()
+        state = self.state(registration)
+        if state is not None and state.state == before:
+            self._change(registration, state, state=after)
+
+    @property
+    def rows_are_adopted(self) -> bool:
+        """Whether only rows with system cells are live."""
+        return self.registered().rows == "indexed"
+
+    def rows_adopted(self) -> None:
+        """Registers that only rows with system cells are live; by now every row has them."""
+        while (registration := self.registered()).rows == "adopting":
+            self.registry.change_rows(self.place, registration, "indexed")
+
+    def drop(self) -> list[str]:
+        """Leads an index to the state absent and drops its tables; returns their names.
+
+        First queries stop using the index, then writes stop keeping it, and then the table is deleted. In any other
+        order a session would read an index that other sessions do not keep, or write into a table that is gone.
+        """
+        self._known()
+        self.leave()
+        while True:
+            registration = self.registered()
+            state = self.state(registration)
+            if state is None or state.state != ABSENT or not state.entry.get("left"):  # another program was faster
+                return []
+            if self._written(registration, index_cell(state.cell), state.since, self.registry.server_time()):
+                tables = list(state.entry["left"])
+                dropped = self._delete_tables(tables)
+                rows = [work_row(registry_row(self.place), table, work) for table in tables for work in WORK]
+                self.store.delete(self.registry.table, [Delete(row, families=(FAMILY,)) for row in rows])
+                self._change(registration, state, left=[])
+                return dropped
+
+    def to_drop(self) -> tuple[str, list[str]]:
+        """The state of the index, and the existing tables that `drop` would drop; changes nothing."""
+        state = self._known()
+        existing = set(self.store.tables())
+        gone = state.state == ABSENT and not state.entry.get("creating")
+        return state.state, [
+            name for name in (state.entry.get("left", ()) if gone else self._leaving(state)) if name in existing
+        ]
+
+    def _known(self) -> IndexState:
+        """What the registry says of the index; raises `UnknownIndex` if it has none of this name."""
+        state = None
+        if isinstance(self.name, str):
+            registration = self.registered()
+            state = self.state(registration) or registration.dropped(self.name)
+        if state is None:
+            raise UnknownIndex(
+                "The table has no such index: hb.indexes.index_status() lists them.",
+                table=self.place.table,
+                index=str(self.name),
+            )
+        return state
+
+    def hide(self) -> None:
+        """Ends the use of the index by new queries."""
+        while (state := self.state(registration := self.registered())) is not None and state.state not in {
+            ABSENT,
+            WRITE_ONLY,
+        }:
+            self._change(registration, state, state=WRITE_ONLY, dropping=True)
+
+    def leave(self) -> None:
+        """Ends the maintenance of the index by writes, once no query uses it."""
+        while (state := self.state(registration := self.registered())) is not None:
+            if state.state == ABSENT and not state.entry.get("creating"):  # with `creating`, its table may exist
+                return
+            if state.state not in {ABSENT, WRITE_ONLY}:
+                self.hide()
+                continue
+            hidden = state.state == WRITE_ONLY and state.entry.get("dropping")
+            if not hidden or self._others.have_read(state.since, self.registry.server_time()):
+                self._leave(registration, state)
+
+    def _leave(self, registration: Registration, state: IndexState) -> None:
+        """Makes an index absent, and notes which of its tables are to be deleted."""
+        changes: dict[str, Any] = {
+            "state": ABSENT,
+            "dropping": False,
+            "creating": False,
+            "generation": state.generation + 1,
+            "left": self._leaving(state),
+            "strays": [],
+        }
+        self._change(registration, state, **changes)
+
+    def _leaving(self, state: IndexState) -> list[str]:
+        """The tables to delete when an index is dropped, including those that earlier, killed drops have left."""
+        return sorted({*state.filled, *self._unused(state.begun)})

@@ -1,0 +1,20 @@
+"""Batches of a scan, each with a time before which its rows were not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hbmodel.protocol.driver import Clock
+from hbmodel.store.port import Store
+from hbmodel.store.values import Row, Scan
+from hbmodel.store.wide.slices import closing_scan
+
+
+def timed_batches(store: Store, table: str, scan: Scan, clock: Clock) -> Iterator[tuple[Sequence[Row], int]]:
+    """The rows of a scan in batches, each with the server's time from before it was read."""
+    read_at = following = clock.now()
+    (batches,) = store.scan(table, [scan])
+    with closing_scan(batches):
+        for batch in batches:
+            yield batch, read_at
+            read_at, following = following, clock.now()  # a store may fetch a batch ahead

@@ -1,0 +1,1 @@
+"""Work on tables whose objects move to another layout."""

@@ -1,0 +1,120 @@
+"""The results of a migration of objects between tables, as values that print as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import asdict, frozen
+
+from hbmodel.tables.indexes.index_report import IndexReport
+from hbmodel.tables.roll.other_programs import Awaited
+
+
+@frozen
+class MigrationProgress:
+    """The progress of a migration.
+
+    Attributes:
+        phase: `waiting` (until programs have noticed a change), `copying` or `verifying`.
+        done: key ranges finished by all programs.
+        total: all key ranges, or None if that is not known.
+        rows: rows read so far.
+        seconds_left: how long a wait still takes, or None; during a wait for writers, the longest that it can take.
+        waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
+        writers: the writers that are waited for, each with its process, its host and when it was last seen; empty if
+            they are not known, because their version is older.
+    """
+
+    phase: Literal["waiting", "copying", "verifying"]
+    done: int = 0
+    total: int | None = None
+    rows: int = 0
+    seconds_left: float | None = None
+    waits_for: Awaited | None = None
+    writers: Sequence[str] = ()
+
+
+MigrationProgressReport = Callable[[MigrationProgress], object]
+
+
+@frozen
+class MigrationReport:
+    """The state of a migration, and the results of a check.
+
+    Attributes:
+        old: the table that the objects come from.
+        new: the table that they move to.
+        phase: `before`, `prepared`, `moving`, `cut`, `done`; during a rollback `returning` and `returned`, and for
+            versioned models before these `halting` and `turned`; `closed` in a maintenance window.
+        rows: the rows that were copied, or read by a check.
+        ranges: key ranges into which the copying is divided.
+        finished: how many of the key ranges are finished.
+        refused: rows that cannot be copied: the key is too long, or the new layout does not accept their values.
+        samples: some of the refused rows, as (row key in hex, reason).
+        missing: rows that a check found in the source table but not in the other one.
+        differing: rows that have other values in the other table. For immutable rows this means that two programs put
+            the same key with different values.
+        only_new: rows that a check found only in the new table.
+        indexes: results of the check of the new table's indexes.
+        checked: whether these are the results of a check.
+    """
+
+    old: str
+    new: str
+    phase: str
+    rows: int = 0
+    ranges: int = 0
+    finished: int = 0
+    refused: int = 0
+    samples: Sequence[Sequence[str]] = ()
+    missing: int = 0
+    differing: int = 0
+    only_new: int = 0
+    indexes: Sequence[IndexReport] = ()
+    checked: bool = False
+
+    @property
+    def copied(self) -> bool:
+        """Whether every row has been copied."""
+        return bool(self.ranges) and self.finished == self.ranges and not self.refused
+
+    @property
+    def sound(self) -> bool:
+        """Whether a check found no problems."""
+        return (
+            not self.missing
+            and not self.differing
+            and not self.refused
+            and all(report.sound for report in self.indexes)
+        )
+
+    @property
+    def as_json(self) -> Mapping[str, Any]:
+        """The fields, as numbers and text only."""
+        indexes = [report.as_json for report in self.indexes]
+        return {**asdict(self, recurse=False), "samples": [list(sample) for sample in self.samples], "indexes": indexes}
+
+    def __str__(self) -> str:
+        if self.checked:
+            return self.as_check()
+        lines = [f"{self.old} -> {self.new}: {self.phase}"]
+        if self.ranges:
+            lines.append(f"  copied {self.rows} rows, {self.finished} of {self.ranges} key ranges")
+        if self.refused:
+            lines.append(f"  rows refused: {self.refused}")
+            lines += [f"    {key}: {why}" for key, why in self.samples]
+        return "\n".join(lines)
+
+    def as_check(self) -> str:
+        """The results of a check, as text."""
+        lines = [
+            f"{self.old} -> {self.new}: {self.phase}",
+            f"  rows {self.rows}, missing {self.missing}, differing {self.differing}, only in the new table "
+            f"{self.only_new}",
+            "  sound" if self.sound else "  not sound: see what is missing, differing or refused, and the indexes",
+        ]
+        if self.refused:
+            lines.append(f"  rows refused: {self.refused}")
+            lines += [f"    {key}: {why}" for key, why in self.samples]
+        return "\n".join([*lines, *map(str, self.indexes)])

@@ -1,0 +1,41 @@
+"""The programs that each phase of a migration waits for, and the report of the wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from hbmodel.protocol.relocation.migration import CLOSED, CUT, PREPARED, RETURNED, TURNED
+from hbmodel.tables.indexes.claimed_ranges import LOOK
+from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport
+from hbmodel.tables.registry.migration_phase import MOVE
+from hbmodel.tables.registry.registration import Registration
+from hbmodel.tables.roll.other_programs import Awaited, OtherPrograms
+
+READ_OTHERWISE = frozenset((PREPARED, CLOSED, CUT, TURNED, RETURNED))
+"""The phases in which programs read other tables than in the phase before, or in another order."""
+
+
+def is_over(registration: Registration, row: bytes, others: OtherPrograms) -> bool:
+    """Whether all programs act by the phase that the registry is in; waits a moment if one may still act by the phase
+    before.
+
+    Args:
+        registration: the registration of the table that the objects come from.
+        row: the key of that registration's row.
+    """
+    move = registration.move
+    assert move is not None, "it was read in a phase"
+    now = others.registry.server_time()
+    # After a maintenance window there are no readers.
+    reads = move.phase in READ_OTHERWISE and not (move.phase == CUT and move.offline)
+    if reads and not others.have_read(move.since, now):
+        return False
+    return others.have_written(row, registration, MOVE, move.since, now)
+
+
+def wait_for(progress: MigrationProgressReport | None, seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
+    """Reports who is waited for, and waits for a part of the seconds that are left."""
+    if progress is not None:
+        progress(MigrationProgress("waiting", seconds_left=seconds, waits_for=whom, writers=tuple(writers)))
+    time.sleep(min(LOOK, seconds))

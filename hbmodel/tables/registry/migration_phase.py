@@ -1,0 +1,89 @@
+"""What the registry says of two tables when objects move from one into the other: one cell in the row of each.
+
+`m:move` in the row of the old table has the phase, see `protocol.migration`, and the new table; it is changed by
+check-and-put. `m:from` in the row of the new table has the old table, for as long as the new one may not be used alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from hbmodel.errors import SchemaMismatch, StoreError
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.relocation.migration import BEFORE, DONE, PHASES, VERSIONED_PHASES
+from hbmodel.store.values import Cell
+
+MOVE = b"m:move"
+FROM = b"m:from"
+
+
+@frozen
+class TableMove:
+    """How far the objects of a table have moved.
+
+    Attributes:
+        phase: one of `PHASES`, or of `VERSIONED_PHASES`.
+        to: the new table.
+        since: when the phase was written to the registry, in ms by its server's clock.
+        offline: whether programs are refused during the migration.
+    """
+
+    phase: str
+    to: str
+    since: int = 0
+    offline: bool = False
+
+
+def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
+    """How far a table's objects have moved, by the registry's row, or None if they do not move; raises `StoreError`
+    for a phase that only a later version knows.
+    """
+    cell = columns.get(MOVE)
+    if cell is None or not cell.value:
+        return None
+    fields = json.loads(cell.value)
+    if fields["phase"] not in PHASES and fields["phase"] not in VERSIONED_PHASES:
+        raise StoreError(
+            "The objects of the table are being moved in a phase that this version of hbmodel does not know: "
+            "update hbmodel.",
+            table=table,
+        )
+    return TableMove(fields["phase"], str(fields["to"]), cell.timestamp, bool(fields.get("offline")))
+
+
+def check_moves(schema: TableSchema, move: TableMove | None, cells: Mapping[bytes, bytes]) -> str:
+    """The phase of the migration in which the table of a model is; `BEFORE` if its objects do not move.
+
+    Raises:
+        SchemaMismatch: objects of the table move, and the model does not declare it (`replaces=`).
+    """
+    if cells.get(FROM) and schema.replaces is None:
+        raise SchemaMismatch(
+            "Objects are being moved into this table: until that is over, its model must name the table that it "
+            "replaces, "
+            "@hb.model(replaces=...).",
+            table=schema.table,
+            replaces=cells[FROM].decode(errors="replace"),
+        )
+    if move is None or move.phase == BEFORE:
+        return BEFORE
+    if not schema.successor:
+        moved = "have moved" if move.phase == DONE else "are being moved"
+        raise SchemaMismatch(
+            f"The objects of this table {moved} to another one: use the model of that table, with "
+            "@hb.model(replaces=...).",
+            table=schema.table,
+            to=move.to,
+            phase=move.phase,
+        )
+    if schema.successor != move.to:
+        raise SchemaMismatch(
+            "The objects of this table are being moved to another table than the one that the model names: use the "
+            "model of that table.",
+            table=schema.table,
+            to=move.to,
+        )
+    return move.phase

@@ -1,0 +1,348 @@
+"""Finds the registered fields and indexes that a model declares, under any name, and compares them.
+
+A key field is known by its place, a column by its family and qualifier, an index by its name and its entries. The
+registry keeps their earlier names, so that programs from before and after a rename use the same tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import frozen
+
+from hbmodel.errors import SchemaMismatch
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.tables.registry.layout_text import canonical_json, compare_layouts, difference_line, jsonable, same_spec
+from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
+
+How = Literal["said", "seen", "ambiguous"]
+"""How a rename is known: the declaration says it; the bytes allow no other rename; or the bytes allow several."""
+
+
+ALL_VERSIONED = (
+    "Models whose objects share rows must all be versioned, or none of them: the version belongs to the row."
+)
+
+SAFE: Sequence[How] = ("said", "seen")
+"""The renames that `hb.alter` makes."""
+
+
+@frozen
+class Rename:
+    """A field that is registered under another name than it is declared with.
+
+    Attributes:
+        what: `key field` or `column d:n`.
+        place: where its bytes are: `key 0`, or the column.
+    """
+
+    what: str
+    place: str
+    live: str
+    declared: str
+    how: How
+
+
+@frozen
+class MatchedIndexes:
+    """The indexes of a model and those of the registry.
+
+    Attributes:
+        states: the states of declared indexes that are registered, by the declared name.
+        undeclared: the registered indexes that the model does not declare.
+        ambiguous: names of declared indexes that could be any of several registered ones.
+        taken: registered indexes that have, or have had, the name of another declared index, by that name. The declared
+            index is not registered, or not by that name.
+    """
+
+    states: Mapping[str, IndexState]
+    undeclared: Sequence[IndexState]
+    ambiguous: Sequence[str]
+    taken: Mapping[str, IndexState]
+
+    @property
+    def unknown(self) -> Sequence[IndexState]:
+        """Those of the undeclared indexes that are live."""
+        return [state for state in self.undeclared if state.state != ABSENT]
+
+
+# --- fields -----------------------------------------------------------------------------------------------------------
+
+
+def names_at(layout: Mapping[str, Any], place: str) -> list[str]:
+    """The names of a registered field: the current one, then the earlier ones."""
+    spec = layout["key"][int(place[4:])] if place.startswith("key ") else layout["columns"][place]
+    return [spec["name"], *layout.get("was", {}).get(place, ())]
+
+
+def field_renames(schema: TableSchema, layout: Mapping[str, Any]) -> list[Rename]:
+    """The fields whose declared names the registry does not have."""
+    return [*_key_renames(schema, layout), *_column_renames(schema, layout)]
+
+
+def _key_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[Rename]:
+    declared, live = jsonable(schema.layout.field_specs), layout.get("key", [])
+    if [_nameless(f) for f in declared] != [_nameless(f) for f in live]:
+        return
+    names = [names_at(layout, f"key {at}") for at in range(len(live))]
+    changed = [at for at, f in enumerate(schema.key_fields) if f.name not in names[at]]
+    unsaid = [at for at in changed if schema.key_fields[at].renamed_from not in names[at]]
+    own, known = {f.name for f in schema.key_fields}, {each[0] for each in names}
+    for at in changed:
+        key_field = schema.key_fields[at]
+        how: How = "said" if at not in unsaid else "seen"
+        alike = [other for other in unsaid if _nameless(live[other]) == _nameless(live[at])]
+        if how == "seen" and (len(alike) > 1 or key_field.name in known or names[at][0] in own):
+            how = "ambiguous"
+        yield Rename("key field", f"key {at}", names[at][0], key_field.name, how)
+
+
+def _column_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[Rename]:
+    columns, declared = layout.get("columns", {}), jsonable(schema.layout_spec["columns"])
+    for field in schema.columns:
+        place = field.column.decode("latin-1")
+        if place not in columns or place not in declared or _nameless(columns[place]) != _nameless(declared[place]):
+            continue
+        names = names_at(layout, place)
+        if field.name in names:
+            continue
+        how: How = "said" if field.renamed_from in names else "seen"
+        if how == "seen" and any(
+            other != place and _nameless(spec) == _nameless(columns[place]) and field.name == spec["name"]
+            for other, spec in columns.items()
+        ):
+            how = "ambiguous"
+        yield Rename(f"column {place}", place, names[0], field.name, how)
+
+
+def _nameless(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in spec.items() if name != "name"}
+
+
+def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames: Sequence[Rename]) -> Mapping[str, Any]:
+    """The declared layout with the registry's names for its key fields, if the registry knows the declared names or
+    `renames` leads to them.
+    """
+    declared: Mapping[str, Any] = schema.layout_spec
+    renamed = {rename.place for rename in renames}
+    names: dict[str, str] = {}
+    for at, key_field in enumerate(schema.key_fields[: len(layout.get("key", ()))]):
+        known = names_at(layout, f"key {at}")
+        if key_field.name in known or f"key {at}" in renamed:
+            names[key_field.name] = known[0]
+    key = [{**spec, "name": names.get(spec["name"], spec["name"])} for spec in declared["key"]]
+    salt = {**declared["salt"], "by": [names.get(name, name) for name in declared["salt"]["by"]]}
+    return {**declared, "key": key, "salt": salt}
+
+
+def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> dict[str, Any]:
+    """A registered layout with new names for fields; the earlier names are kept in it."""
+    renamed: dict[str, Any] = {
+        **layout,
+        "key": [dict(spec) for spec in layout["key"]],
+        "columns": dict(layout["columns"]),
+    }
+    was = {place: list(names) for place, names in layout.get("was", {}).items()}
+    names = {rename.live: rename.declared for rename in renames if rename.place.startswith("key ")}
+    renamed["salt"] = {**layout["salt"], "by": [names.get(name, name) for name in layout["salt"]["by"]]}
+    for rename in renames:
+        if rename.place.startswith("key "):
+            renamed["key"][int(rename.place[4:])]["name"] = rename.declared
+        else:
+            renamed["columns"][rename.place] = {**renamed["columns"][rename.place], "name": rename.declared}
+        was[rename.place] = sorted({rename.live, *was.get(rename.place, ())})
+    return {**renamed, "was": was} if was else renamed
+
+
+def layout_mismatches(
+    schema: TableSchema, layout: Mapping[str, Any], hows: Sequence[How] = ("said",)
+) -> list[tuple[str, Any, Any]]:
+    """The differences between the layouts of a model and of the registry: what differs, what is declared, what is live.
+
+    Args:
+        hows: renames of key fields that are known in these ways do not count as differences.
+    """
+    renames = field_renames(schema, layout)
+    mismatches = compare_layouts(as_registered_names(schema, layout, [r for r in renames if r.how in hows]), layout)
+    return mismatches + [
+        (r.what, r.declared, r.live) for r in renames if r.how == "ambiguous" and not r.place.startswith("key ")
+    ]
+
+
+def rename_hints(renames: Sequence[Rename]) -> list[str]:
+    """Hints for renames that the declaration does not mention: what to write there, or which function to call."""
+    lines: list[str] = []
+    for rename in renames:
+        is_key = rename.place.startswith("key ")
+        say = (
+            f"if it was called {rename.live} before, say "
+            f'{"hb.key" if is_key else "hb.column"}(renamed_from="{rename.live}")'
+        )
+        if rename.how == "ambiguous":
+            lines.append(f"{rename.what} {rename.declared}: {say}")
+        elif rename.how == "seen" and is_key:
+            lines.append(f"{rename.what} {rename.declared}: {say} or call hb.alter()")
+    return lines
+
+
+# --- indexes ----------------------------------------------------------------------------------------------------------
+
+
+def same_entries(index: Index, state: IndexState) -> bool:
+    """Whether a registered index has the entries of a declared one."""
+    stored = state.entry.get("stored")
+    return (
+        same_spec(index.spec, state.spec)
+        if stored is None
+        else canonical_json(stored) == canonical_json(index.stored_spec)
+    )
+
+
+def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The declared and the registered description of an index: with the names of fields, or with their places if only
+    these differ.
+    """
+    declared, live = index.spec, state.spec
+    if same_spec(declared, live) and not same_entries(index, state):
+        declared, live = index.stored_spec, state.entry["stored"]
+    said = {"verified": False} if declared.get("verified") != live.get("verified") else {}
+    return {**said, **declared}, {**said, **live}
+
+
+def match_indexes(schema: TableSchema, registration: Registration) -> MatchedIndexes:
+    """Finds the registered index of each declared one.
+
+    It is an index with a table that has, or has had, the declared name; else the only index with the same entries; else
+    an index without a table whose cell has the name. An index without a table has nothing to keep. So its cell is given
+    to a declared index of that name before one that names it in `renamed_from`.
+    """
+    free = dict(registration.indexes)
+    states: dict[str, IndexState] = {}
+
+    def take(pairs: Iterable[tuple[str, str]]) -> None:
+        for name, cell in pairs:
+            if name not in states and cell in free:
+                states[name] = free.pop(cell)
+
+    by_name = [
+        (_likeness(index, state), name, cell)
+        for name, index in schema.indexes.items()
+        for cell, state in registration.indexes.items()
+        if state.tables and {name, index.renamed_from} & {state.name, *state.earlier_names}
+    ]
+    take((name, cell) for _, name, cell in sorted(by_name, key=lambda pair: pair[0], reverse=True))
+    empty = {cell for cell, state in free.items() if not state.tables}
+    own = {name for name, index in schema.indexes.items() if {name, index.renamed_from} & empty}
+    ambiguous: list[str] = []
+    for wanting in (
+        [index for name, index in schema.indexes.items() if name not in states and (name in own) == late]
+        for late in (False, True)
+    ):
+        for index in wanting:
+            alike = [state for state in free.values() if state.state != ABSENT and same_entries(index, state)]
+            others = [
+                other for other in wanting if canonical_json(other.stored_spec) == canonical_json(index.stored_spec)
+            ]
+            if len(alike) == len(others) == 1:
+                take([(index.name, alike[0].cell)])
+            elif alike:
+                ambiguous.append(index.name)
+    take((name, cell) for name in schema.indexes for cell in empty if cell == name)
+    take((name, cell) for name, index in schema.indexes.items() for cell in empty if cell == index.renamed_from)
+    taken = dict(_taken(schema, registration, states))
+    for name in taken:
+        if name in states:
+            state = states.pop(name)
+            free[state.cell] = state
+    return MatchedIndexes(states, list(free.values()), [name for name in ambiguous if name not in states], taken)
+
+
+def _taken(
+    schema: TableSchema, registration: Registration, states: Mapping[str, IndexState]
+) -> Iterator[tuple[str, IndexState]]:
+    """The declared names that would stand for two indexes, each with the index that the model does not mean."""
+    names = {state.cell: {state.name, *state.earlier_names} for state in registration.indexes.values() if state.tables}
+    for name, state in states.items():
+        if renamed_index(schema.indexes[name], state) is not None:
+            names[state.cell] = {name}  # indexes that exchange their names are renamed together
+    for name, index in schema.indexes.items():
+        own = states.get(name)
+        if own is None or not own.tables or renamed_index(index, own) is not None:
+            for cell, index_names in names.items():
+                if (own is None or cell != own.cell) and name in {*index_names, *([cell] if own is None else [])}:
+                    yield name, registration.indexes[cell]
+                    break
+
+
+def _likeness(index: Index, state: IndexState) -> tuple[bool, ...]:
+    return (
+        same_entries(index, state),
+        state.state != ABSENT,
+        state.name == index.name,
+        index.renamed_from in {state.name, *state.earlier_names},
+    )
+
+
+def state_of_index(schema: TableSchema, registration: Registration, name: str) -> IndexState | None:
+    """What the registry says of an index. The name is that in the model or, if the model has no such index, that in the
+    registry.
+    """
+    return match_indexes(schema, registration).states.get(name) if name in schema.indexes else registration.named(name)
+
+
+def renamed_index(index: Index, state: IndexState) -> Mapping[str, Any] | None:
+    """What changes in the registry's entry of an index that has a new name; None if the registry knows the name, or
+    the index has no table.
+    """
+    if not state.tables or index.name in {state.name, *state.earlier_names}:
+        return None
+    return {"name": index.name, "was": sorted({state.name, *state.earlier_names})}
+
+
+def named_anew(index: Index, state: IndexState | None) -> dict[str, Any]:
+    """The names in the registry's entry of an index that gets a table."""
+    if state is None:
+        return {}
+    if state.tables:
+        return dict(renamed_index(index, state) or {})
+    former = sorted({*state.dropped_names} - {index.name})
+    was = [] if index.name == state.cell else [state.cell]
+    return {"name": index.name, "was": was, **({"former": former} if former else {})}
+
+
+def generation_of(index: Index, state: IndexState | None, registration: Registration) -> int:
+    """How many tables an index of this name may have had; dropped indexes that had the name count too."""
+    before = [state.generation for state in registration.indexes.values() if index.name in state.dropped_names]
+    return max([0 if state is None else state.generation, *before])
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def check_layout(schema: TableSchema, registration: Registration) -> None:
+    """Raises `SchemaMismatch` with every difference that would make the model misread or misplace rows."""
+    mismatches = layout_mismatches(schema, registration.layout)
+    differences = [difference_line(*difference) for difference in mismatches]
+    same_key = all(subject != "key" for subject, _, _ in mismatches)  # with another key, all indexes have other entries
+    matched = match_indexes(schema, registration)
+    for name, state in sorted(matched.states.items()):
+        index = schema.indexes[name]
+        if same_key and state.state != ABSENT and not same_entries(index, state):
+            differences.append(difference_line(f"index {name}", *specs_to_compare(index, state)))
+    differences += [taken_line(name, state) for name, state in matched.taken.items()]
+    if differences:
+        raise SchemaMismatch(
+            "The live table has another layout than the model declares, and it cannot be changed: restore the "
+            "declaration that `live` "
+            "shows, give a changed column another qualifier, or move the objects to another table with "
+            "hb.migration.migrate().",
+            table=schema.table,
+            differences=differences,
+            renames=rename_hints(field_renames(schema, registration.layout)) or None,
+        )
+
+
+def taken_line(name: str, state: IndexState) -> str:
+    """The line of a message that says that the name of an index belongs, or belonged, to another one."""
+    return f"index {name}: the name belongs to an index that is called {state.name} now; choose another"

@@ -1,0 +1,265 @@
+"""A model made from what the registry says of a table, for reading it without the model of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from attrs import Factory, evolve
+
+from hbmodel.encoding.codecs import Bytes, Codec, Float64, JavaLong
+from hbmodel.encoding.codecs.from_spec import UnknownCodec, codec_of
+from hbmodel.encoding.key_layout import KeyField, KeyLayout
+from hbmodel.encoding.salts import DigestSalt, HashSalt, NoSalt, RandomSalt, Salt, TextSalt
+from hbmodel.errors import DeclarationError, RowKeyError, SchemaMismatch
+from hbmodel.mapping.declare.declaration import IndexSpec, build_schema
+from hbmodel.mapping.declare.model_options import ModelOptions
+from hbmodel.mapping.index_kinds.plain import IndexField
+from hbmodel.mapping.map_columns import MapField
+from hbmodel.mapping.model_field import REQUIRED, Field
+from hbmodel.mapping.schema import VERSION_QUALIFIER, TableSchema
+from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
+from hbmodel.tables.registry.entry_shape import entry_of
+from hbmodel.tables.registry.layout_text import same_spec
+from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
+from hbmodel.tables.registry.registry_table import RegistryKey
+
+Spec = Mapping[str, Any]
+
+ABSENT_CELL: Final[Any] = Factory(lambda: None)
+"""What is read where a row lacks a column: the registry does not keep defaults."""
+
+ENTRY_CELL = "_v"
+"""The name of the field for the cell that every index entry has."""
+
+
+def registered_model(place: RegistryKey, registration: Registration) -> type[Any]:
+    """A model with the keys, columns, salt and plain indexes that are registered for a table.
+
+    It is for reading: the registry keeps no defaults, so a column that a row lacks reads as None.
+
+    Raises:
+        SchemaMismatch: a program defines a codec or the salt, so keys cannot be read without that program.
+        StoreError: the registry's entry has another shape than this version knows.
+    """
+    with entry_of(place.table):
+        return _model(place, registration)
+
+
+def _model(place: RegistryKey, registration: Registration) -> type[Any]:
+    states = [state for state in registration.indexes.values() if state.state != ABSENT]
+    declared = {state.name: spec for state in states if (spec := _index(state.spec)) is not None}
+    schema = _schema(place, registration, declared)
+    same = {
+        state.name
+        for state in states
+        if state.name in declared and same_spec(schema.indexes[state.name].spec, state.spec)
+    }
+    if same != set(declared):
+        schema = _schema(place, registration, {name: spec for name, spec in declared.items() if name in same})
+    return schema.model
+
+
+def registered_index(place: RegistryKey, registration: Registration, state: IndexState) -> type[Any]:
+    """A model whose objects are the entries of an index. Its fields are the key fields, the covered columns, and the
+    cell `_v`, by which the write that put the entry is known.
+
+    Raises:
+        SchemaMismatch: a program defines a codec or the salt.
+        StoreError: the registry's entry has another shape than this version knows.
+    """
+    with entry_of(place.table):
+        return _index_model(place, registration, state)
+
+
+def _index_model(place: RegistryKey, registration: Registration, state: IndexState) -> type[Any]:
+    fields = [_key(state.table, spec) for spec in state.spec["fields"]]
+    columns = {spec["name"]: (column, spec) for column, spec in registration.layout["columns"].items()}
+    fields += [_column(*columns[name]) for name in state.spec["covers"] if name in columns]
+    fields.append(
+        Field(ENTRY_CELL, "column", Bytes, default=REQUIRED, family=place.family, qualifier=VERSION_QUALIFIER)
+    )
+    salt = salt_of(state.table, state.spec["salt"])
+    model = type(state.table, (), {})
+    options = ModelOptions(state.table, place.family.decode(), (), salt, immutable=True, external=True, exists=None)
+    schema = _built(state.table, model, fields, {}, options)
+    if state.spec["tail"]:
+        layout = KeyLayout(
+            tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in schema.key_fields), tail=state.spec["tail"]
+        )
+        schema = evolve(schema, layout=layout)
+    _mark(model, schema)
+    return model
+
+
+def _schema(place: RegistryKey, registration: Registration, indexes: Mapping[str, IndexSpec]) -> TableSchema:
+    layout, versioned = registration.layout, bool(registration.layout.get("version"))
+    columns = layout["columns"]
+    fields = [_key(place.table, spec) for spec in layout["key"]]
+    indexed = {part.name for index in indexes.values() for part in index.parts}
+    fields += [
+        _column(column, spec, in_key=spec["name"] in indexed)
+        for column, spec in columns.items()
+        if spec["kind"] != "map"
+    ]
+    if versioned:
+        name = _free("version", {f.name for f in fields})
+        fields.append(
+            Field(name, "version", VersionCodec(), default=UNKNOWN, family=place.family, qualifier=VERSION_QUALIFIER)
+        )
+    salt = salt_of(place.table, layout["salt"])
+    row, kind, exists = layout.get("row"), layout.get("kind"), layout.get("exists")
+    verified = any(state.spec.get("verified") for state in registration.indexes.values())
+    external = registration.rows == "plain"
+    model = type(place.table, (), {})
+    options = ModelOptions(
+        place.table,
+        place.family.decode(),
+        (),
+        salt,
+        immutable=external or (salt is not None and salt.random) or (verified and not versioned),
+        external=external,
+        exists=None if exists is None else exists.encode("latin-1").decode(),
+        row=None if row is None else row.encode("latin-1"),
+        kind=None if kind is None else kind.encode("latin-1"),
+    )
+    maps = [_map(column, spec) for column, spec in columns.items() if spec["kind"] == "map"]
+    schema = _built(place.table, model, fields, indexes, options, maps)
+    _mark(model, schema)
+    return schema
+
+
+def _index(spec: Spec) -> IndexSpec | None:
+    """A plain index as it was declared; None for an index over computed fields or elements, or with a condition, since
+    these are code.
+    """
+    if spec.get("kinds") or spec.get("where"):
+        return None
+    fields = {each["name"]: each for each in spec["fields"]}
+    parts = tuple(IndexField(name, fields[name]["desc"]) for name in spec["declared"])
+    try:
+        salt = salt_of("", spec["salt"])
+    except SchemaMismatch:
+        return None
+    return IndexSpec(parts, tuple(spec["covers"]), salt, unique=bool(spec.get("unique")))
+
+
+def _mark(model: type[Any], schema: TableSchema) -> None:
+    model.__hbmodel__ = schema
+
+
+def _built(
+    table: str,
+    model: type[Any],
+    fields: Sequence[Field],
+    indexes: Mapping[str, IndexSpec],
+    options: ModelOptions,
+    maps: Sequence[MapField] = (),
+) -> TableSchema:
+    try:
+        return build_schema(model, fields, indexes, options, {}, maps)
+    except DeclarationError as error:
+        raise SchemaMismatch(
+            "The registry's description is not enough to read the table: use the program's model.",
+            **{**error.details, "table": table, "reason": error.message},
+        ) from None
+
+
+def _free(name: str, taken: set[str]) -> str:
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
+def _key(table: str, spec: Spec) -> Field:
+    codec = codec_of(spec["codec"])
+    if isinstance(codec, UnknownCodec):
+        raise SchemaMismatch(
+            "The codec of a key field is defined by a program: only that program can read the keys.",
+            table=table,
+            field=spec["name"],
+        )
+    split = spec.get("split")
+    return Field(
+        spec["name"],
+        "key",
+        codec,
+        spec["nullable"],
+        desc=spec["desc"],
+        in_qualifier=spec.get("part") == "column",
+        row_span=None if split is None else timedelta(microseconds=split),
+    )
+
+
+def _value_codec(spec: Spec) -> Codec[Any]:
+    """The codec of a value outside keys; floats may be NaN, since only the programs know whether NaN occurs."""
+    codec = codec_of(spec)
+    return Float64(nan=True) if codec == Float64 else codec
+
+
+def _column(column: str, spec: Spec, *, in_key: bool = False) -> Field:
+    family, _, qualifier = column.encode("latin-1").partition(b":")
+    if spec["kind"] == "counter":
+        return Field(spec["name"], "counter", JavaLong, default=0, family=family, qualifier=qualifier)
+    default = None if spec["nullable"] else ABSENT_CELL
+    codec = codec_of(spec["codec"]) if in_key else _value_codec(spec["codec"])
+    return Field(
+        spec["name"], "column", codec, spec["nullable"], default, family=family, qualifier=qualifier, null=spec["null"]
+    )
+
+
+def _map(column: str, spec: Spec) -> MapField:
+    family, _, qualifier = column.encode("latin-1").partition(b":")
+    value = Field(
+        spec["name"],
+        "column",
+        _value_codec(spec["codec"]),
+        nullable=True,
+        default=None,
+        family=family,
+        qualifier=qualifier,
+    )
+    return MapField(spec["name"], codec_of(spec["key"]), value)
+
+
+def _own_choice(data: bytes) -> int:
+    raise RowKeyError(
+        "The bucket is chosen by a function of a program, which the registry does not contain: use the program's model."
+    )
+
+
+def salt_of(table: str, spec: Spec) -> Salt | None:
+    """The salt that a description in the registry describes; None if the table has none.
+
+    Raises:
+        SchemaMismatch: a program defines the salt.
+    """
+    by = tuple(spec.get("by", ()))
+    salt: Salt | None = None
+    match spec.get("salt"):
+        case "none":
+            return None
+        case "hash":
+            salt = HashSalt(spec["buckets"], by=by)
+        case "random":
+            salt = RandomSalt(spec["buckets"])
+        case "text":
+            own = None if spec["choose"] == "crc32" else _own_choice
+            salt = TextSalt([bytes.fromhex(prefix) for prefix in spec["prefixes"]], by=by, choose=own)
+        case "digest":
+            salt = DigestSalt(spec["digits"], by=by, algorithm=spec["algorithm"])
+    if salt is None or {**salt.spec, "by": list(by)} != dict(spec):
+        raise SchemaMismatch(
+            "The salt is defined by a program, which the registry does not contain: use the program's model.",
+            table=table, salt=spec.get("salt"),
+        )  # fmt: skip
+    return salt
+
+
+def bucket_known(salt: Salt) -> bool:
+    """Whether the bucket of a key can be computed."""
+    own_salt: Any = getattr(salt, "salt", salt)
+    return (
+        not own_salt.random
+        and not (isinstance(own_salt, TextSalt) and own_salt.choose is _own_choice)
+        and not isinstance(own_salt, NoSalt)
+    )

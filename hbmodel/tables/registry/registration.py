@@ -1,0 +1,228 @@
+"""What the registry says of a model: its layout, the states of its indexes, and the binding that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+from attrs import evolve, field, frozen
+
+from hbmodel.errors import IndexUnavailable, SchemaMismatch
+from hbmodel.mapping.rows.mapper import RowDecoder
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.relocation.migration import BEFORE
+from hbmodel.tables.registry.migration_phase import TableMove
+
+ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE = "absent", "write-only", "building", "verifying", "readable"
+STATES = (ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE)
+"""The states of an index in their order. Writes keep the index from the second state on; reads use it in the last one.
+In a state that this version does not know, writes keep the index and reads do not use it."""
+
+MAINTAINED_BY_ALL = frozenset((BUILDING, VERIFYING, READABLE))
+"""The states in which every session keeps the index."""
+
+LEASE = 60.0
+"""Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
+
+RowState = Literal["plain", "unindexed", "marking", "mixed", "adopting", "indexed"]
+"""How the rows of a table say that they are live, and how they are written.
+
+The leases of sessions end at different times, so some sessions may write by a state while others write by the next one.
+No other two states are in use at the same time, except mixed and indexed: a small table may be built before the last
+session has noticed, and by then every row has a liveness cell. If every write checks the registry inside its
+transaction, adopting follows marking. All states except plain and indexed have the same rule for reads, so a session
+may read by any of them meanwhile.
+
+- unindexed: a row with any cell of an object is live, unless its liveness cell says otherwise: sessions that have
+  noticed a later state may have put such a cell. Writes put no system cells, and the server gives their timestamps.
+- marking: as unindexed, but a put of a whole object sets the liveness cell, so that the cell will hide an older dead
+  marker. Nothing writes dead markers in this state.
+- mixed: rows are written like indexed rows, and each write takes its time from the server. An update is conditional on
+  its row, or so old that every delete hides it, since sessions that are still in marking delete without a marker.
+- adopting: as mixed, without these two measures. Rows without the liveness cell are still live, until a build has put
+  that cell.
+- indexed: only rows whose liveness cell says so are live.
+
+A table that other programs write is plain, and remains so. It is like an unindexed table, but its rows, which never
+change, may have index entries.
+"""
+
+AT_SERVER_TIME: Sequence[RowState] = ("plain", "unindexed", "marking")
+"""The states in which the server gives the timestamps of writes."""
+
+ROW_STATES: Sequence[RowState] = ("plain", "unindexed", "marking", "mixed", "adopting", "indexed")
+
+
+@frozen
+class IndexState:
+    """One index as the registry knows it.
+
+    Attributes:
+        state: one of `STATES`.
+        since: when this state was written to the registry, in ms by the clock of the registry's server.
+        generation: how many tables the index has had before this one.
+        name: its current name.
+        cell: the name with which it was first registered, and by which the registry keeps it.
+        earlier_names: its earlier names.
+        dropped_names: names under which it was dropped; they are free for other indexes.
+        entry: its whole entry in the registry, as JSON; a newer version of this library may have added to it.
+    """
+
+    state: str
+    table: str
+    spec: Mapping[str, Any]
+    since: int = 0
+    generation: int = 0
+    name: str = ""
+    cell: str = ""
+    earlier_names: Sequence[str] = ()
+    entry: Mapping[str, Any] = field(factory=dict, repr=False)
+    dropped_names: Sequence[str] = ()
+
+    @property
+    def filled(self) -> Sequence[str]:
+        """The tables that may hold entries: the index's own if it is live, and those that a drop has yet to delete."""
+        return sorted({*self.entry.get("left", ()), *([] if self.state == ABSENT else [self.table])})
+
+    @property
+    def begun(self) -> Sequence[str]:
+        """The tables, all empty, that may have been created for the index while it was absent, also those for an
+        earlier declaration.
+        """
+        creating = self.state == ABSENT and self.entry.get("creating")
+        return sorted({*self.entry.get("strays", ()), *([self.table] if creating else [])})
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """The tables in `filled` and `begun`. Before a build begins, an absent index has no table: one that has its
+        name may be another model's.
+        """
+        return sorted({*self.filled, *self.begun})
+
+
+def as_live(index: Index, state: IndexState, schema_complete: bool = True) -> Index:
+    """A declared index as the registry has it: with its live table.
+
+    Args:
+        schema_complete: whether the registry knows no columns or indexes beyond those of the model.
+    """
+    maintained = state.state in MAINTAINED_BY_ALL
+    return evolve(index, table=state.table, maintained_by_all=maintained, schema_complete=schema_complete)
+
+
+@frozen
+class Registration:
+    """One table as the registry knows it, with the bytes that a change must be checked against.
+
+    Attributes:
+        indexes: the indexes, by the name with which each was first registered.
+        rows: how rows say that they are live.
+        cells: the cells of the registry's row.
+        rows_since: when `rows` was written to the registry, in ms by the clock of the registry's server.
+        move: how far its objects have moved into another table, or None.
+        listed: since when programs that write the table are on the writers' roll, in ms by the server's clock; 0 if
+            they have always been, None if nobody has noted it.
+    """
+
+    layout: Mapping[str, Any]
+    indexes: Mapping[str, IndexState]
+    rows: RowState
+    cells: Mapping[bytes, bytes] = field(repr=False)
+    rows_since: int = 0
+    move: TableMove | None = None
+    listed: int | None = None
+
+    def named(self, name: str) -> IndexState | None:
+        """The index with this name, else one that had it earlier."""
+        states = self.indexes.values()
+        return next((state for state in states if state.name == name), None) or next(
+            (s for s in states if name in s.earlier_names), None
+        )
+
+    def dropped(self, name: str) -> IndexState | None:
+        """A dropped index that had this name, or None."""
+        return next(
+            (state for state in self.indexes.values() if name in state.dropped_names and not state.tables), None
+        )
+
+
+@frozen(eq=False)
+class Binding:
+    """What the registry says at the moment of how a model may be used.
+
+    Attributes:
+        written: indexes that writes must keep, with their live tables.
+        readable: indexes that queries may use.
+        unknown: names of live indexes that the model does not declare; if there are any, it may read but not write.
+        rows: which rows of the table are live.
+        states: the states of the declared indexes, by name.
+        unregistered: columns that the registry does not know.
+        phase: how far the objects of the table have moved into another one, see `protocol.migration`.
+        phase_since: when the phase was written to the registry, in ms by the clock of the registry's server.
+        cells: the cells of the registry's row from which the binding was made.
+    """
+
+    schema: TableSchema
+    written: Sequence[Index]
+    readable: Sequence[Index]
+    unknown: Sequence[str]
+    rows: RowState = "unindexed"
+    states: Mapping[str, str] = field(factory=dict)
+    unregistered: Sequence[str] = ()
+    phase: str = BEFORE
+    phase_since: int = 0
+    cells: Mapping[bytes, bytes] = field(factory=dict, repr=False)
+
+    @property
+    def indexed(self) -> bool:
+        """Whether rows are known to have liveness cells."""
+        return self.rows not in ("plain", "unindexed")
+
+    @property
+    def adopting(self) -> bool:
+        """Whether rows without a liveness cell are live too, and rows with one if the cell says so.
+
+        Rows of an unindexed table have no such cell if other programs write it, or if an object is a single cell.
+        """
+        if self.rows == "unindexed":
+            return not self.schema.external and (self.schema.wide is None or not self.schema.wide.qualifiers.raw)
+        return self.rows in ("marking", "mixed", "adopting")
+
+    @property
+    def writes_system_cells(self) -> bool:
+        """Whether rows are written like indexed ones: with explicit timestamps, and with markers for deleted rows."""
+        return self.rows not in AT_SERVER_TIME
+
+    def writes_like(self, other: Binding) -> bool:
+        """Whether a write that is planned by one of the bindings is right by the other too."""
+        return self is other or (self.written, self.unknown, self.rows) == (other.written, other.unknown, other.rows)
+
+    @cached_property
+    def reader(self) -> RowDecoder:
+        """Decodes whole objects."""
+        return RowDecoder.of(self.schema, self.indexed, None, self.adopting)
+
+    def check_writable(self) -> None:
+        """Raises `IndexUnavailable` if a write would not update a live index.
+
+        Raises `SchemaMismatch` if a write would increase the version of a row without changing the verified entries
+        from which other programs read it.
+        """
+        if self.unregistered and self.schema.versioned and self.schema.covering:
+            raise SchemaMismatch(
+                "The registry does not know all columns of the model, so other programs would read outdated "
+                "versions from covering "
+                "indexes: call hb.create_tables() or hb.alter().",
+                table=self.schema.table,
+                columns=list(self.unregistered),
+            )
+        if self.unknown:
+            raise IndexUnavailable(
+                "The table has a live index that the model does not declare: the model may read, but its writes "
+                "would not update the "
+                "index. Declare the index, or drop it with hb.alter(..., drop=True), hb.indexes.drop_index() or "
+                "`hbmodel index drop`.",
+                table=self.schema.table,
+                index=self.unknown[0],
+            )

@@ -1,0 +1,139 @@
+"""Reads the cells of a table's registry row, and makes the first values of these cells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve
+
+from hbmodel.errors import SchemaMismatch
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.store.values import Cell, Row
+from hbmodel.tables.registry.entry_shape import check_index_shape
+from hbmodel.tables.registry.registered_fields import match_indexes, named_anew, same_entries
+from hbmodel.tables.registry.registration import ABSENT, READABLE, ROW_STATES, IndexState, Registration, RowState
+
+
+def written_columns(layout: Mapping[str, Any]) -> set[str]:
+    """The columns that writes of objects put; counters are not among them."""
+    return {column for column, spec in layout["columns"].items() if spec["kind"] == "column"}
+
+
+def matched_states(schema: TableSchema, registration: Registration) -> Mapping[str, IndexState]:
+    """The registered indexes by their names in the model; raises `SchemaMismatch` if a match is ambiguous."""
+    matched = match_indexes(schema, registration)
+    if matched.ambiguous:
+        raise SchemaMismatch(
+            "Several indexes have the same entries, so it is unclear which of them was renamed: say hb.index(..., "
+            "renamed_from=...).",
+            table=schema.table,
+            index=matched.ambiguous[0],
+            known=sorted(state.name for state in matched.unknown),
+        )
+    return matched.states
+
+
+def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, Any]:
+    """The part of an absent index's entry that is kept when the index is registered anew, and the name of its table.
+
+    If a build has already named a table, that name is kept. If the primary table is new, the declared name is used.
+    """
+    entry = {} if state is None else dict(state.entry)
+    if state is not None and not state.tables:
+        entry = {name: value for name, value in entry.items() if name not in {"name", "was", "former"}}
+        entry |= (
+            named_anew(index, state)
+            if new_state == READABLE
+            else {"former": list(state.dropped_names)}
+            if state.dropped_names
+            else {}
+        )
+    if state is not None and entry.get("creating") and not same_entries(index, state):
+        entry = {**entry, "creating": False, "strays": sorted({*entry.get("strays", ()), state.table})}
+    if new_state == READABLE:
+        return (
+            {**entry, "table": index.table, "creating": False}
+            if "creating" in entry
+            else {**entry, "table": index.table}
+        )
+    return {"table": index.table, **entry}
+
+
+def index_state(name: str, cell: Cell) -> IndexState:
+    """Reads one index's entry; what a newer version of this library has added to it is left alone.
+
+    A program may still know an index by a former name, so the names that the index has had lead to its tables. An index
+    without a table gives up its former names, and has the name of its cell.
+    """
+    check_index_shape(entry := json.loads(cell.value))
+    state, table, spec = str(entry["state"]), str(entry["table"]), dict(entry["spec"])
+    generation, current, was = (
+        int(entry.get("generation", 0)),
+        str(entry.get("name", name)),
+        tuple(map(str, entry.get("was", ()))),
+    )
+    former = tuple(map(str, entry.get("former", ())))
+    parsed = IndexState(state, table, spec, cell.timestamp, generation, current, name, was, entry, former)
+    return (
+        parsed
+        if parsed.tables
+        else evolve(parsed, name=name, earlier_names=(), dropped_names=tuple(sorted({current, *was, *former} - {name})))
+    )
+
+
+def shown(indexes: Mapping[str, IndexState]) -> dict[str, IndexState]:
+    """The indexes of a registry row. One without a table is left out if one with a table has, or has had, its name."""
+    taken = {name for state in indexes.values() if state.tables for name in (state.name, *state.earlier_names)}
+    return {cell: state for cell, state in indexes.items() if state.tables or state.name not in taken}
+
+
+def check_rows(schema: TableSchema, registration: Registration) -> None:
+    """Raises `SchemaMismatch` if the model's indexes need system cells and the table's rows have none, or the other
+    way round.
+    """
+    if schema.indexes and not schema.external and registration.rows == "plain":
+        message = (
+            "Other programs write the table, so its rows have no system cells: declare the model with "
+            "external=True and immutable=True."
+        )
+        raise SchemaMismatch(message, table=schema.table)
+    if schema.external and schema.indexes and registration.rows not in {"plain", "unindexed"}:
+        raise SchemaMismatch(
+            "The rows of the table have system cells, because hbmodel writes them: declare the model without "
+            "external=True.",
+            table=schema.table,
+            rows=registration.rows,
+        )
+
+
+def first_rows(schema: TableSchema, new_state: str) -> RowState:
+    """The row state with which a table is registered: it says which rows are live.
+
+    In a versioned model, rows that were there before the registration are live too.
+    """
+    if schema.external and schema.indexes:
+        return "plain"
+    if new_state == READABLE and (schema.indexes or schema.versioned):
+        return "indexed"
+    return "adopting" if schema.versioned else "unindexed"
+
+
+def row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:
+    """The row state in the cell `m:rows`, or None if this version does not know it.
+
+    Without the cell, the rows are indexed if an index is not absent. If the cell says unindexed although an index is
+    not absent, rows without system cells stay live.
+    """
+    has_indexes = any(state.state != ABSENT for state in indexes.values())
+    if not value:
+        return "indexed" if has_indexes else "unindexed"
+    word = json.loads(value)["state"]
+    parsed: RowState | None = next((state for state in ROW_STATES if state == word), None)
+    return "adopting" if parsed == "unindexed" and has_indexes else parsed
+
+
+def cells_of(row: Row) -> Mapping[bytes, bytes]:
+    """The values of a row's cells."""
+    return {column: cell.value for column, cell in row.columns.items()}

@@ -1,0 +1,415 @@
+"""The registry table: it says with which layout each table was created, and which of its indexes are live.
+
+Row key: `<table>` 00 `<family>`, followed by 00 `<kind>` if the model has a kind. Family `m`: `m:layout` is the layout
+as canonical JSON, `m:rows` says which rows of the table are live, `m:i.<index>` is one index's state, table and layout.
+Row 00 holds `m:clock`, which sessions put to learn the server's time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.errors import DeclarationError, SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.clock import wall_time
+from hbmodel.protocol.relocation.migration import DONE
+from hbmodel.store.port import Store
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import Family, Put, Row, Scan
+from hbmodel.tables.registry.entry_shape import check_layout_shape, entry_of
+from hbmodel.tables.registry.enum_members import with_members, with_members_alone
+from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.migration_phase import FROM, MOVE, check_moves, read_move
+from hbmodel.tables.registry.registered_fields import (
+    ALL_VERSIONED,
+    SAFE,
+    check_layout,
+    field_renames,
+    match_indexes,
+    renamed_index,
+    renamed_layout,
+)
+from hbmodel.tables.registry.registration import ABSENT, READABLE, Binding, IndexState, Registration, RowState, as_live
+from hbmodel.tables.registry.registry_cells import (
+    begun,
+    cells_of,
+    check_rows,
+    first_rows,
+    index_state,
+    matched_states,
+    row_state,
+    shown,
+    written_columns,
+)
+from hbmodel.tables.registry.roll_lines import FROM_THE_START, LISTED, MARKED, listed_since, next_revision
+
+REGISTRY_TABLE = "hbmodel"
+FAMILY = b"m"
+LAYOUT = b"m:layout"
+INDEX_PREFIX = b"m:i."
+ROWS = b"m:rows"
+CLOCK_ROW = b"\x00"
+CLOCK = b"m:clock"
+
+
+@frozen
+class RegistryKey:
+    """Where the registry keeps a model: by its table, default column family, and kind if it has one."""
+
+    table: str
+    family: bytes
+    kind: bytes = b""
+
+    @classmethod
+    def of_row(cls, table: str, row: bytes) -> RegistryKey:
+        """The key of the model that a row of the registry belongs to."""
+        family, _, kind = row[len(table.encode()) + 1 :].partition(b"\x00")
+        return cls(table, family, kind)
+
+
+def registry_row(schema: TableSchema | RegistryKey) -> bytes:
+    """The registry's row of a model."""
+    return schema.table.encode() + b"\x00" + schema.family + (b"\x00" + schema.kind if schema.kind else b"")
+
+
+def index_cell(name: str) -> bytes:
+    """The cell of an index; `name` is the one with which the index was first registered."""
+    return INDEX_PREFIX + name.encode()
+
+
+class Registry:
+    """Reads and changes the registry of a store."""
+
+    def __init__(self, store: Store, table: str = REGISTRY_TABLE) -> None:
+        if not isinstance(table, str) or not table:
+            raise DeclarationError(
+                'registry must be the name of a table: registry="hbmodel".', option="registry", found=repr(table)
+            )
+        self._store = store
+        self.table = table
+
+    def create(self) -> None:
+        """Creates the registry table unless it exists."""
+        if self.table not in self._store.tables():
+            with suppress(TableExists):  # another program was faster
+                self._store.create_table(self.table, [Family(FAMILY)])
+
+    def read(self, schema: TableSchema | RegistryKey) -> Registration | None:
+        """What is registered for a model's table, or None."""
+        return self._parse(schema, self.row(schema))
+
+    def row(self, schema: TableSchema | RegistryKey) -> Row | None:
+        """The registry's row of a model as it is stored, or None."""
+        try:
+            (row,) = self._store.get(self.table, [registry_row(schema)])
+        except TableNotFound:
+            return None
+        return row
+
+    def _parse(self, schema: TableSchema | RegistryKey, row: Row | None) -> Registration | None:
+        if row is None or LAYOUT not in row.columns or not row.columns[LAYOUT].value:
+            return None
+        with entry_of(schema.table, self.table):
+            check_layout_shape(layout := json.loads(row.columns[LAYOUT].value))
+            indexes = {
+                (name := column[len(INDEX_PREFIX) :].decode()): index_state(name, cell)
+                for column, cell in row.columns.items()
+                if column.startswith(INDEX_PREFIX) and cell.value
+            }
+            state = row.columns.get(ROWS)
+            rows = row_state(None if state is None else state.value, indexes)
+            if rows is None:
+                raise ValueError("a state that this version does not know")
+            since, move = 0 if state is None else state.timestamp, read_move(schema.table, row.columns)
+            return Registration(layout, shown(indexes), rows, cells_of(row), since, move, listed_since(row))
+
+    def bind(self, schema: TableSchema) -> Binding:
+        """Reads a model's registration and binds the model by it; raises the errors of `bound`."""
+        return self.bound(schema, self.row(schema))
+
+    def bound(self, schema: TableSchema, row: Row | None) -> Binding:
+        """Checks a model against its row of the registry, as it was read, and binds the model.
+
+        Raises:
+            SchemaMismatch: the layouts differ, or a model with indexes or a version is not registered.
+        """
+        registration = self._parse(schema, row)
+        if registration is None:
+            if schema.successor:
+                return self._bind_replaced(schema)
+            if schema.indexes or schema.versioned:
+                raise SchemaMismatch(
+                    "A model with indexes or a version needs a table that is registered in this registry: call "
+                    "hb.create_tables() first.",
+                    table=schema.table,
+                    registry=self.table,
+                )
+            return Binding(schema, (), (), ())
+        phase = check_moves(schema, registration.move, registration.cells)
+        check_rows(schema, registration)
+        check_layout(schema, registration)
+        matched = match_indexes(schema, registration)
+        live = {name: state for name, state in matched.states.items() if state.state != ABSENT}
+        declared, known = written_columns(schema.layout_spec), written_columns(registration.layout)
+        complete = known <= declared and not matched.unknown
+        written = tuple(as_live(index, live[name], complete) for name, index in schema.indexes.items() if name in live)
+        return Binding(
+            schema=schema,
+            written=written,
+            readable=tuple(index for index in written if live[index.name].state == READABLE),
+            unknown=tuple(sorted(state.name for state in matched.unknown)),
+            rows=registration.rows,
+            states={name: matched.states[name].state if name in matched.states else ABSENT for name in schema.indexes},
+            unregistered=sorted(declared - known),
+            phase=phase,
+            phase_since=0 if registration.move is None else registration.move.since,
+            cells=registration.cells,
+        )
+
+    def _bind_replaced(self, schema: TableSchema) -> Binding:
+        """The binding of a replaced model that is not registered: its table was dropped, or was never created."""
+        if schema.table in self._store.tables():
+            raise SchemaMismatch(
+                "The table that the model replaces is not registered: call hb.create_tables() with the model of "
+                "that table first.",
+                table=schema.table,
+                registry=self.table,
+            )
+        return Binding(schema, (), (), (), phase=DONE)
+
+    def register(self, schema: TableSchema, new_state: str) -> None:
+        """Writes what is not registered yet: the layout, new columns, indexes in `new_state`; checks the rest.
+
+        Every change is a check-and-put on what was read, so that one of two concurrent programs reads again.
+
+        Raises:
+            SchemaMismatch: the registered layout differs.
+        """
+        self.check_neighbours(schema)
+        row = registry_row(schema)
+        while True:
+            stored_row = self.row(schema)
+            cells = {} if stored_row is None else cells_of(stored_row)
+            registration = self._parse(schema, stored_row)
+            layout = dict(schema.layout_spec)
+            states: Mapping[str, IndexState] = {}
+            if registration is not None:
+                check_rows(schema, registration)
+                check_layout(schema, registration)
+                columns = {c: s for c, s in layout["columns"].items() if c not in registration.layout["columns"]}
+                said = [rename for rename in field_renames(schema, registration.layout) if rename.how == "said"]
+                layout = renamed_layout(
+                    {**layout, **registration.layout, "columns": {**registration.layout["columns"], **columns}}, said
+                )
+                layout = with_members(schema.layout_spec, layout)
+                states = matched_states(schema, registration)
+            wanted: dict[bytes, bytes] = {}
+            for name, index in schema.indexes.items():
+                state = states.get(name)
+                cell = INDEX_PREFIX + (name if state is None else state.cell).encode()
+                renamed = None if state is None else renamed_index(index, state)
+                if state is None or state.state == ABSENT:  # without entries, so that its declaration may still change
+                    entry = {
+                        **begun(state, index, new_state),
+                        "state": new_state,
+                        "spec": index.spec,
+                        "stored": index.stored_spec,
+                    }
+                    wanted[cell] = canonical_json({**entry, **(renamed or {})})
+                elif renamed is not None:
+                    wanted[cell] = canonical_json({**state.entry, **renamed})
+            if registration is None or (new_state == READABLE and schema.indexes and registration.rows != "indexed"):
+                # An index is readable at once if its primary table does not exist yet, because all rows will be
+                # indexed. It does not matter how far a build had come in an earlier table that was dropped.
+                wanted[ROWS] = canonical_json({"state": first_rows(schema, new_state)})
+            if registration is None and new_state == READABLE:
+                wanted[LISTED] = FROM_THE_START
+            # The layout is written last: a row without a layout does not count as registered, so an interrupted
+            # registration starts again.
+            wanted[LAYOUT] = canonical_json(layout)
+            if all(
+                self._change(row, column, cells.get(column), value)
+                for column, value in wanted.items()
+                if cells.get(column) != value
+            ):
+                return
+
+    def rename_fields(self, schema: TableSchema) -> None:
+        """Registers the model's names of renamed fields, except ambiguous renames; does nothing if the table is not
+        registered.
+        """
+
+        def renamed(layout: Mapping[str, Any]) -> Mapping[str, Any]:
+            return renamed_layout(layout, [rename for rename in field_renames(schema, layout) if rename.how in SAFE])
+
+        self._change_layout(schema, renamed)
+
+    def keep_members(self, schema: TableSchema) -> None:
+        """Deletes the registered members of enumerations that the model's fields do not have; does nothing if the table
+        is not registered.
+        """
+        self._change_layout(schema, lambda layout: with_members_alone(schema.layout_spec, layout))
+
+    def _change_layout(self, schema: TableSchema, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        while (registration := self.read(schema)) is not None:
+            changed = change(registration.layout)
+            if changed == registration.layout or self._change(
+                registry_row(schema), LAYOUT, registration.cells[LAYOUT], canonical_json(changed)
+            ):
+                return
+
+    def check_neighbours(self, schema: TableSchema) -> None:
+        """Raises `SchemaMismatch` if another model of the table has one of the families, or an index table of the same
+        name. Only models with a kind may share families, and then all or none of them must be versioned.
+
+        A delete removes the model's families of a row, or the whole row of an entry. It would delete the other model's
+        cells or entries too if two models shared a family or an index table.
+        """
+        self.check_no_index(schema)
+        own = registry_row(schema)
+        for row in self._rows_of(schema.table):
+            other = None if row.row == own else self._parse(schema, row)
+            if other is None:
+                continue
+            place = RegistryKey.of_row(schema.table, row.row)
+            taken = {place.family, *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
+            if schema.kind and place.kind:  # the kinds differ, and distinguish the objects of a family
+                taken = set()
+                if place.family == schema.family and bool(other.layout.get("version")) != schema.versioned:
+                    raise SchemaMismatch(ALL_VERSIONED, table=schema.table, family=schema.family.decode())
+            shared = sorted(taken & set(schema.family_names))
+            if shared:
+                message = "Another model of the table has this column family: choose another family."
+                raise SchemaMismatch(message, table=schema.table, family=shared[0].decode())
+            tables = {table for state in other.indexes.values() for table in state.tables}
+            declared = {
+                state.table for state in other.indexes.values() if state.table == f"{schema.table}.{state.name}"
+            }
+            for index in schema.indexes.values():
+                if index.table in tables | declared:
+                    message = "Another model of the table has an index of this name: choose another name."
+                    raise SchemaMismatch(message, table=schema.table, index=index.name)
+
+    def check_no_index(self, schema: TableSchema) -> None:
+        """Raises `SchemaMismatch` if the model's table is an index table of another model, `<table>.<index>`."""
+        primary = self._primary_of(schema.table)
+        if primary is not None:
+            message = "The table is an index table of another model: choose another name."
+            raise SchemaMismatch(message, table=schema.table, primary=primary)
+
+    def owner(self, table: str, but: TableSchema | RegistryKey | None = None) -> str | None:
+        """The registered primary table that a table belongs to: the table itself, or the one whose index table it is;
+        None if it belongs to none.
+
+        Args:
+            table: the name of the table.
+            but: a model whose own entry does not count.
+        """
+        try:
+            if any(row.columns.get(LAYOUT) is not None for row in self._rows_of(table)):
+                return table
+            return self._primary_of(table, but)
+        except TableNotFound:  # there is no registry yet
+            return None
+
+    def _primary_of(self, table: str, but: TableSchema | RegistryKey | None = None) -> str | None:
+        own = None if but is None else registry_row(but)
+        for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
+            for row in self._rows_of(name):
+                other = None if row.row == own else self._parse(RegistryKey.of_row(name, row.row), row)
+                if other is not None and any(table in state.tables for state in other.indexes.values()):
+                    return name
+        return None
+
+    def change_rows(self, schema: TableSchema | RegistryKey, registration: Registration, rows: RowState) -> bool:
+        """Changes the row state unless another program has changed it since it was read; returns whether it was
+        changed.
+        """
+        return self._change_state(schema, ROWS, registration, {"state": rows})
+
+    def change_index(
+        self, schema: TableSchema | RegistryKey, name: str, registration: Registration, /, **changes: Any
+    ) -> bool:
+        """Changes the entry of an index, given by the name of its cell, unless another program has changed it since it
+        was read; returns whether it was changed.
+        """
+        entry = dict(registration.indexes[name].entry) if name in registration.indexes else {}
+        return self._change_state(schema, index_cell(name), registration, {**entry, **changes})
+
+    def change_move(
+        self, old: TableSchema, new: TableSchema, registration: Registration, phase: str, offline: bool = False
+    ) -> bool:
+        """Changes the phase of a table's migration unless another program has changed it since it was read; returns
+        whether it was changed.
+        """
+        return self._change_state(
+            old, MOVE, registration, {"phase": phase, "to": new.table, **({"offline": True} if offline else {})}
+        )
+
+    def _change_state(
+        self, schema: TableSchema | RegistryKey, column: bytes, registration: Registration, value: Mapping[str, Any]
+    ) -> bool:
+        """Changes a cell that tells writers how to write, and raises its revision."""
+        current = registration.cells.get(column)
+        changed = canonical_json({**value, "revision": next_revision(current, wall_time())})
+        return self._change(registry_row(schema), column, current, changed)
+
+    def mark_listed(self, row: bytes) -> None:
+        """Notes that programs which write the table are on the writers' roll. Programs of an older version, which are
+        not, may still run for a while.
+        """
+        self._change(row, LISTED, None, MARKED)
+
+    def mark_moving(self, old: TableSchema, new: TableSchema, *, moving: bool) -> None:
+        """Notes in the new table's row whether objects of the old table are being moved into the new one."""
+        self._store.put(self.table, [Put(registry_row(new), {FROM: old.table.encode() if moving else b""})])
+
+    def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
+        with suppress(UnknownOutcome):  # the cell is read below
+            if self._store.check_and_put(self.table, row, column, expected, Put(row, {column: value})):
+                return True
+        (current,) = self._store.get(self.table, [row], [column])
+        return current is not None and column in current.columns and current.columns[column].value == value
+
+    def rows_of_table(self, table: str) -> list[bytes]:
+        """The registry's rows of all models of a table."""
+        return [row.row for row in self._rows_of(table)]
+
+    def work_rows(self, rows: Iterable[bytes]) -> list[bytes]:
+        """The registry's rows that describe work under way for some models; `rows` are the models' own rows."""
+        scans = self._store.scan(self.table, [Scan(KeyRange.prefix(b"\x01" + row + b"\x00")) for row in rows])
+        return [row.row for batches in scans for batch in batches for row in batch]
+
+    def keys_of_table(self, table: str) -> list[RegistryKey]:
+        """The keys of all models of a table."""
+        return [RegistryKey.of_row(table, row) for row in self.rows_of_table(table)]
+
+    def families_of(self, table: str) -> set[bytes]:
+        """The column families of all models of a table."""
+        families: set[bytes] = set()
+        for row in self._rows_of(table):
+            place = RegistryKey.of_row(table, row.row)
+            other = self._parse(place, row)
+            columns = () if other is None else other.layout["columns"]
+            families |= {place.family, *(column.encode("latin-1").partition(b":")[0] for column in columns)}
+        return families
+
+    def _rows_of(self, table: str) -> Iterator[Row]:
+        (batches,) = self._store.scan(self.table, [Scan(KeyRange.prefix(table.encode() + b"\x00"))])
+        return (row for batch in batches for row in batch)
+
+    def server_time(self) -> int:
+        """The server's clock in ms, as it stamps a put of the clock cell."""
+        self._store.put(self.table, [Put(CLOCK_ROW, {CLOCK: b"\x01"})])
+        (row,) = self._store.get(self.table, [CLOCK_ROW], [CLOCK])
+        if row is None:
+            raise StoreError(
+                "The clock cell of the registry was written but cannot be read: check the TTL of the registry table.",
+                table=self.table,
+            )
+        return row.columns[CLOCK].timestamp

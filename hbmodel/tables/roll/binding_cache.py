@@ -1,0 +1,140 @@
+"""Metadata of a store that sessions may share: the bindings of models to live tables, each for a lease, and the offset
+of the server's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hbmodel.errors import TableNotFound
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.clock import SharedOffset, running_time
+from hbmodel.store.gate import TRANSACTION, ReadRow
+from hbmodel.store.port import Store
+from hbmodel.store.values import Row
+from hbmodel.tables.ids.name_cache import NameCache
+from hbmodel.tables.registry.registration import Binding
+from hbmodel.tables.registry.registry_cells import cells_of
+from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
+from hbmodel.tables.roll.writers_roll import WritersRoll
+
+UNWRITABLE = 1.0
+"""How many seconds, at most, a binding is trusted by which the table has an index that the model does not declare.
+Writes are refused no longer than that after the index was dropped.
+"""
+
+READS = 3
+"""How often a binding is read, at most, if each read takes longer than the lease. Then the last one is used."""
+
+
+class BindingCache:
+    """A cache of bindings, each read once per lease, of the offset of the server's clock, and of names with their ids.
+
+    Leases are measured on a clock that never jumps and continues while the machine sleeps.
+
+    Thread-safe without locks: at worst, two threads read the same metadata at the same time.
+
+    Args:
+        lease: for how many seconds a binding is trusted.
+        running: the clock that measures leases, in ms.
+        offset: the clock from which the times of writes are made, and its offset to the server's.
+        roll_times: how often lines on the writers' roll are kept.
+    """
+
+    def __init__(
+        self,
+        lease: float,
+        *,
+        running: Callable[[], int] = running_time,
+        offset: SharedOffset | None = None,
+        roll_times: RollTimes = ROLL_TIMES,
+    ) -> None:
+        self.lease = lease
+        self._running = running
+        self._lease, self._unwritable = 1000 * lease, 1000 * min(lease, UNWRITABLE)
+        self._bindings: dict[TableSchema, tuple[Binding, int]] = {}
+        self._seen: dict[TableSchema, tuple[Binding, Row | None]] = {}
+        self._roll: WritersRoll | None = None
+        self._roll_times = roll_times
+        self.offset = SharedOffset() if offset is None else offset
+        self.names = NameCache()
+
+    def binding(self, schema: TableSchema, registry: Registry) -> Binding:
+        """The binding of a model, read from the registry if the cached one is too old; raises the errors of
+        `Registry.bind`.
+
+        A binding that took longer than the lease to read is too old already, and is read once more. Inside a
+        transaction, the registry's row is read there, and no lease is needed.
+        """
+        known = self._bindings.get(schema)
+        now = self._running()
+        if (read := TRANSACTION.get()) is not None:
+            return self._in_transaction(schema, registry, read)
+        if known is not None and now - known[1] < (self._unwritable if known[0].unknown else self._lease):
+            return known[0]
+        reads = 1
+        while True:
+            binding = registry.bind(schema)
+            latest = self._bindings.get(schema)
+            if latest is None or latest[1] <= now:  # another thread may have read a newer one meanwhile
+                self._bindings[schema] = (binding, now)
+            began, now = now, self._running()
+            if not 0 < self._lease < now - began or reads == READS:
+                return binding
+            reads += 1
+
+    def roll(self, longest_call: float) -> WritersRoll:
+        """This program's lines on the writers' roll; `longest_call` is how long a call to the store may live, in
+        seconds.
+        """
+        if self._roll is None:
+            self._roll = WritersRoll(
+                round(self._lease), round(1000 * longest_call), self.offset, self._roll_times, self._running
+            )
+        return self._roll
+
+    def leave(self, store: Store) -> None:
+        """Takes this program off the writers' roll, until it writes again."""
+        if self._roll is not None:
+            self._roll.end(store)
+
+    def binding_to_write(self, schema: TableSchema, registry: Registry, roll: WritersRoll, store: Store) -> Binding:
+        """The binding of a model for writes, while this program is on the writers' roll; raises the errors of
+        `Registry.bind`.
+        """
+        line = roll.line(store, registry.table, registry_row(schema))
+        known = self._bindings.get(schema)
+        if known is not None and known[0].unknown and self._running() - known[1] >= self._unwritable:
+            line.look(store)
+        row, began = line.state(store)
+        known, seen = self._bindings.get(schema), self._seen.get(schema)
+        if known is not None and seen is not None and seen[0] is known[0] and seen[1] is row and not known[0].unknown:
+            return known[0]
+        same = known is not None and known[0].cells == ({} if row is None else cells_of(row))
+        if known is not None and not same and known[1] > began:  # a reader has seen a later state
+            line.look(store)
+            row, began = line.state(store)
+        binding = known[0] if known is not None and same else registry.bound(schema, row)
+        # Readers use this binding too, for a lease from the time when it was read.
+        read = max(began, known[1]) if known is not None and same else began
+        self._bindings[schema], self._seen[schema] = (binding, read), (binding, row)
+        return binding
+
+    def _in_transaction(self, schema: TableSchema, registry: Registry, read: ReadRow) -> Binding:
+        """The binding by the registry's row as it is in the transaction."""
+        try:
+            row = read(registry.table, registry_row(schema))
+        except TableNotFound:
+            row = None
+        known, began = self._bindings.get(schema), self._running()
+        if known is not None:
+            seen = self._seen.get(schema)
+            if seen is not None and seen[0] is known[0] and seen[1] is row:
+                return known[0]
+            if known[0].cells == ({} if row is None else cells_of(row)):
+                self._seen[schema] = (known[0], row)
+                return known[0]
+        binding = registry.bind(schema)
+        self._bindings[schema] = (binding, began)
+        return binding

@@ -1,0 +1,326 @@
+"""One line of this program on the writers' roll, with its lease and its count of calls under way.
+
+`protocol.writers_roll` decides what may be done when; this module makes the calls to the store. One thread at a time
+puts or reads a line. Meanwhile other threads go on writing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import HbmodelError, StoreError, StoreUnavailable, TableNotFound, UnknownOutcome
+from hbmodel.protocol.clock import SharedOffset
+from hbmodel.protocol.writers_roll import Kind, Member, Revisions, RollLine
+from hbmodel.store.gate import gated
+from hbmodel.store.port import Store
+from hbmodel.store.values import Cell, Delete, Put, Row
+from hbmodel.tables.registry.registry_cells import cells_of
+from hbmodel.tables.registry.roll_lines import FAMILY, LINE, line_key, new_id, revisions_of
+
+TRIES = 5
+"""How many times a line is put, at most, until it is found on the roll. A further put is needed only if the one before
+was lost or late, or if its line was marked as gone.
+"""
+
+
+@frozen
+class RollTimes:
+    """How a program keeps its lines, in seconds.
+
+    Attributes:
+        poll: the seconds between two reads of the registry while calls are made. A change is noticed long before the
+            lease ends.
+        idle: the seconds without calls after which a line is put at rest.
+        renewed: the part of a lease, between 0 and 1, after which it is renewed.
+    """
+
+    poll: float = 5.0
+    idle: float = 10.0
+    renewed: float = 2 / 3
+
+
+ROLL_TIMES = RollTimes()
+
+
+class KeptLine:
+    """The line of this program for one row of the registry.
+
+    Args:
+        store: the store through which the line is kept while no session waits for it.
+        row: the key of the registry's row.
+        member: the program's state on the roll.
+        offset: the clocks; the first put tells them the server's time.
+        times: how lines are kept.
+        running: the clock that measures leases, in ms.
+        lock: guards the state of all lines of the program.
+        changed: a condition of the lock; it is notified of changes.
+        kept: called after a lease was taken.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        registry: str,
+        row: bytes,
+        member: Member,
+        offset: SharedOffset,
+        times: RollTimes,
+        running: Callable[[], int],
+        lock: threading.RLock,
+        changed: threading.Condition,
+        on_kept: Callable[[], None],
+    ) -> None:
+        self.store, self.member = store, member
+        self._registry, self._row, self._offset, self._times = registry, row, offset, times
+        self._lock, self._changed, self._kept, self._running = lock, changed, on_kept, running
+        self._found: Row | None = None  # the row of the registry as it was last read
+        self._looked = self._used = running()
+        self._busy = False
+        self._listed = True  # False if there is no registry; then nobody can change a state
+        self._troubled = False
+
+    # --- for writers --------------------------------------------------------------------------------------------------
+
+    def state(self, store: Store) -> tuple[Row | None, int]:
+        """The row of the registry that writes go by now, and when it was read. Takes or renews a lease if none is
+        valid.
+        """
+        with self._lock:
+            self._used = self._running()
+            unlisted = not self._listed and self._used - self._looked < self.member.lease
+            if unlisted or self.member.may_call(self._used):
+                return self._found, self._looked
+        with self._alone():
+            if not self.member.may_call(self._running()):
+                self._take_lease(store)
+            return self._found, self._looked
+
+    def look(self, store: Store) -> None:
+        """Reads the registry again, although the lease is still valid."""
+        with self._alone():
+            self._poll(store)
+
+    def began(self, store: Store) -> Revisions | None:
+        """Counts a call that begins. Returns the state that it acts by, or None if there is no registry."""
+        for _ in range(TRIES):
+            with self._lock:
+                self._used = self._running()
+                if self._listed and self.member.may_call(self._used):
+                    return self._count()
+            with self._alone():
+                if not self._listed or not self.member.may_call(self._running()):
+                    self._take_lease(store)
+                if not self._listed:
+                    return None
+        with self._lock:  # the lease ends before it can be used
+            return self._count()
+
+    def _count(self) -> Revisions | None:
+        self.member = self.member.began()
+        return self.member.newest
+
+    def ended(self, revisions: Revisions, error: BaseException | None) -> None:
+        """Counts the end of a call. Its outcome is unknown after an error of the store, or after an error that is
+        not of this library.
+        """
+        unknown = error is not None and (isinstance(error, StoreError) or not isinstance(error, HbmodelError))
+        with self._lock:
+            if revisions not in self.member.calls:
+                return
+            self._used, self._troubled = self._running(), isinstance(error, StoreUnavailable | UnknownOutcome)
+            self.member = self.member.ended(revisions, self._used, unknown=unknown)
+            if self.member.behind:
+                self._changed.notify_all()
+
+    # --- the line -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _key(self) -> bytes:
+        return line_key(self._row, self.member.id)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Lets one thread at a time put and read a line. It does not hold the lock, so other threads can write
+        meanwhile.
+        """
+        with self._lock:
+            while self._busy:
+                self._changed.wait()
+            self._busy = True
+        try:
+            with gated(None):
+                yield
+        finally:
+            with self._lock:
+                self._busy = False
+                self._changed.notify_all()
+
+    def _take_lease(self, store: Store) -> None:
+        """Puts the line, and then reads the registry; raises the store's errors."""
+        for _ in range(TRIES):
+            if not self._put(store, "on"):
+                if not self._listed:
+                    return
+                continue
+            if self.member.sent is not None:  # the line was read without the registry
+                self._read(store)
+            self._kept()
+            return
+        raise StoreUnavailable(
+            "The program's line on the writers' roll could not be put, so nothing was written: try again.",
+            table=self._registry,
+        )
+
+    def _put(self, store: Store, kind: Kind) -> bool:
+        """Puts the line; returns whether it is on the roll. If the put was answered, the registry is read too."""
+        with self._lock:
+            self.member = self.member.put(self._running(), kind)
+            sent, published, key = self.member.sent, self.member.held, self._key
+        assert sent is not None, "a put sends"
+        before, done = self._offset.wall(), False
+        try:
+            expected = None if published is None else published.encode()
+            done = store.check_and_put(self._registry, key, LINE, expected, Put(key, {LINE: sent.line.encode()}))
+        except TableNotFound:
+            self._unlisted()
+            return False
+        except UnknownOutcome:
+            pass  # reading the line tells
+        after = self._offset.wall()
+        if not done:
+            return self._find(store, sent.line)
+        if kind == "rest":
+            with self._lock:
+                self.member = self.member.answered()
+            return True
+        began = self._running()
+        row, own = store.get(self._registry, [self._row, key])
+        if own is not None and published is None and LINE in own.columns:
+            self._offset.hear(before, own.columns[LINE].timestamp, after)
+        with self._lock:
+            self.member = self.member.answered()
+            self._take_in(row, began)
+        return True
+
+    def _find(self, store: Store, sent: RollLine) -> bool:
+        """Whether a line is on the roll although its put was refused, or its answer was lost. The registry may be read
+        only after this.
+        """
+        (own,) = store.get(self._registry, [self._key], [LINE])
+        line = None if own is None else RollLine.decode(own.columns[LINE].value)
+        with self._lock:
+            self.member = self.member.found(line, new_id())
+            return self.member.held == sent
+
+    def _read(self, store: Store) -> None:
+        began = self._running()
+        (row,) = store.get(self._registry, [self._row])
+        with self._lock:
+            self._take_in(row, began)
+
+    def _take_in(self, row: Row | None, began: int) -> None:
+        """Takes in the registry's row, whose read began at the time `began`. Such a read ends a put of the line if one
+        is under way.
+        """
+        revisions = revisions_of({} if row is None else cells_of(row))
+        self.member = self.member.saw(revisions) if self.member.sent is None else self.member.read(revisions)
+        if self._found is None or row is None or not _same(self._found.columns, row.columns):
+            self._found = row
+        self._listed, self._looked = True, began
+
+    def _unlisted(self) -> None:
+        """There is no registry table."""
+        with self._lock:
+            self.member = self.member.renewed(new_id())
+            self._found, self._listed, self._looked = None, False, self._running()
+
+    def _poll(self, store: Store) -> None:
+        """Reads the registry, and renews the lease at once if it has changed and no older call is under way."""
+        if self.member.until is None:
+            return
+        if self.member.sent is None:
+            self._read(store)
+        if self.member.behind or self.member.sent is not None:
+            self._take_lease(store)
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    @property
+    def on(self) -> bool:
+        """Whether the line must be kept, because its lease was not given up."""
+        return self.member.until is not None
+
+    def due(self) -> float:
+        """When the line needs attention next, in ms on the clock that measures leases."""
+        member, times, now = self.member, self._times, self._running()
+        if member.behind and member.held is not None and member.held.revisions.cells:
+            return now
+        due = [] if member.calls else [self._used + 1000 * times.idle]
+        if member.lease >= 1000 * times.poll:  # a shorter lease is renewed by whoever writes
+            due.append(self._renewal)
+            if member.calls or member.behind or self._used >= self._looked:
+                due.append(self._looked + 1000 * times.poll)
+        return min(due, default=now + 1000 * times.poll)
+
+    @property
+    def _renewal(self) -> float:
+        return (self.member.until or 0) - (1 - self._times.renewed) * self.member.lease
+
+    def keep(self) -> None:
+        """Does what the line needs now."""
+        with self._alone():
+            if self.member.until is None:
+                return
+            if self._put_down():
+                self._put(self.store, "rest")
+            elif self.member.behind or self._running() >= self._renewal:
+                self._take_lease(self.store)
+            else:
+                self._poll(self.store)
+
+    def _put_down(self) -> bool:
+        """Gives the lease up if no call was made for long; returns whether it did."""
+        with self._lock:
+            if self.member.calls or self._running() < self._used + 1000 * self._times.idle:
+                return False
+            self.lose_lease()
+            return True
+
+    def lose_lease(self) -> None:
+        """Gives the lease up. The next write takes one again."""
+        self.member = evolve(self.member, until=None)
+
+    def lose(self) -> None:
+        """Gives the lease up because the store failed."""
+        with self._lock:
+            self._troubled = True
+            self.lose_lease()
+
+    def leave(self, store: Store | None) -> None:
+        """Deletes the line, through its own store or another one. A line that lists calls is put at rest instead. A
+        line that cannot be reached ends by itself.
+        """
+        store = self.store if store is None else store
+        if self.member.held is None or self._troubled:
+            return
+        with self._alone():
+            with self._lock:
+                if self.member.calls:
+                    return
+                self.lose_lease()
+                may_end, key = self.member.may_end(self._running()), self._key
+                if may_end:
+                    self.member = self.member.renewed(new_id())
+            if may_end:
+                store.delete(self._registry, [Delete(key, families=(FAMILY,))])
+            else:
+                self._put(store, "rest")
+
+
+def _same(one: Mapping[bytes, Cell], other: Mapping[bytes, Cell]) -> bool:
+    """Whether the cells of two readings have the same values."""
+    return one.keys() == other.keys() and all(cell.value == other[column].value for column, cell in one.items())

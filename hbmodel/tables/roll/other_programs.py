@@ -1,0 +1,125 @@
+"""Waits for the programs that still read and write a table by an earlier state of the registry.
+
+Readers learn of a new state when their leases of the earlier one end. Writers are on the writers' roll: a change waits
+for those that may still write by an earlier state, and for no others. If programs of an older version, which are not on
+the roll, may write the table, a change waits for the lease and the longest call together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from attrs import frozen
+
+from hbmodel.protocol.clock import CLOCK_BOUND, LONGEST_CALL
+from hbmodel.store.port import Store
+from hbmodel.tables.registry.registration import LEASE, Registration
+from hbmodel.tables.registry.registry_table import Registry
+from hbmodel.tables.registry.roll_lines import RollLines, revision_of
+
+Awaited = Literal["readers", "writers"]
+"""Who is waited for: sessions that may still read by an earlier state, until their leases end, or all programs that may
+still write by one.
+"""
+
+Waited = Callable[[float, Awaited, Sequence[str]], None]
+"""Waits for a part of the seconds that are left. It is given these seconds, who is waited for, and descriptions of the
+writers, if they are known. When it returns, the registry is read again.
+"""
+
+
+@frozen
+class Drain:
+    """How long sessions that still know an earlier state of the registry may go on reading and writing by it.
+
+    Attributes:
+        lease: longest lease of any session of the table, in seconds.
+        longest_call: how long a call to HBase may live, in seconds (the gateway's `hbase.client.operation.timeout`).
+        clock_bound: how far the clocks of two servers may differ, in seconds.
+    """
+
+    lease: float = LEASE
+    longest_call: float = LONGEST_CALL / 1000
+    clock_bound: float = CLOCK_BOUND / 1000
+
+    @property
+    def read(self) -> int:
+        """How long it takes at most until every session has noticed a change, in ms."""
+        return round(self.lease * 1000) + 1
+
+    @property
+    def written(self) -> int:
+        """How long it takes at most until no call that follows the earlier state can take effect any more, in ms."""
+        return round((self.lease + self.longest_call) * 1000) + 1
+
+    @property
+    def skew(self) -> int:
+        """How far the clocks of two servers may differ, in ms."""
+        return round(self.clock_bound * 1000)
+
+
+@frozen
+class OtherPrograms:
+    """The programs that use the tables of a store.
+
+    Attributes:
+        drain: how long programs may act on an earlier state.
+        wait: waits for a part of the time that is left.
+    """
+
+    store: Store
+    registry: Registry
+    drain: Drain
+    wait: Waited
+
+    def have_read(self, since: int, now: int) -> bool:
+        """Whether no session can still read by the state before `since`; if one can, waits for a part of the time that
+        is left.
+        """
+        return self._over(since, self.drain.read, now, "readers")
+
+    def have_written(self, row: bytes, registration: Registration, cell: bytes, since: int, now: int) -> bool:
+        """Whether no program can still write by the state before a change; waits a moment if one can.
+
+        Args:
+            registration: what the row says, read after the change.
+            cell: the cell of the row that was changed.
+            since: when the change was written to the registry, in ms by its server's clock.
+            now: the server's time, in ms.
+        """
+        if self.gated or since + self.drain.written < now:
+            return True
+        if not self._listed(row, registration, now):
+            return self._over(since, self.drain.written, now, "writers")
+        lines = RollLines(self.store, self.registry.table)
+        waits = lines.waits(
+            row, cell, revision_of(registration.cells.get(cell)), now, self.drain.written, self.drain.skew
+        )
+        if not waits:
+            return True
+        self.wait(
+            max(0, max(waited_for.until for waited_for in waits) - now) / 1000,
+            "writers",
+            [waited_for.described(now) for waited_for in waits],
+        )
+        return False
+
+    @property
+    def gated(self) -> bool:
+        """Whether every write looks at the registry inside its transaction."""
+        return self.store.capabilities.gated_writes
+
+    def _listed(self, row: bytes, registration: Registration, now: int) -> bool:
+        """Whether every program that can write by an earlier state is on the roll."""
+        if registration.listed is None:
+            self.registry.mark_listed(row)
+            return False
+        return registration.listed == 0 or registration.listed + self.drain.written < now
+
+    def _over(self, since: int, drain: int, now: int, whom: Awaited) -> bool:
+        left = since + drain - now
+        if left <= 0:
+            return True
+        self.wait(left / 1000, whom, ())
+        return False

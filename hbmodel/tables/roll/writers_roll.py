@@ -1,0 +1,219 @@
+"""The writers' roll as this program keeps it: its lines for all tables that it writes through one store, and the thread
+that renews them.
+
+A program puts itself on the roll before it writes. While it is on the roll, a thread renews its lines, reads the
+registry every few seconds, and puts a line at rest soon after the last call. The thread ends with the last line. When
+the program ends, its lines are deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from hbmodel.errors import HbmodelError, StoreClosed
+from hbmodel.protocol.clock import SharedOffset, running_time
+from hbmodel.protocol.writers_roll import Member, Revisions, Writer
+from hbmodel.store.port import Store
+from hbmodel.tables.registry.roll_lines import new_id
+from hbmodel.tables.roll.kept_line import ROLL_TIMES, KeptLine, RollTimes
+
+log = logging.getLogger("hbmodel")
+
+END = 5.0
+"""How many seconds the end of a roll waits, at most, for the thread that keeps its lines."""
+
+
+def this_program() -> Writer:
+    """The host, the process number and the program name of this process."""
+    program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else ""
+    return Writer(socket.gethostname(), os.getpid(), program)
+
+
+class WritersRoll:
+    """The lines of this program, for all tables that it writes through one store.
+
+    Thread-safe. In a forked child the roll begins without lines: the lines remain the parent's.
+
+    Args:
+        lease: the lease of the lines, in ms.
+        longest_call: how long a call may live, in ms.
+        offset: the offset of the server's clock; it is learned from the first put of a line.
+        running: the clock that measures leases, in ms.
+    """
+
+    def __init__(
+        self,
+        lease: int,
+        longest_call: int,
+        offset: SharedOffset,
+        times: RollTimes = ROLL_TIMES,
+        running: Callable[[], int] = running_time,
+    ) -> None:
+        self._lease, self._longest_call, self._offset, self._times, self._running = (
+            lease,
+            longest_call,
+            offset,
+            times,
+            running,
+        )
+        self._at_exit: weakref.finalize[..., WritersRoll] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._lines: dict[tuple[str, bytes], KeptLine] = {}
+        self._keeper: threading.Thread | None = None
+        self._ended = False
+
+    def line(self, store: Store, registry: str, row: bytes) -> KeptLine:
+        """The line for a row of the registry."""
+        if self._pid != os.getpid():
+            self._begin()
+        line = self._lines.get((registry, row))
+        if line is not None:
+            return line
+        member, bare = (
+            Member(new_id(), self._lease, self._longest_call, this_program()),
+            getattr(store, "unobserved", store),
+        )
+        with self._changed:
+            kept_line = KeptLine(
+                bare,
+                registry,
+                row,
+                member,
+                self._offset,
+                self._times,
+                self._running,
+                self._lock,
+                self._changed,
+                self._keep,
+            )
+            return self._lines.setdefault((registry, row), kept_line)
+
+    def calls(self, store: Store, registry: str, rows: Iterable[bytes]) -> Calls:
+        """Counts calls that write by the state of these rows of the registry, until the end of a `with` block."""
+        return Calls(self, store, registry, rows)
+
+    # --- the thread ---------------------------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        """Starts the thread that keeps the lines, unless it runs, and tells it that something has changed."""
+        with self._changed:
+            if self._keeper is None and not self._ended:
+                self._keeper = threading.Thread(
+                    target=self._keeping, args=(self._changed,), name="hbmodel-writers-roll", daemon=True
+                )
+                self._keeper.start()
+                self._end_with_the_program(True)
+            self._changed.notify_all()
+
+    def _keeping(self, condition: threading.Condition) -> None:
+        """Keeps the lines, in a thread of its own, until no line is on the roll any more or the roll has ended."""
+        while True:
+            with condition:
+                if self._changed is not condition:
+                    return
+                waiting = [(line.due(), line) for line in self._lines.values() if line.on]
+                if not waiting or self._ended:
+                    self._keeper = None
+                    return
+                due, line = min(waiting, key=lambda pair: pair[0])
+                now = self._running()
+                if due > now:
+                    condition.wait(min((due - now) / 1000, self._times.poll))  # calls do not notify this thread
+                    continue
+            try:
+                line.keep()
+            except Exception as error:  # any error: if the thread ended, no line would be kept
+                if not isinstance(error, StoreClosed):
+                    log.warning("a line on the writers' roll could not be kept: %s", error)
+                line.lose()
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def end(self, store: Store | None = None) -> None:
+        """Takes this program off the roll, until it writes again. Lines that cannot be deleted end with their leases.
+
+        Args:
+            store: the store through which lines are deleted; None: each line through the store that keeps it.
+        """
+        if self._pid != os.getpid():
+            return
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+            lines, keeper = [*self._lines.values()], self._keeper
+        for line in lines:
+            with suppress(HbmodelError):
+                line.leave(store)
+        if keeper is not None and keeper is not threading.current_thread():
+            keeper.join(END)
+        self._end_with_the_program(False)
+        self._begin()
+
+    def _end_with_the_program(self, last: bool) -> None:
+        """Has the roll end with the program, and before a store is closed that announces that; undone if not `last`."""
+        if last and self._at_exit is None:
+            self._at_exit = weakref.finalize(self, _end_at_exit, weakref.ref(self))
+        elif not last and self._at_exit is not None:
+            self._at_exit.detach()
+            self._at_exit = None
+        for line in self._lines.values():
+            ends: weakref.WeakSet[WritersRoll] | None = getattr(line.store, "before_close", None)
+            if ends is not None:
+                ends.add(self) if last else ends.discard(self)
+
+
+class Calls:
+    """A context manager that counts calls which write by the state of some rows of the registry. It counts them from
+    `begin` to the end of the block.
+
+    Args:
+        store: the store through which missing leases are taken.
+    """
+
+    def __init__(self, roll: WritersRoll, store: Store, registry: str, rows: Iterable[bytes]) -> None:
+        self._roll, self._store, self._registry, self._waiting, self._pid = roll, store, registry, [*rows], os.getpid()
+        self._begun: list[tuple[KeptLine, Revisions]] = []
+
+    def begin(self) -> None:
+        """Counts the calls from here on, if they are not counted yet."""
+        while self._waiting:
+            line = self._roll.line(self._store, self._registry, self._waiting[0])
+            revisions = line.began(self._store)
+            if revisions is not None:
+                self._begun.append((line, revisions))
+            del self._waiting[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._waiting.clear()
+        if self._pid == os.getpid():  # else it is a forked child's copy
+            for line, revisions in self._begun:
+                line.ended(revisions, error)
+
+
+def _end_at_exit(roll: weakref.ref[WritersRoll]) -> None:
+    """Ends a roll that is still alive when the program exits.
+
+    If the roll was freed earlier, the weak reference is dead and nothing is done.
+    """
+    if (writers_roll := roll()) is not None:
+        writers_roll.end()
