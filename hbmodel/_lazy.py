@@ -1,5 +1,5 @@
-"""Loads the names of a package when they are first used (PEP 562), so that a program pays for no room that it does
-not enter.
+"""Loads the names of a package when they are first used (PEP 562), so that a program does not spend time on importing
+parts of hbmodel that it does not use.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ def lazy(
     """The functions `__getattr__` and `__dir__` of a package.
 
     Args:
-        names: what it offers, separated by spaces, by the modules of hbmodel that define it.
-        modules: its own modules that are attributes without an import.
+        names: for each module of hbmodel, the names that it defines and the package offers, separated by spaces.
+        modules: modules of the package that can be used as its attributes without being imported first.
     """
     homes = {name: f"hbmodel.{module}" for module, offered in names.items() for name in offered.split()}
 

@@ -1,4 +1,4 @@
-"""Builds Python functions from source: code for one model, in which codecs are expressions where they can be.
+"""Builds Python functions from source: code for one model, in which codecs become expressions where possible.
 
 Such a function handles ordinary values and valid stored bytes. If anything is raised in it, it falls back on plain
 code, which handles every case and every error.
@@ -46,7 +46,7 @@ class Code:
         return template.format(v=value, t=self.variable() if "{t}" in template else "", **used)
 
     def decode(self, codec: Codec[Any], data: str) -> str:
-        """An expression for the value of a raw form; `data` is a name or is evaluated more than once."""
+        """An expression for the value of a raw form; `data`, if it is not a name, may be evaluated more than once."""
         source = source_of(codec)
         if source is None:
             return f"{self.name(codec.decode)}({data})"
@@ -55,7 +55,7 @@ class Code:
         return self.fill(source.decode, source, f"{self.name(unpack_word(source.word))}({data})[0]")
 
     def encode(self, codec: Codec[Any], value: str) -> str:
-        """An expression for the raw form of the value in a variable, given what `accepts` says."""
+        """An expression for the raw form of the value in a variable, valid under the condition that `accepts` gives."""
         source = source_of(codec)
         if source is None:
             return f"{self.name(codec.encode)}({value})"
@@ -64,7 +64,7 @@ class Code:
         return f"{self.name(pack_word(source.word))}({self.fill(source.encode, source, value)})"
 
     def accepts(self, codec: Codec[Any], value: str) -> str | None:
-        """The condition under which `encode` is right, or None where the codec checks the value itself."""
+        """The condition under which the expression of `encode` may be used; None if the codec itself checks values."""
         source = source_of(codec)
         return None if source is None else f"type({value}) is {self.name(source.accepts)}"
 

@@ -142,15 +142,15 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
         "hbase.regionserver.port": str(ports["regionserver"]),
         "hbase.master.info.port": "-1",
         "hbase.regionserver.info.port": "-1",
-        # There is one region server, in the master's own process. So the master does not wait 4.5 s for others, and
-        # both report and dispatch without long pauses.
+        # There is one region server, in the master's own process. So the master need not wait 4.5 s for others, the
+        # region server can report to it often, and the master can dispatch procedures with little delay.
         "hbase.master.wait.on.regionservers.mintostart": "1",
         "hbase.master.wait.on.regionservers.maxtostart": "1",
         "hbase.master.wait.on.regionservers.interval": "100",
         "hbase.regionserver.msginterval": "500",
         "hbase.procedure.remote.dispatcher.delay.msec": "10",
-        # There are many small tables: each would allocate a chunk of 2 MB for its first cell, and 400 of them the whole
-        # heap.
+        # There are many small tables. Each would allocate a chunk of 2 MB for its first cell, and 400 of them would
+        # fill the heap.
         "hbase.hregion.memstore.mslab.enabled": "false",
         # Few handlers are enough for one developer.
         "hbase.regionserver.handler.count": "10",
@@ -160,8 +160,8 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
         # stop.
         "zookeeper.recovery.retry": "1",
         "zookeeper.recovery.retry.intervalmill": "200",
-        # There is no other server to take over from one that stands still, as on a busy or suspended machine. By
-        # default the server would lose its session with its own ZooKeeper after ten seconds, and end. The timeout is
+        # If the server stands still, as on a busy or suspended machine, no other server can take over. By default the
+        # server would lose its session with its own ZooKeeper after ten seconds, and end. The timeout is
         # not longer because a killed server that is started again on other ports waits for the end of its former
         # session.
         "zookeeper.session.timeout.localHBaseCluster": str(1000 * SURVIVED_PAUSE),

@@ -21,8 +21,8 @@ from hbmodel.protocol.operations import AskIfAhead, AwaitClock, DeleteRows, GetR
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 MARGIN = 20
-"""How far above the timestamp of its cell a counter is deleted, in ms: increments between the read and the delete carry
-the old value on, and must be hidden too.
+"""How far above the timestamp of its cell a counter is deleted, in ms. Cells of increments between the read and the
+delete include the old value, and must be hidden too.
 """
 
 ROUNDS = 5
@@ -36,8 +36,8 @@ def read_masks(
 ) -> Protocol[dict[bytes, Delete | ClockError]]:
     """Reads columns of rows that will be deleted at the server's time; returns their masks, by row key.
 
-    A mask is the delete of the cells that the delete of the row may not hide, or the error that says why they cannot be
-    hidden.
+    A mask is the delete of the cells that the delete of the row might not hide, or the error that says why they cannot
+    be hidden.
 
     Args:
         columns: the columns that may have cells ahead of the server's clock.
@@ -52,14 +52,14 @@ def read_masks(
 
 
 def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[list[Delete]]:
-    """Deletes counters that were incremented beyond their masks between the read and the delete, since they carry the
-    old value on.
+    """Deletes counters again that were incremented between the read and the delete, to a cell newer than their mask:
+    such a cell still includes the old value.
 
     Args:
-        masks: the masks that were carried out with the deletes of the rows.
+        masks: the masks that were applied with the deletes of the rows.
 
     Returns:
-        The further deletes that were carried out.
+        The further deletes that were made.
     """
     deletes: list[Delete] = []
     left = [mask for mask in masks if not schema.counter_columns.isdisjoint(mask.columns)]
@@ -88,8 +88,8 @@ def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[li
 def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Protocol[int | None]:
     """The server's time in ms for the deletes of these cells; None if a delete at the server's time hides all of them.
 
-    Counters are often ahead of the server's clock, so for counters its time is always needed. About other cells the
-    server is asked only if this machine's clock has not reached their times.
+    Counters are often ahead of the server's clock, so for counters its time is always needed. For other cells, the
+    server is asked for its time only if this machine's clock has not reached the times of the cells.
     """
     cells = [(column, cell.timestamp) for row in rows for column, cell in row.items()]
     if not cells:
@@ -102,7 +102,7 @@ def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Proto
 def mask_of(
     schema: TableSchema, row: bytes, cells: Mapping[bytes, Cell], now: int, bound: int
 ) -> Delete | ClockError | None:
-    """The delete of the cells of a row that a delete at the server's time may not hide.
+    """The delete of the cells of a row that a delete at the server's time might not hide.
 
     Returns:
         The delete, or the error of a row with a cell that is further ahead than the bound; None if every cell is old.

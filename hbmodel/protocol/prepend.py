@@ -1,9 +1,9 @@
 """Puts an object before the first live row of a key prefix, as a sans-IO generator.
 
 The row's last key field gets the value before that of the first row, and the key is claimed as in every insert. A key
-that is taken is not tried again: the next attempt is before it and before the first row at that time. So two programs
-never get the same key, and their rows follow each other without a gap, except for keys that were claimed by a program
-that died.
+that is taken is not tried again: the next attempt takes a key before it and before the row that is first by then. So
+two programs never get the same key, and their rows follow each other without a gap, except for keys that were claimed
+by a program that died.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class KeyPrefix:
 
     Attributes:
         order: the order of the numbers.
-        ranges: the ranges of their row keys: one, or one for each bucket of the salt that can hold them.
+        ranges: the ranges of their row keys: one range, or one for each bucket of the salt that can hold such rows.
     """
 
     schema: TableSchema

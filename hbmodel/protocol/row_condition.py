@@ -11,9 +11,9 @@ def cell_of_condition(schema: TableSchema, row: Row) -> tuple[bytes, bytes] | No
     """The cell that shows whether an object has been deleted, or put again as a whole, since it was read; None if there
     is none.
 
-    This is the version cell. A row from before the first index has no version cell. There it is the cell with the time
-    of the row's expiry, since no other put of the row has the same value, or else a cell that every delete removes,
-    preferably the existence flag or a required column.
+    This is the version cell. A row from before the first index has no version cell. For such a row it is the cell with
+    the time of the row's expiry, since no other put of the row has the same value. If the row has no such cell either,
+    it is a cell that every delete removes, preferably the existence flag or a required column.
     """
     filled = {column: cell.value for column, cell in row.columns.items() if cell.value}
     first = (schema.version_column, schema.expiry_column, schema.exists_column, *schema.required_columns)

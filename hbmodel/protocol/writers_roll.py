@@ -4,7 +4,7 @@ A program that writes a table keeps one line on the roll for each row of the reg
 line says how long the program may write, and which is the oldest state by which it may write. Whoever changes the state
 reads the lines, and waits only for the programs that may still write by an earlier state.
 
-The following rules are easily got wrong, and each of them loses writes if it is left out:
+The following rules are easily got wrong, and writes are lost if one of them is left out:
 
 - A lease begins, or is extended, with a put of the line, and then a read of the registry after the put was answered or
   the line was found.
@@ -12,7 +12,7 @@ The following rules are easily got wrong, and each of them loses writes if it is
 - A line is put under the condition that the roll still has the line that the program knows. If the answer is lost, the
   line is read.
 - An id is used once. A program whose line is gone continues under another id.
-- A line names the oldest state by which a call is under way. The line is put again when that call is answered.
+- A line names the oldest state on which a call under way relies. The line is put again when that call is answered.
 - A call whose outcome is unknown is listed in the line, once the line names a later state than that of the call, for as
   long as the call may still land.
 - A line is put at rest, or deleted, only when no call is under way and no more calls can begin.
@@ -34,7 +34,7 @@ Kind = Literal["on", "rest", "gone"]
 KINDS: tuple[Kind, ...] = ("on", "rest", "gone")
 
 FORM = 1
-"""The form of a line; a line of another form is taken for one that stands for calls of any state."""
+"""The form of a line; a line of another form is treated as if it stood for calls of any state."""
 
 UNKNOWN = -1
 """The revision of a cell of which nothing is known: older than all other revisions."""
@@ -42,17 +42,17 @@ UNKNOWN = -1
 
 @frozen
 class Revisions:
-    """The revisions of the cells of a registry row, which every change raises.
+    """The revision of each cell of a registry row; every change of a cell raises its revision.
 
     Attributes:
-        cells: names and revisions, sorted. A cell that is not there has the revision `UNKNOWN`.
+        cells: names of cells and their revisions, sorted. A cell that is not listed has the revision `UNKNOWN`.
     """
 
     cells: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def of(cls, revisions: Mapping[str, int]) -> Revisions:
-        """The revisions, given by the names of cells."""
+        """The revisions, from a mapping by the names of the cells."""
         return cls(tuple(sorted(revisions.items())))
 
     def at(self, cell: str) -> int:
@@ -60,7 +60,7 @@ class Revisions:
         return next((revision for name, revision in self.cells if name == cell), UNKNOWN)
 
     def lowest(self, other: Revisions) -> Revisions:
-        """The older revision of each cell that both have."""
+        """The lower of the two revisions of each cell that both list."""
         if self.cells == other.cells:
             return self
         other_revisions = dict(other.cells)
@@ -163,8 +163,8 @@ class RollLine:
         return stamp + self.lease + self.longest_call + skew
 
     def waits_until(self, stamp: int, skew: int, cell: str | None = None, revision: int = UNKNOWN) -> int | None:
-        """Until when the line stands for calls of older states, by the server's clock in ms; None if it stands for
-        none.
+        """Until when the line stands for calls of older states, by the server's clock in ms; None if it stands for no
+        such call.
 
         Args:
             cell: the cell that has changed; None asks for calls of any state.
@@ -220,8 +220,8 @@ class Member:
         held: the line that it knows to be on the roll, or None.
         newest: revisions of the newest state that it has read; None before the first read under this id.
         until: the end of its lease; None if it has none.
-        calls: the states by which the calls under way began, one for each call.
-        late: the states by which calls of unknown outcome began, each with the time when such a call was last sent.
+        calls: for each call under way, the state on which it relies.
+        late: the states on which calls of unknown outcome rely, each with the time when such a call was last sent.
         sent: the put that is not settled, or None.
     """
 
@@ -243,7 +243,7 @@ class Member:
 
     @property
     def oldest(self) -> Revisions:
-        """The oldest state by which a call is under way, or may begin."""
+        """The oldest state on which a call relies that is under way or may begin."""
         oldest = NOTHING if self.newest is None else self.newest
         for revisions in self.calls:
             oldest = oldest.lowest(revisions)
@@ -251,18 +251,18 @@ class Member:
 
     @property
     def behind(self) -> bool:
-        """Whether its line names an older state than it must."""
+        """Whether the line on the roll still names an older state than the oldest that is in use."""
         return self.held is not None and self.held.kind == "on" and self.held.revisions != self.oldest
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def began(self) -> Member:
-        """A call begins by the newest state; `may_call` must hold in the same step."""
+        """A call begins that relies on the newest state; `may_call` must hold in the same step."""
         assert self.newest is not None, "a lease begins with a read"
         return self._with_calls((*self.calls, self.newest), self.late)
 
     def ended(self, revisions: Revisions, now: int, *, unknown: bool) -> Member:
-        """A call of this state was answered, or nobody waits for it any more."""
+        """A call that relied on this state was answered, or nobody waits for it any more."""
         calls = list(self.calls)
         calls.remove(revisions)
         late = self.late
@@ -294,7 +294,7 @@ class Member:
     # --- the line -----------------------------------------------------------------------------------------------------
 
     def put(self, now: int, kind: Kind = "on") -> Member:
-        """Sends its line, under the condition that `held` is on the roll.
+        """Sends the program's line, under the condition that `held` is on the roll.
 
         If the kind is `rest`, no call may be under way, and no call begins after it.
         """
@@ -315,7 +315,7 @@ class Member:
         return evolve(self, held=self.sent.line, sent=None if self.sent.line.kind == "rest" else self.sent)
 
     def found(self, line: RollLine | None, new_id: bytes) -> Member:
-        """Its line was read after a put that was refused or not answered.
+        """The program's line was read after a put that was refused or not answered.
 
         If the line is absent, or its kind is `gone`, the program continues under the new id.
         """
@@ -334,9 +334,9 @@ class Member:
         return evolve(self, newest=revisions)
 
     def renewed(self, new_id: bytes) -> Member:
-        """It continues under another id: its line is gone, or is being deleted."""
+        """The program continues under another id, because its line is gone or is being deleted."""
         return evolve(self, id=new_id, held=None, newest=None, until=None, sent=None)
 
     def may_end(self, now: int) -> bool:
-        """Whether its line may be deleted: no call is under way, and none can still land."""
+        """Whether the line may be deleted: no call is under way, and no earlier call can still land."""
         return not self.calls and all(sent + self.longest_call < now for _, sent in self.late)

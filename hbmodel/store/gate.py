@@ -16,8 +16,8 @@ from hbmodel.errors import HbmodelError
 from hbmodel.store.values import Row
 
 Gate = Callable[[], None]
-"""Raises `SchemaMismatch` if the binding that a protocol writes by no longer holds, or its lease is over and it
-cannot be renewed.
+"""Raises `SchemaMismatch` if the binding on which the writes of a protocol rely no longer holds, or if its lease is
+over and cannot be renewed.
 """
 
 GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
@@ -27,12 +27,12 @@ ReadRow = Callable[[str, bytes], Row | None]
 """Reads a row of a table, as the transaction of a request sees it; raises `TableNotFound`."""
 
 TRANSACTION: ContextVar[ReadRow | None] = ContextVar("transaction", default=None)
-"""Reads in the transaction in which the gate is being passed; None outside of a transaction."""
+"""The function that reads in the transaction in which the gate is being passed; None outside of a transaction."""
 
 
 @contextmanager
 def gated(gate: Gate | None) -> Iterator[None]:
-    """A block in which the requests of this thread pass a gate; None: they pass none."""
+    """A block in which the requests of this thread pass `gate`, or no gate if it is None."""
     token = GATE.set(gate)
     try:
         yield
@@ -46,7 +46,8 @@ def pass_gate(read: ReadRow | None = None) -> None:
     This is to be called before each request that changes something, except the first of an operation.
 
     Args:
-        read: reads in the transaction of the request, if it has begun and nobody else can write before it ends.
+        read: reads in the transaction of the request; given if that transaction has begun, and nobody else can write
+            before it ends.
     """
     gate = GATE.get()
     if gate is None:
@@ -60,7 +61,7 @@ def pass_gate(read: ReadRow | None = None) -> None:
 
 
 def may_pass() -> bool:
-    """Whether the gate lets a request pass that is sent again; also False if it cannot be known."""
+    """Whether the gate allows a request to be sent again; False also if the gate could not find out."""
     try:
         pass_gate()
     except HbmodelError:

@@ -36,7 +36,7 @@ def with_entries_first(
     Args:
         indexes: the indexes to maintain, each with its live table.
         protocol: the protocol of a model without indexes; its acknowledgement is held back.
-        placed: where the result of the protocol is noted: the steps after that concern only the entries.
+        placed: where the result of the protocol is noted; once it is there, only entries remain to be put.
     """
     objects = [write for write in writes if isinstance(write, PutObject)]
     now = yield ReadClock()

@@ -1,7 +1,7 @@
-"""Removes what crashes have left: entries without a row and markers of deleted rows, as sans-IO generators (rules 4 and
-6).
+"""Removes entries without a row, which crashes have left, and old markers of deleted rows, as sans-IO generators (rules
+4 and 6).
 
-Correct entries of covering indexes that are not verified, since a writer was interrupted, are put once more.
+If an interrupted writer has left a correct entry of a covering index unverified, the entry is put again as verified.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hbmodel.store.values import Cell, ConditionalChange, Delete, Put, Row
 
 
 def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
-    """Deletes entries without a matching row, and bare marks, each up to its own timestamp; returns them.
+    """Deletes entries without a matching row, and marks without an entry, each up to its own timestamp; returns them.
 
     An entry is deleted only if it and its row are older than the grace time, so that the row's writers have ended, and
     if the row, read once more after this check, still does not have the entry. Entries of rows that expire are left

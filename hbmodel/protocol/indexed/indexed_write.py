@@ -53,8 +53,8 @@ def write_indexed_batch(
 
     The phases: read the old rows; put the new entries, and marks over the old entries of covering indexes, and wait for
     all of them; put the rows; after the acknowledgement, verify the new entries and delete the stale ones. Conditional
-    writes whose rows are no longer as they were read begin again together. A driver that could not carry out an
-    operation repeats exactly that operation, timestamps included.
+    writes whose rows have changed since they were read are started again, all together. A driver that could not carry
+    out an operation repeats exactly that operation, timestamps included.
 
     A row that was put is never put again at a later time: others may have updated, deleted or moved it since, and the
     later put would hide their acknowledged writes. If the write took too long, or the indexes have changed, only its
@@ -123,7 +123,8 @@ def _with_versions(
     """
     schema = planner.schema
     if not (planner.adopting and planner.checks) or family_life(schema) is None:
-        # only a row that expires with its family is put again as a whole and may lack a cell that each such put changes
+        # Only a row that expires with its family is put again as a whole, and may lack a cell that every such put
+        # changes.
         return rows
     indexer = RowIndexer(schema, (), adopting=True)
     puts: list[Put] = []
@@ -141,7 +142,7 @@ def _with_versions(
 def await_times(planner: IndexedRowPlanner, puts: Sequence[Put], now: int) -> Protocol[None]:
     """If other programs write at the server's time, waits until its clock shows the times of the puts.
 
-    Later writes of those programs must not get times below these puts.
+    Later writes of those programs must not get times below the times of these puts.
     """
     latest = max((put.timestamp or 0 for put in puts), default=0) if planner.mixed else 0
     if latest > now:
@@ -158,7 +159,7 @@ def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
         since: when the clock was read for the timestamps of this round.
 
     Returns:
-        Whether it took too long.
+        Whether the round took too long.
     """
     late = False
     while not (yield CheckLease(since)):
@@ -178,8 +179,8 @@ def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dic
     """The failed outcomes of puts that took too long and whose rows are absent, without even a marker.
 
     What became of such a put cannot be known. Its row may have been deleted, and the marker purged. Or the put had the
-    time of an earlier marker, and arrived in the moment of its purge, which is unconditional in a store without
-    conditional deletes.
+    time of an earlier marker, and arrived at the moment when that marker was purged: in a store without conditional
+    deletes, a purge is unconditional.
     """
     rows = [outcome.key for outcome in outcomes if outcome.action == "put"]
     rows_read: Sequence[Row | None] = (yield GetRows(schema.table, rows, [schema.version_column])) if rows else ()
@@ -296,7 +297,8 @@ def insert_indexed(
     acknowledged. Raises `RowExists`.
 
     Args:
-        placed: where the outcome is noted once the row is put: the steps after that concern only its entries.
+        placed: where the outcome is noted as soon as the row is put; the steps that remain then concern only its
+            entries.
     """
     schema = planner.schema
     while True:

@@ -118,7 +118,7 @@ class TranslatedRow:
         source: its row key in the table that it comes from.
         put: the put of the row, at the time of the row that it comes from.
         entries: puts of its index entries, by index table.
-        error: why it cannot be made, or None.
+        error: why the row cannot be made for the other table, or None.
         target: its row key in the other table, if this key is given instead of a put.
     """
 
@@ -146,8 +146,8 @@ class RowTranslator:
     """Makes rows of one layout out of rows of another.
 
     Attributes:
-        indexes: the indexes of that table, as the registry has them.
-        system_cells: whether its rows have system cells.
+        indexes: the indexes of the target table, as the registry has them.
+        system_cells: whether rows of the target table have system cells.
     """
 
     reader: RowDecoder
@@ -160,7 +160,9 @@ class RowTranslator:
         object.__setattr__(self, "_indexer", RowIndexer(self.target, self.indexes))
 
     def of(self, row: Row) -> TranslatedRow | None:
-        """The row for the other table, or None if it is not an object. Every program makes the same row."""
+        """The row for the other table, or None if the given row is not an object. From the same row every program makes
+        the same result.
+        """
         if not self.reader.exists(row):
             return None
         try:

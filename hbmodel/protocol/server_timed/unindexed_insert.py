@@ -170,7 +170,7 @@ def counters_over(planner: UnindexedRowPlanner, put: Put, column: bytes, bound: 
 
 
 def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
-    """A put, without a TTL, of every column, regardless of what remains of a deleted row."""
+    """The plan that writes every column, without a TTL, so that nothing that remains of a deleted row stays visible."""
     schema = planner.schema
     cells = {**dict.fromkeys(sorted(schema.counter_columns), COUNTER_ZERO), **planner.cells(write)}
     nulls = tuple(column for column, value in cells.items() if not value and column in planner.gone)

@@ -45,7 +45,7 @@ _ORDERED: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
-    """A query on the objects of a model as they are in the table that it replaces.
+    """A query on the objects of a model as they are in the table that the model replaces.
 
     Conditions are translated by value. If the codec of a field in that table cannot store a value, no row has the
     value. An index that the table does not have is not read.
@@ -63,8 +63,8 @@ def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
 
 
 def _field(field: Field, layout: TableSchema) -> Field:
-    """The field of the layout with the same name. A field that only the model computes is computed from the values that
-    rows of the layout hold.
+    """The field of the layout with the same name. A computed field that the layout does not declare in the same way is
+    computed from the values that rows of the layout hold.
     """
     if not isinstance(field, ComputedField):
         return layout.by_name[field.name]

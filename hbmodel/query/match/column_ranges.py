@@ -26,7 +26,7 @@ MAX_COLUMN_RANGES = 100
 
 @frozen(eq=False)
 class ColumnRanges:
-    """The same ranges of columns in each row.
+    """The ranges of columns to read, which are the same in each row.
 
     Attributes:
         ranges: ranges of qualifiers, sorted and disjoint; their bounds are never inside an object.
@@ -40,8 +40,8 @@ class ColumnRanges:
 
 
 def column_ranges(schema: TableSchema, key_conditions: KeyConditions) -> ColumnRanges | None:
-    """The ranges of columns that match the conditions in each row; None if key ranges are just as narrow, or nothing is
-    excluded.
+    """The ranges of columns that match the conditions in each row; None if key ranges are just as narrow, or if no
+    column is excluded.
 
     Column ranges are needed if a field of the row key is not fixed, so that key ranges cannot bound the fields after
     it, or if the conditions leave several ranges of one row. The conditions must be matched with the primary key.
@@ -79,7 +79,8 @@ def _matched(
     """How the conditions match the column fields alone."""
     if layout.halves is None:
         return match(columns, key_conditions.conditions, schema.by_name, MAX_COLUMN_RANGES)
-    # The offset of a time in its bucket bounds columns. It enforces no predicate, because the bucket is not fixed.
+    # Conditions on a time bound its offset within the bucket, and so the range of columns. They are still tested on
+    # what is read, because the bucket is not fixed.
     name = layout.halves.of.name
     own = [c.on_entry for c in key_conditions.conditions if c.on_entry.names() == {name}]
     values = values_left(own, name)
@@ -92,7 +93,7 @@ def _matched(
 
 
 def _offsets(layout: ObjectKeyLayout, bounds: Bounds | None) -> Bounds | None:
-    """Bounds on a split time as bounds on its offset, if both are times in one bucket."""
+    """Turns bounds on a split time into bounds on its offset; None unless both bounds are times in one bucket."""
     assert layout.halves is not None
     if bounds is None or bounds.low is UNSET or bounds.high is UNSET:
         return None

@@ -44,8 +44,8 @@ class KeyConditions:
         consumed: the predicates of the query that need no further test: the keys, or the choice of the index, already
             enforce them exactly.
         unordered: name of the field after the fixed ones, if the query bounds it but its bytes do not keep its order.
-        excess: name of the field after the fixed ones, if it is not fixed only because its values would give too many
-            key ranges.
+        excess: name of the field after the fixed ones, if the only reason why it is not fixed is that its values would
+            give too many key ranges.
         narrowed: whether the keys are those of an index that contains only some of the rows.
         pieces: the ranges of keys; None if `parts` and `bounds` describe them, with one range for each combination of
             parts.
@@ -85,12 +85,12 @@ class KeyConditions:
         return len(self.parts) == len(layout.names)
 
     def values_at(self, layout: KeyLayout, at: int, *, consumed: bool = True) -> Sequence[bytes] | None:
-        """The possible packed values of the field at any position of the key, in key order; None if no equality names
-        them.
+        """The possible packed values of the field at position `at` of the key, which need not be a leading one, in key
+        order; None if no equality names them.
 
         Args:
-            consumed: whether predicates in `consumed` count too. Keys are not tested for these predicates, so they do
-                not tell which of several entries of a row is meant.
+            consumed: whether predicates in `consumed` count too. No key is tested against these predicates. So if a row
+                has several entries, these predicates do not determine which of them the query finds.
         """
         if at < len(self.parts):
             return self.parts[at]

@@ -2,9 +2,9 @@
 
 A read shows no more versions of a cell than its family keeps, and a delete hides every version up to a time. So most
 versions can never be seen again, and are not kept. These are versions that a tombstone hides, even if they arrive after
-it, and versions below as many longer-lived ones, with different timestamps, as the family keeps. The versions kept of a
-cell are a chain, newest first. In a family with one version, the chain has more than one only if puts with a TTL of
-their own (`Put.ttl`) lie above longer-lived versions.
+it, and versions above which there are as many longer-lived versions, with different timestamps, as the family keeps.
+The versions of a cell that are kept form a chain, newest first. In a family that keeps one version, the chain has more
+than one only if puts with a TTL of their own (`Put.ttl`) lie above longer-lived versions.
 
 The cells of a row are stored as one MessagePack map, column to `[value, timestamp, ttl, older]`, sorted by column; a
 row that outgrows the size of a segment is cut into several segments.
@@ -118,7 +118,7 @@ def visible(cell: StoredCell | None, now: int, oldest: int, before: int = NEVER)
     Args:
         cell: the chain.
         now: the server's time in ms.
-        oldest: the oldest timestamp that the family's TTL lets live.
+        oldest: the oldest timestamp that is still alive under the family's TTL.
         before: versions of this timestamp and newer ones are left out.
     """
     while cell is not None:
@@ -142,7 +142,7 @@ def visible_versions(cell: StoredCell | None, now: int, oldest: int, before: int
 
 
 def has_version_of(cell: StoredCell | None, timestamp: int) -> bool:
-    """Whether a chain has a version of a timestamp, dead or alive."""
+    """Whether a chain has a version, dead or alive, with this timestamp."""
     while cell is not None and cell.timestamp > timestamp:
         cell = cell.older
     return cell is not None and cell.timestamp == timestamp
@@ -163,7 +163,7 @@ def with_version(
     """A chain after a put: among versions of equal timestamps the one that arrives last is the newest.
 
     Args:
-        chain: what was there.
+        chain: the chain before the put.
         value: the bytes put.
         timestamp: in ms.
         ttl: the put's own, in ms, or None.

@@ -29,8 +29,8 @@ _CACHE_KIB = 16 * 1024
 
 _SCHEMA = (
     "CREATE TABLE tables (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, layout BLOB NOT NULL)",
-    # The cells of a row from column `first` up to the next segment's; `ends` is when the first TTL of a put in it is
-    # over.
+    # The cells of a row from column `first` up to the first column of the next segment. `ends` is the earliest time at
+    # which the TTL of a put in the segment is over.
     "CREATE TABLE segments (table_id INTEGER, row BLOB, first BLOB, ends INTEGER, cells BLOB NOT NULL,"
     " PRIMARY KEY (table_id, row, first)) WITHOUT ROWID",
     # `target` is a family or a column; its cells up to `timestamp` are deleted, late ones too.
@@ -129,7 +129,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that sees one state of the file; inside a writing transaction of this thread it is that one."""
+        """A transaction that sees one state of the file; inside a write transaction of this thread, that one."""
         process = self._here()
         link = self._link(process)
         if process.writer == threading.get_ident():
@@ -153,7 +153,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that alone may write; it is committed unless the block raises."""
+        """A write transaction, of which there is only one at a time; it is committed unless the block raises."""
         process = self._here()
         link = self._link(process)
         if process.writer == threading.get_ident():
@@ -272,7 +272,7 @@ class _Forks:
             os.register_at_fork(before=self._before, after_in_parent=self._in_parent, after_in_child=self._in_child)
 
     def watch(self, database: Database) -> None:
-        """Closes a database before each fork from now on; to be called before it opens anything."""
+        """Closes a database before each fork from now on; to be called before the database opens a connection."""
         with self._forking:
             self._files.add(database)
 

@@ -118,7 +118,7 @@ class RowWriter:
             self._add(_Segment(first, None, ends, decode_cells(data)))
 
     def chain(self, column: bytes) -> StoredCell | None:
-        """The stored versions of a column, dead ones possibly among them."""
+        """The stored versions of a column, possibly including dead ones."""
         segment = self._segment(column)
         return None if segment is None else segment.cells.get(column)
 

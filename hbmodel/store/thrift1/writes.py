@@ -17,7 +17,7 @@ from hbmodel.store.values import Delete, Put
 
 @define(eq=False)
 class WriteCall:
-    """Puts or deletes, never both, that go in one call; it grows until it is sent."""
+    """One call of either puts or deletes, to which rows are added until it is sent."""
 
     timestamp: int | None
     ttl: int | None
@@ -39,10 +39,10 @@ class WriteCall:
 
 
 def put_calls(puts: Sequence[Put], size: int | None = None, sizes: CallSizes = CALL_SIZES) -> Iterator[WriteCall]:
-    """Puts, grouped by what a call has room for; of puts of the same cell at the same time the last one given wins.
+    """Groups puts into calls; if several puts give a cell the same timestamp, the last one in `puts` wins.
 
     Args:
-        size: their `put_size` in all, or None if it is not known.
+        size: the sum of their `put_size`, or None if it is not known.
     """
     if len(puts) == 1:
         yield WriteCall(puts[0].timestamp, puts[0].ttl, [_put_row(puts[0])])
@@ -58,10 +58,11 @@ def put_calls(puts: Sequence[Put], size: int | None = None, sizes: CallSizes = C
 def delete_calls(
     deletes: Sequence[Delete], families: Sequence[bytes], sizes: CallSizes = CALL_SIZES
 ) -> Iterator[WriteCall]:
-    """Deletes, grouped by timestamp.
+    """Groups deletes into calls, by timestamp.
 
     Args:
-        families: all families of the table, for the deletes of whole rows; the gateway has no batch call for those.
+        families: all families of the table, which the delete of a whole row names; the gateway has no batch call that
+            deletes whole rows.
     """
     return _grouped((_delete_row(delete, families) for delete in deletes), sizes)
 

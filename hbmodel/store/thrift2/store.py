@@ -45,18 +45,18 @@ from hbmodel.store.thrift2.service import (
 from hbmodel.store.thrift2.writes import column_of, delete_requests, put_requests, row_mutations
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
-# What Thrift's binary protocol adds to a row key in a get, and to each of its columns.
+# Bytes that Thrift's binary protocol adds to the row key of a get, and to each column of the get.
 _GET_OVERHEAD = 16
 _COLUMN_OVERHEAD = 16
 
 _META = b"hbase:meta"
 
 STALE = 3 * 24 * 3600 * 1000
-"""An increment has the server's time, so a cell of so many ms ago is an older value of the counter.
+"""A cell that is this many ms old holds an older value of the counter, since an increment gets the server's time.
 
-If the gateway repeats an increment that was carried out before a region server failed, HBase reads the row at the
-beginning of time: it sees no cell, or one from a file of at least five days ago whose cells have lost their place in
-the order of writes (HBase 2.6.1).
+If the gateway repeats an increment that was carried out before a region server failed, HBase reads the row as it was
+before all writes. Then it sees no cell, or a cell of a file that is at least five days old, in which the cells have
+lost their place in the order of writes (HBase 2.6.1).
 """
 
 
@@ -64,7 +64,8 @@ class Thrift2Store(GatewayStore):
     """Tables behind a Thrift gateway of the second kind (`hbase thrift2 start`); its arguments are those of
     `GatewayStore`.
 
-    It can do everything that the port knows. Rows are returned as decoded (`ResultRow`, `ResultCell`).
+    It supports everything in the `Store` port. Rows are returned as the objects that Thrift's decoder makes
+    (`ResultRow`, `ResultCell`), without a conversion.
     """
 
     SCHEME = "hbase+thrift2"
@@ -120,8 +121,8 @@ class Thrift2Store(GatewayStore):
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """Applies puts and deletes of one row atomically; see `Store.mutate_row`.
 
-        The call is repeated only if all timestamps are given. After a delete at the server's time it waits a tick of
-        the clock, as `delete` does.
+        The call is repeated only if all timestamps are given. After a delete at the server's time this method waits a
+        tick of the clock, as `delete` does.
         """
         if not mutations:
             return
@@ -220,8 +221,8 @@ class Thrift2Store(GatewayStore):
         """The regions of a table, with their names.
 
         The gateway reports where regions begin and end, but not their names, so these are read from HBase's catalogue.
-        If the catalogue may not be read, or differs from the gateway's answer at the moment, a region gets the part of
-        its name that is known: `table,start row`.
+        If the program may not read the catalogue, or if it differs from the gateway's answer at the moment, a region
+        gets the part of its name that is known: `table,start row`.
         """
         name = self._name(table)
         locations = self._call(Idempotence.NONE, ("getAllRegionLocations", {"table": name}), table=table)
@@ -234,11 +235,11 @@ class Thrift2Store(GatewayStore):
                 yield Region(KeyRange(start, location.regionInfo.endKey or None), names.get(start, name + b"," + start))
 
     def _region_names(self, table: str) -> dict[bytes, bytes]:
-        """The names of a table's regions by their start rows: `table,start row,number.hash.` are the row keys of the
-        catalogue.
+        """The names of a table's regions by their start rows.
 
-        A region that was split stays in the catalogue for a while, before the region with a higher number that begins
-        at the same row.
+        The names are the row keys of the catalogue, of the form `table,start row,number.hash.`. A region that was split
+        stays in the catalogue for a while. The region that now begins at the same row has a higher number, so it comes
+        later in the scan, and its name replaces the old one.
         """
         name = self._name(table)
         # The catalogue is ordered by table, then start row, then number, and the bounds of a scan must have all three.
@@ -251,7 +252,7 @@ class Thrift2Store(GatewayStore):
         except StoreError as error:
             if type(error) is not StoreError:
                 raise
-            return {}  # HBase refused it
+            return {}  # HBase refused to read its catalogue
         return names
 
     def _designation(self, name: bytes) -> Any:
@@ -287,6 +288,6 @@ def _check_and_mutate(name: bytes, column: bytes, expected: bytes, mutations: Se
         "family": family,
         "qualifier": qualifier,
         "compareOp": TCompareOp.EQUAL,
-        "value": expected,  # empty means absent or empty; none at all makes the gateway fail
+        "value": expected,  # an empty value means absent or empty; without a value the gateway fails
         "rowMutations": row_mutations(mutations),
     }

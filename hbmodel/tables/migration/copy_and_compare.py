@@ -34,7 +34,7 @@ class Compared:
         rows: how many rows were looked at.
         missing: how many of them are missing in the other table.
         differing: how many have other values in the other table.
-        refused: how many cannot be in the other table.
+        refused: how many the other table cannot hold.
         samples: some of the refused rows, as (row key in hex, why).
     """
 
@@ -51,12 +51,12 @@ class Copying:
 
     Attributes:
         plan: how rows are brought into the other table.
-        planned: makes a new plan by what the registry says then.
+        planned: makes a new plan from what the registry says at that moment.
         writes: carries out what is planned.
         clock: the clock of the server.
         still: raises if the phase in which rows are copied is over.
         report: called with how far the work has come, or None.
-        claim_life: seconds for which a range belongs to a program that gives no sign of life.
+        claim_life: seconds after which another program takes over a range if its program has stopped responding.
     """
 
     store: Store
@@ -175,8 +175,8 @@ class Copying:
                     own[row.source], other
                 )
         if mend and missing:
-            # If a row is still absent after this, it has expired, or a program that was suspended until the deletes
-            # ended has deleted it.
+            # If a row is still absent after this, it has expired. Or a program that was suspended for a long time has
+            # deleted it after deletes were no longer allowed.
             self._carry_all([own[row.source] for row in missing], missing, since)
         samples = [*compared.samples, *((row.source.hex(), str(row.error)) for row in refused)]
         return Compared(
@@ -195,11 +195,11 @@ class Copying:
         )
 
     def _carry_all(self, rows: Sequence[Row], moved: Sequence[TranslatedRow], since: int) -> None:
-        """Brings rows into the other table, with a new plan for each attempt that fails."""
+        """Brings rows into the other table; after each attempt that fails, a new plan is made."""
         current = self
         while not current._carry(moved, since):
             self.still()
-            # rows that never change are the same now, and others are read again
+            # Rows that never change are still the same. Rows that may have changed are read again by the protocol.
             current, since = self._current(), self.clock.now()
             moved = current._moved(rows)
 
@@ -209,7 +209,7 @@ class Copying:
 
 
 def copying_row(source: TableSchema, target: TableSchema) -> bytes:
-    """The registry's row of the copying from one table into another."""
+    """The key of the registry's row that describes the copying from one table into another."""
     return work_row(registry_row(source), target.table, "copying")
 
 

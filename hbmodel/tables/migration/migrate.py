@@ -161,7 +161,7 @@ class Migration:
     # --- the steps ----------------------------------------------------------------------------------------------------
 
     def status(self) -> MigrationReport:
-        """The state in the registry."""
+        """The state of the migration, as the registry has it."""
         registration = self.registry.read(self.old)
         if registration is None:
             return self._report(self.registry.bind(self.old).phase)
@@ -236,7 +236,7 @@ class Migration:
             indexes=indexes,
             checked=True,
         )
-        if self.new.versioned:  # each object is in one of the tables
+        if self.new.versioned:  # each object is in only one of the tables
             return report(rows=forth.rows + back.rows, only_new=back.rows)
         return report(rows=compared.rows, differing=compared.differing, only_new=back.missing)
 
@@ -284,7 +284,7 @@ class Migration:
             elif phase == HALTING:
                 if self._over(registration):
                     with self._copying(phase=phase) as copying:
-                        copying.compare(mend=True)  # ends the moves that have begun
+                        copying.compare(mend=True)  # finishes the moves that have begun
                     self._change(registration, TURNED)
             elif phase == TURNED:
                 self._after_drain(registration, RETURNING)
@@ -368,7 +368,7 @@ class Migration:
             self._change(registration, phase)
 
     def _over(self, registration: Registration) -> bool:
-        """Whether all programs act by the current phase; waits a moment if one may still act by the phase before."""
+        """Whether all programs follow the current phase; waits a moment if one may still follow the previous phase."""
         others = OtherPrograms(self.store, self.registry, self.times.drain, partial(wait_for, self.progress))
         return is_over(registration, registry_row(self.old), others)
 
@@ -436,7 +436,7 @@ class Migration:
 
     def _plan(self, back: bool, phase: str) -> MovePlan:
         old = self.registry.bind(self.old)
-        new = old if phase == RETURNED else self.registry.bind(self.new)  # it may have been dropped
+        new = old if phase == RETURNED else self.registry.bind(self.new)  # the new table may have been dropped
         source, target = (new, old) if back else (old, new)
         bound = round(1000 * self.times.clock_bound)
         return MovePlan.of(source, target, back=back, seals=phase in {MOVING, RETURNING}, bound=bound)

@@ -17,10 +17,10 @@ class MigrationProgress:
 
     Attributes:
         phase: `waiting` (until programs have noticed a change), `copying` or `verifying`.
-        done: key ranges finished by all programs.
-        total: all key ranges, or None if that is not known.
+        done: how many key ranges all programs together have finished.
+        total: how many key ranges there are, or None if that is not known.
         rows: rows read so far.
-        seconds_left: how long a wait still takes, or None; during a wait for writers, the longest that it can take.
+        seconds_left: how long the wait still takes, or None; for a wait for writers, the longest that it can take.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
         writers: the writers that are waited for, each with its process, its host and when it was last seen; empty if
             they are not known, because their version is older.
@@ -91,7 +91,7 @@ class MigrationReport:
 
     @property
     def as_json(self) -> Mapping[str, Any]:
-        """The fields, as numbers and text only."""
+        """The fields, in a form that contains only what JSON has."""
         indexes = [report.as_json for report in self.indexes]
         return {**asdict(self, recurse=False), "samples": [list(sample) for sample in self.samples], "indexes": indexes}
 

@@ -1,6 +1,6 @@
 """Writes of a program that moves objects between two tables.
 
-Like those of a session, each write follows what the registry says of the tables at that time.
+As in a session, each write follows what the registry says of the tables at that time.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class _Outdated(SchemaMismatch):
 
 @frozen(eq=False)
 class MovePlan:
-    """How rows are brought from one table into the other, by what the registry said when it was made.
+    """How rows are brought from one table into the other, according to the registry at the time of the plan.
 
     Attributes:
         source: the binding of the table that rows come from.
-        target: the binding of the table that they go to.
+        target: the binding of the table that rows go to.
         mover: makes the rows of the other table.
         way: for versioned models, how rows are sealed, copied and closed; None for others.
     """
@@ -46,7 +46,7 @@ class MovePlan:
 
     @classmethod
     def of(cls, source: Binding, target: Binding, *, back: bool, seals: bool, bound: int) -> MovePlan:
-        """The plan for rows of one layout in another.
+        """The plan for bringing rows from the table of one layout into that of another.
 
         Args:
             back: whether rows move back into the old table.
@@ -67,7 +67,8 @@ class MovePlan:
 
 
 class MoveWrites:
-    """The writes of one piece of work in one phase. A program that waits for the end of the phase waits for these too.
+    """The writes of one piece of work in one phase. A program that waits for the end of the phase waits for these
+    writes too.
 
     Args:
         old: the layout whose row of the registry holds the phase.
@@ -93,7 +94,7 @@ class MoveWrites:
         """Runs a protocol to its end.
 
         Returns:
-            What the protocol returns. Also False if the plan no longer holds: then the rest must be planned again.
+            What the protocol returns, or False if the plan no longer holds, so that the rest must be planned again.
         """
         rows = [registry_row(self._old), registry_row(self._new)]
         gate = partial(self._check, plan)
@@ -125,8 +126,10 @@ class MoveWrites:
 
     @property
     def _bind(self) -> Callable[[TableSchema], Binding]:
-        """A function that binds a layout: by the registry's row inside the transaction if the store checks it there,
-        else by what the program's lines on the roll allow.
+        """A function that returns the binding of a layout.
+
+        If the store checks each write inside its transaction (`gated_writes`), the binding is what the registry says.
+        Otherwise it is one by which the program's line on the roll still allows it to write.
         """
         roll = self._roll
         if roll is None:

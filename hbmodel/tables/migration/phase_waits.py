@@ -13,16 +13,16 @@ from hbmodel.tables.registry.registration import Registration
 from hbmodel.tables.roll.other_programs import Awaited, OtherPrograms
 
 READ_OTHERWISE = frozenset((PREPARED, CLOSED, CUT, TURNED, RETURNED))
-"""The phases in which programs read other tables than in the phase before, or in another order."""
+"""The phases in which programs read other tables than in the previous phase, or the same tables in another order."""
 
 
 def is_over(registration: Registration, row: bytes, others: OtherPrograms) -> bool:
-    """Whether all programs act by the phase that the registry is in; waits a moment if one may still act by the phase
-    before.
+    """Whether all programs follow the phase that the registry is in; waits a moment if one may still follow the
+    previous phase.
 
     Args:
         registration: the registration of the table that the objects come from.
-        row: the key of that registration's row.
+        row: the key of the registry's row that holds this registration.
     """
     move = registration.move
     assert move is not None, "it was read in a phase"
@@ -35,7 +35,7 @@ def is_over(registration: Registration, row: bytes, others: OtherPrograms) -> bo
 
 
 def wait_for(progress: MigrationProgressReport | None, seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
-    """Reports who is waited for, and waits for a part of the seconds that are left."""
+    """Reports for whom the migration waits, and waits for a part of the seconds that are left."""
     if progress is not None:
         progress(MigrationProgress("waiting", seconds_left=seconds, waits_for=whom, writers=tuple(writers)))
     time.sleep(min(LOOK, seconds))

@@ -23,7 +23,7 @@ _WORK = (
 
 @contextmanager
 def entry_of(table: str, registry: str | None = None) -> Iterator[None]:
-    """Reads an entry of the registry; raises `StoreError` if it has another shape than this version knows."""
+    """A block that reads an entry of the registry; raises `StoreError` if this version does not know its shape."""
     try:
         yield
     except HbmodelError:
@@ -34,7 +34,7 @@ def entry_of(table: str, registry: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def work_of(row: bytes, registry: str) -> Iterator[None]:
-    """Reads the progress of a build, a check or a migration; raises `StoreError` if it has another shape."""
+    """A block that reads the progress of a build, check or migration; raises `StoreError` if its shape is unknown."""
     try:
         yield
     except UNREADABLE as error:
@@ -59,14 +59,14 @@ def check_layout_shape(layout: Any) -> None:
 
 
 def check_plan_shape(plan: Any) -> None:
-    """Raises one of `UNREADABLE` if the ranges of a build, a check or a migration have another shape."""
+    """Raises one of `UNREADABLE` if the ranges of a build, a check or a migration do not have the known shape."""
     _need(isinstance(plan, dict) and type(plan.get("attempt", 0)) is int and isinstance(plan["ranges"], list))
     for start, stop in plan["ranges"]:
         _need(isinstance(start, str) and isinstance(stop, str | None))
 
 
 def check_state_shape(state: Any) -> None:
-    """Raises one of `UNREADABLE` if the state of one range has another shape."""
+    """Raises one of `UNREADABLE` if the state of one range does not have the known shape."""
     _need(
         isinstance(state, dict) and isinstance(state.get("done", False), bool) and isinstance(state.get("at", ""), str)
     )
@@ -82,7 +82,7 @@ LISTS = ("samples", "duplicated")
 
 
 def check_index_shape(entry: Any) -> None:
-    """Raises one of `UNREADABLE` if the entry of an index has another shape."""
+    """Raises one of `UNREADABLE` if the entry of an index does not have the known shape."""
     _need(isinstance(entry, dict) and all(isinstance(entry[name], str) and entry[name] for name in ("state", "table")))
     _need(type(entry.get("generation", 0)) is int and entry.get("generation", 0) >= 0)
     _need(isinstance(entry.get("name", ""), str))

@@ -10,8 +10,8 @@ from typing import Any
 from attrs import frozen
 
 Members = Mapping[str, Mapping[str, str]]
-"""For the place of each field, `key 0` or the column: the names of its members by their stored bytes in hexadecimal
-digits.
+"""Maps the place of each field (such as `key 0`, or the column) to the names of its members, which are given by their
+stored bytes in hexadecimal digits.
 """
 
 
@@ -20,7 +20,7 @@ class MemberChange:
     """A member that only the model or only the registry has.
 
     Attributes:
-        place: the place of the field, `key 0` or the column.
+        place: the place of the field, such as `key 0`, or the column.
         declared: whether the model has it; False: only the registry has it.
     """
 

@@ -38,8 +38,8 @@ class TableMove:
 
 
 def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
-    """How far a table's objects have moved, by the registry's row, or None if they do not move; raises `StoreError`
-    for a phase that only a later version knows.
+    """How far a table's objects have moved according to the registry's row, or None if they do not move; raises
+    `StoreError` for a phase that only a later version knows.
     """
     cell = columns.get(MOVE)
     if cell is None or not cell.value:
@@ -55,10 +55,10 @@ def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
 
 
 def check_moves(schema: TableSchema, move: TableMove | None, cells: Mapping[bytes, bytes]) -> str:
-    """The phase of the migration in which the table of a model is; `BEFORE` if its objects do not move.
+    """The phase of the migration of a model's table; `BEFORE` if its objects do not move.
 
     Raises:
-        SchemaMismatch: objects of the table move, and the model does not declare it (`replaces=`).
+        SchemaMismatch: objects move into or out of the table, and the models do not declare this with `replaces=`.
     """
     if cells.get(FROM) and schema.replaces is None:
         raise SchemaMismatch(

@@ -1,6 +1,6 @@
-"""Finds the registered fields and indexes that a model declares, under any name, and compares them.
+"""Finds the registered fields and indexes that a model declares, even under other names, and compares them.
 
-A key field is known by its place, a column by its family and qualifier, an index by its name and its entries. The
+A key field is identified by its place, a column by its family and qualifier, an index by its name and its entries. The
 registry keeps their earlier names, so that programs from before and after a rename use the same tables.
 """
 
@@ -52,8 +52,8 @@ class MatchedIndexes:
         states: the states of declared indexes that are registered, by the declared name.
         undeclared: the registered indexes that the model does not declare.
         ambiguous: names of declared indexes that could be any of several registered ones.
-        taken: registered indexes that have, or have had, the name of another declared index, by that name. The declared
-            index is not registered, or not by that name.
+        taken: for each declared name that belongs, or belonged, to a registered index other than the one declared under
+            it: that other index. The declared index itself is not registered, or is registered under another name.
     """
 
     states: Mapping[str, IndexState]
@@ -121,8 +121,8 @@ def _nameless(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames: Sequence[Rename]) -> Mapping[str, Any]:
-    """The declared layout with the registry's names for its key fields, if the registry knows the declared names or
-    `renames` leads to them.
+    """The declared layout, in which a key field has the registry's current name if the registry knows the declared
+    name, or if one of `renames` is of that field.
     """
     declared: Mapping[str, Any] = schema.layout_spec
     renamed = {rename.place for rename in renames}
@@ -213,9 +213,10 @@ def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any]
 def match_indexes(schema: TableSchema, registration: Registration) -> MatchedIndexes:
     """Finds the registered index of each declared one.
 
-    It is an index with a table that has, or has had, the declared name; else the only index with the same entries; else
-    an index without a table whose cell has the name. An index without a table has nothing to keep. So its cell is given
-    to a declared index of that name before one that names it in `renamed_from`.
+    This is an index that has a table and has, or has had, the declared name or the one in `renamed_from`; else the
+    only index with the same entries; else an index without a table whose cell has one of these names. An index without
+    a table has nothing to keep. So its cell is given to a declared index that has the cell's name, rather than to one
+    that gives it in `renamed_from`.
     """
     free = dict(registration.indexes)
     states: dict[str, IndexState] = {}
@@ -261,7 +262,7 @@ def match_indexes(schema: TableSchema, registration: Registration) -> MatchedInd
 def _taken(
     schema: TableSchema, registration: Registration, states: Mapping[str, IndexState]
 ) -> Iterator[tuple[str, IndexState]]:
-    """The declared names that would stand for two indexes, each with the index that the model does not mean."""
+    """The declared names that would stand for two indexes, each with the index of the two that is not meant."""
     names = {state.cell: {state.name, *state.earlier_names} for state in registration.indexes.values() if state.tables}
     for name, state in states.items():
         if renamed_index(schema.indexes[name], state) is not None:

@@ -1,4 +1,4 @@
-"""A model made from what the registry says of a table, for reading it without the model of a program."""
+"""A model made from what the registry says of a table, for reading the table without a program's model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hbmodel.tables.registry.registry_table import RegistryKey
 Spec = Mapping[str, Any]
 
 ABSENT_CELL: Final[Any] = Factory(lambda: None)
-"""What is read where a row lacks a column: the registry does not keep defaults."""
+"""The default of a column that a row lacks, which is None: the registry does not keep the defaults of models."""
 
 ENTRY_CELL = "_v"
 """The name of the field for the cell that every index entry has."""
@@ -63,7 +63,7 @@ def _model(place: RegistryKey, registration: Registration) -> type[Any]:
 
 def registered_index(place: RegistryKey, registration: Registration, state: IndexState) -> type[Any]:
     """A model whose objects are the entries of an index. Its fields are the key fields, the covered columns, and the
-    cell `_v`, by which the write that put the entry is known.
+    cell `_v`, which identifies the write that put the entry.
 
     Raises:
         SchemaMismatch: a program defines a codec or the salt.

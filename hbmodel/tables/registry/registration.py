@@ -16,11 +16,11 @@ from hbmodel.tables.registry.migration_phase import TableMove
 
 ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE = "absent", "write-only", "building", "verifying", "readable"
 STATES = (ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE)
-"""The states of an index in their order. Writes keep the index from the second state on; reads use it in the last one.
-In a state that this version does not know, writes keep the index and reads do not use it."""
+"""The states of an index in their order. Writes maintain the index from the second state on; reads use it in the last
+one. In a state that this version does not know, writes maintain the index and reads do not use it."""
 
 MAINTAINED_BY_ALL = frozenset((BUILDING, VERIFYING, READABLE))
-"""The states in which every session keeps the index."""
+"""The states in which every session maintains the index."""
 
 LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
@@ -29,17 +29,18 @@ RowState = Literal["plain", "unindexed", "marking", "mixed", "adopting", "indexe
 """How the rows of a table say that they are live, and how they are written.
 
 The leases of sessions end at different times, so some sessions may write by a state while others write by the next one.
-No other two states are in use at the same time, except mixed and indexed: a small table may be built before the last
-session has noticed, and by then every row has a liveness cell. If every write checks the registry inside its
-transaction, adopting follows marking. All states except plain and indexed have the same rule for reads, so a session
-may read by any of them meanwhile.
+No other two states are in use at the same time, except mixed and indexed: the index of a small table may be built
+before the last session has noticed the state in between, and by then every row has a liveness cell. If every write
+checks the registry inside its transaction, adopting follows marking. All states except plain and indexed have the same
+rule for reads, so meanwhile a session may read by any of them.
 
 - unindexed: a row with any cell of an object is live, unless its liveness cell says otherwise: sessions that have
   noticed a later state may have put such a cell. Writes put no system cells, and the server gives their timestamps.
 - marking: as unindexed, but a put of a whole object sets the liveness cell, so that the cell will hide an older dead
   marker. Nothing writes dead markers in this state.
 - mixed: rows are written like indexed rows, and each write takes its time from the server. An update is conditional on
-  its row, or so old that every delete hides it, since sessions that are still in marking delete without a marker.
+  its row, or has a timestamp so old that every delete hides it, since sessions that are still in the state marking
+  delete without a marker.
 - adopting: as mixed, without these two measures. Rows without the liveness cell are still live, until a build has put
   that cell.
 - indexed: only rows whose liveness cell says so are live.
@@ -63,7 +64,7 @@ class IndexState:
         since: when this state was written to the registry, in ms by the clock of the registry's server.
         generation: how many tables the index has had before this one.
         name: its current name.
-        cell: the name with which it was first registered, and by which the registry keeps it.
+        cell: the name with which it was first registered, which is in the name of its cell in the registry.
         earlier_names: its earlier names.
         dropped_names: names under which it was dropped; they are free for other indexes.
         entry: its whole entry in the registry, as JSON; a newer version of this library may have added to it.
@@ -87,7 +88,7 @@ class IndexState:
 
     @property
     def begun(self) -> Sequence[str]:
-        """The tables, all empty, that may have been created for the index while it was absent, also those for an
+        """The tables, all empty, that may have been created for the index while it was absent, including those for an
         earlier declaration.
         """
         creating = self.state == ABSENT and self.entry.get("creating")
@@ -95,8 +96,8 @@ class IndexState:
 
     @property
     def tables(self) -> Sequence[str]:
-        """The tables in `filled` and `begun`. Before a build begins, an absent index has no table: one that has its
-        name may be another model's.
+        """The tables in `filled` and `begun`. Before a build begins, an absent index has no table: a table that has the
+        index's name may belong to another model.
         """
         return sorted({*self.filled, *self.begun})
 
@@ -122,7 +123,7 @@ class Registration:
         rows_since: when `rows` was written to the registry, in ms by the clock of the registry's server.
         move: how far its objects have moved into another table, or None.
         listed: since when programs that write the table are on the writers' roll, in ms by the server's clock; 0 if
-            they have always been, None if nobody has noted it.
+            they have always been, None if the registry does not say.
     """
 
     layout: Mapping[str, Any]
@@ -149,12 +150,13 @@ class Registration:
 
 @frozen(eq=False)
 class Binding:
-    """What the registry says at the moment of how a model may be used.
+    """What the registry says, at the moment, about how a model may be used.
 
     Attributes:
-        written: indexes that writes must keep, with their live tables.
+        written: indexes that writes must maintain, with their live tables.
         readable: indexes that queries may use.
-        unknown: names of live indexes that the model does not declare; if there are any, it may read but not write.
+        unknown: names of live indexes that the model does not declare; if there are any, the model may read but not
+            write.
         rows: which rows of the table are live.
         states: the states of the declared indexes, by name.
         unregistered: columns that the registry does not know.
@@ -176,14 +178,15 @@ class Binding:
 
     @property
     def indexed(self) -> bool:
-        """Whether rows are known to have liveness cells."""
+        """Whether puts of whole objects set a liveness cell: in every state except plain and unindexed."""
         return self.rows not in ("plain", "unindexed")
 
     @property
     def adopting(self) -> bool:
         """Whether rows without a liveness cell are live too, and rows with one if the cell says so.
 
-        Rows of an unindexed table have no such cell if other programs write it, or if an object is a single cell.
+        Rows of an unindexed table have no such cell if other programs write the table, or if an object is a single
+        cell.
         """
         if self.rows == "unindexed":
             return not self.schema.external and (self.schema.wide is None or not self.schema.wide.qualifiers.raw)
@@ -195,7 +198,7 @@ class Binding:
         return self.rows not in AT_SERVER_TIME
 
     def writes_like(self, other: Binding) -> bool:
-        """Whether a write that is planned by one of the bindings is right by the other too."""
+        """Whether a write that was planned under one of the bindings is correct under the other too."""
         return self is other or (self.written, self.unknown, self.rows) == (other.written, other.unknown, other.rows)
 
     @cached_property

@@ -62,7 +62,7 @@ def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, A
 
 
 def index_state(name: str, cell: Cell) -> IndexState:
-    """Reads one index's entry; what a newer version of this library has added to it is left alone.
+    """Reads the entry of one index; what a newer version of this library has added to the entry is left alone.
 
     A program may still know an index by a former name, so the names that the index has had lead to its tables. An index
     without a table gives up its former names, and has the name of its cell.
@@ -84,7 +84,7 @@ def index_state(name: str, cell: Cell) -> IndexState:
 
 
 def shown(indexes: Mapping[str, IndexState]) -> dict[str, IndexState]:
-    """The indexes of a registry row. One without a table is left out if one with a table has, or has had, its name."""
+    """The indexes of a registry row, except each without a table whose name an index with a table has, or has had."""
     taken = {name for state in indexes.values() if state.tables for name in (state.name, *state.earlier_names)}
     return {cell: state for cell, state in indexes.items() if state.tables or state.name not in taken}
 
@@ -123,7 +123,7 @@ def first_rows(schema: TableSchema, new_state: str) -> RowState:
 def row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:
     """The row state in the cell `m:rows`, or None if this version does not know it.
 
-    Without the cell, the rows are indexed if an index is not absent. If the cell says unindexed although an index is
+    Without the cell, the rows are indexed if any index is not absent. If the cell says unindexed although an index is
     not absent, rows without system cells stay live.
     """
     has_indexes = any(state.state != ABSENT for state in indexes.values())

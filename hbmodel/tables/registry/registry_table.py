@@ -59,7 +59,7 @@ CLOCK = b"m:clock"
 
 @frozen
 class RegistryKey:
-    """Where the registry keeps a model: by its table, default column family, and kind if it has one."""
+    """What the registry identifies a model by: its table, default column family, and kind if it has one."""
 
     table: str
     family: bytes
@@ -129,11 +129,11 @@ class Registry:
             return Registration(layout, shown(indexes), rows, cells_of(row), since, move, listed_since(row))
 
     def bind(self, schema: TableSchema) -> Binding:
-        """Reads a model's registration and binds the model by it; raises the errors of `bound`."""
+        """Reads a model's registration and binds the model accordingly; raises the errors of `bound`."""
         return self.bound(schema, self.row(schema))
 
     def bound(self, schema: TableSchema, row: Row | None) -> Binding:
-        """Checks a model against its row of the registry, as it was read, and binds the model.
+        """Checks a model against its row of the registry, which the caller has read, and binds the model.
 
         Raises:
             SchemaMismatch: the layouts differ, or a model with indexes or a version is not registered.
@@ -213,7 +213,7 @@ class Registry:
                 state = states.get(name)
                 cell = INDEX_PREFIX + (name if state is None else state.cell).encode()
                 renamed = None if state is None else renamed_index(index, state)
-                if state is None or state.state == ABSENT:  # without entries, so that its declaration may still change
+                if state is None or state.state == ABSENT:  # it has no entries, so its declaration may still change
                     entry = {
                         **begun(state, index, new_state),
                         "state": new_state,
@@ -264,8 +264,8 @@ class Registry:
                 return
 
     def check_neighbours(self, schema: TableSchema) -> None:
-        """Raises `SchemaMismatch` if another model of the table has one of the families, or an index table of the same
-        name. Only models with a kind may share families, and then all or none of them must be versioned.
+        """Raises `SchemaMismatch` if another model of the table has one of this model's families, or an index table of
+        the same name. Only models with a kind may share families, and then all or none of them must be versioned.
 
         A delete removes the model's families of a row, or the whole row of an entry. It would delete the other model's
         cells or entries too if two models shared a family or an index table.
@@ -303,8 +303,8 @@ class Registry:
             raise SchemaMismatch(message, table=schema.table, primary=primary)
 
     def owner(self, table: str, but: TableSchema | RegistryKey | None = None) -> str | None:
-        """The registered primary table that a table belongs to: the table itself, or the one whose index table it is;
-        None if it belongs to none.
+        """The registered primary table that a table belongs to: the table itself, or the primary table whose index
+        table it is; None if it belongs to none.
 
         Args:
             table: the name of the table.

@@ -1,4 +1,4 @@
-"""The lines of the writers' roll in the registry, and those that a change of the state waits for.
+"""Reads the lines of the writers' roll in the registry, and finds those for which a change of the state waits.
 
 Row key of a line: 02 `<row of the registry>` 00 `<id>`, with an id of 16 random bytes. `m:w` holds the line as JSON,
 see `protocol.writers_roll`. `m:roll` in the row of a model says since when every program that writes its table has been
@@ -37,7 +37,7 @@ MARKED = b'"marked"'
 
 def revisions_of(cells: Mapping[bytes, bytes]) -> Revisions:
     """The revisions of those cells of a registry row that say how a table is written. A cell that was never changed has
-    0.
+    the revision 0.
     """
     revisions: dict[str, int] = {}
     for column, value in cells.items():
@@ -47,7 +47,7 @@ def revisions_of(cells: Mapping[bytes, bytes]) -> Revisions:
 
 
 def revision_of(value: bytes | None) -> int:
-    """The revision of one such cell."""
+    """The revision in the value of such a cell; 0 if the value has none."""
     with suppress(ValueError, TypeError, AttributeError):
         return int(json.loads(value or b"{}").get("revision", 0))
     return 0
@@ -64,7 +64,7 @@ def listed_since(row: Row) -> int | None:
 
 
 def next_revision(value: bytes | None, now: int) -> int:
-    """The revision of a cell after a change. It is above the former one, and at least the time. So a table that is
+    """The revision of a cell after a change. It is above the former revision, and at least `now`. So a table that is
     dropped and created again gets higher revisions than it had before.
 
     Args:

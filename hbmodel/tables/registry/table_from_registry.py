@@ -32,7 +32,7 @@ class StoredKey:
             field, its value is the beginning of the field's time bucket.
         bucket: the salt bucket, or None if the table is not salted.
         primary_bucket: the salt bucket of the row, at the end of an index entry's key, or None.
-        rest: bytes that are not a complete field: the end of a region's bound, or the alias after the key fields of a
+        rest: bytes that are not a complete field: the end of a region's bound, or the alias after the key fields in a
             qualifier.
     """
 
@@ -63,7 +63,7 @@ class TableFromRegistry:
     def find(
         cls, catalog: Registry, table: str, family: str | None = None, kind: str | None = None
     ) -> TableFromRegistry:
-        """Finds the table with a name, a primary or an index table.
+        """Finds the primary or index table with a name.
 
         Args:
             table: the name of the table in the store.
@@ -103,7 +103,7 @@ class TableFromRegistry:
         """The fields of a row key; with a qualifier, all key fields of the object in a wide row.
 
         Raises:
-            DecodingError: it is no key of the table.
+            DecodingError: the row key, or the qualifier, is not one of the table.
             CapabilityError: a qualifier was given, and the table has a row for each object.
         """
         schema = self.schema
@@ -182,13 +182,13 @@ class TableFromRegistry:
     def encode(self, key: Mapping[str, Any]) -> list[tuple[bytes, bytes | None]]:
         """The row keys of an object, each with the object's qualifier prefix in a wide row, else with None.
 
-        With a random salt there are several. For a wide row, the fields of the row key are enough; then the prefix is
-        None.
+        With a random salt there are several row keys. For a wide row, the fields of the row key are enough; then the
+        prefix is None.
 
         Raises:
             IncompleteKey: fields are missing; the error names them.
-            CapabilityError: the table is that of an index on a randomly salted table: its entries end with a bucket
-                that cannot be computed from the fields.
+            CapabilityError: the table belongs to an index of a randomly salted table: the keys of its entries end with
+                a bucket that cannot be computed from the fields.
         """
         schema = self.schema
         if schema.layout.tail:
@@ -230,7 +230,7 @@ def _registered(catalog: Registry, table: str) -> list[tuple[RegistryKey, Regist
 
 
 def _indexes(catalog: Registry, table: str) -> Iterator[tuple[RegistryKey, Registration, IndexState | None]]:
-    """The indexes whose table it is; its name is `<table>.<index>`, perhaps followed by a number."""
+    """The indexes to which an index table belongs; its name is `<table>.<index>`, perhaps followed by a number."""
     for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
         for place, registration in _registered(catalog, name):
             yield from ((place, registration, state) for state in registration.indexes.values() if state.table == table)

@@ -20,12 +20,12 @@ from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
 from hbmodel.tables.roll.writers_roll import WritersRoll
 
 UNWRITABLE = 1.0
-"""How many seconds, at most, a binding is trusted by which the table has an index that the model does not declare.
-Writes are refused no longer than that after the index was dropped.
+"""For how many seconds, at most, a binding is trusted which says that the table has an index that the model does not
+declare. So writes are refused no longer than that after the index was dropped.
 """
 
 READS = 3
-"""How often a binding is read, at most, if each read takes longer than the lease. Then the last one is used."""
+"""How often a binding is read, at most, if each read takes longer than the lease. The last one read is used then."""
 
 
 class BindingCache:
@@ -38,8 +38,8 @@ class BindingCache:
     Args:
         lease: for how many seconds a binding is trusted.
         running: the clock that measures leases, in ms.
-        offset: the clock from which the times of writes are made, and its offset to the server's.
-        roll_times: how often lines on the writers' roll are kept.
+        offset: the clock that gives writes their times, and its offset from the server's clock.
+        roll_times: when this program's lines on the writers' roll are renewed and put at rest.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class BindingCache:
         `Registry.bind`.
 
         A binding that took longer than the lease to read is too old already, and is read once more. Inside a
-        transaction, the registry's row is read there, and no lease is needed.
+        transaction, the registry's row is read in that transaction, and no lease is needed.
         """
         known = self._bindings.get(schema)
         now = self._running()
@@ -122,7 +122,7 @@ class BindingCache:
         return binding
 
     def _in_transaction(self, schema: TableSchema, registry: Registry, read: ReadRow) -> Binding:
-        """The binding by the registry's row as it is in the transaction."""
+        """The binding that follows from the registry's row as the transaction sees it."""
         try:
             row = read(registry.table, registry_row(schema))
         except TableNotFound:

@@ -35,7 +35,7 @@ class RollTimes:
         poll: the seconds between two reads of the registry while calls are made. A change is noticed long before the
             lease ends.
         idle: the seconds without calls after which a line is put at rest.
-        renewed: the part of a lease, between 0 and 1, after which it is renewed.
+        renewed: the part of a lease, between 0 and 1, after which the lease is renewed.
     """
 
     poll: float = 5.0
@@ -53,12 +53,12 @@ class KeptLine:
         store: the store through which the line is kept while no session waits for it.
         row: the key of the registry's row.
         member: the program's state on the roll.
-        offset: the clocks; the first put tells them the server's time.
+        offset: the offset of the server's clock, which is learned from the first put of the line.
         times: how lines are kept.
         running: the clock that measures leases, in ms.
         lock: guards the state of all lines of the program.
         changed: a condition of the lock; it is notified of changes.
-        kept: called after a lease was taken.
+        on_kept: called after a lease was taken.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class KeptLine:
         self._found: Row | None = None  # the row of the registry as it was last read
         self._looked = self._used = running()
         self._busy = False
-        self._listed = True  # False if there is no registry; then nobody can change a state
+        self._listed = True  # False if there is no registry table; then nobody can change a state
         self._troubled = False
 
     # --- for writers --------------------------------------------------------------------------------------------------
 
     def state(self, store: Store) -> tuple[Row | None, int]:
-        """The row of the registry that writes go by now, and when it was read. Takes or renews a lease if none is
+        """The row of the registry that writes must follow now, and when it was read. Takes or renews a lease if none is
         valid.
         """
         with self._lock:
@@ -105,7 +105,7 @@ class KeptLine:
             self._poll(store)
 
     def began(self, store: Store) -> Revisions | None:
-        """Counts a call that begins. Returns the state that it acts by, or None if there is no registry."""
+        """Counts a call that begins. Returns the state on which the call relies, or None if there is no registry."""
         for _ in range(TRIES):
             with self._lock:
                 self._used = self._running()
@@ -124,8 +124,8 @@ class KeptLine:
         return self.member.newest
 
     def ended(self, revisions: Revisions, error: BaseException | None) -> None:
-        """Counts the end of a call. Its outcome is unknown after an error of the store, or after an error that is
-        not of this library.
+        """Counts the end of a call. Its outcome is unknown after an error of the store, or after an error that hbmodel
+        does not define.
         """
         unknown = error is not None and (isinstance(error, StoreError) or not isinstance(error, HbmodelError))
         with self._lock:
@@ -144,9 +144,7 @@ class KeptLine:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Lets one thread at a time put and read a line. It does not hold the lock, so other threads can write
-        meanwhile.
-        """
+        """Lets one thread at a time put and read a line. The lock is not held meanwhile, so other threads can write."""
         with self._lock:
             while self._busy:
                 self._changed.wait()
@@ -166,7 +164,7 @@ class KeptLine:
                 if not self._listed:
                     return
                 continue
-            if self.member.sent is not None:  # the line was read without the registry
+            if self.member.sent is not None:  # the line was found on the roll, but the registry is not read yet
                 self._read(store)
             self._kept()
             return
@@ -176,7 +174,9 @@ class KeptLine:
         )
 
     def _put(self, store: Store, kind: Kind) -> bool:
-        """Puts the line; returns whether it is on the roll. If the put was answered, the registry is read too."""
+        """Puts the line; returns whether it is on the roll. After the put of a line `on` was carried out, the registry
+        is read too.
+        """
         with self._lock:
             self.member = self.member.put(self._running(), kind)
             sent, published, key = self.member.sent, self.member.held, self._key
@@ -189,7 +189,7 @@ class KeptLine:
             self._unlisted()
             return False
         except UnknownOutcome:
-            pass  # reading the line tells
+            pass  # reading the line will show whether it was put
         after = self._offset.wall()
         if not done:
             return self._find(store, sent.line)
@@ -223,8 +223,8 @@ class KeptLine:
             self._take_in(row, began)
 
     def _take_in(self, row: Row | None, began: int) -> None:
-        """Takes in the registry's row, whose read began at the time `began`. Such a read ends a put of the line if one
-        is under way.
+        """Records the registry's row, whose read began at the time `began`. If a put of the line is not settled, this
+        read settles it.
         """
         revisions = revisions_of({} if row is None else cells_of(row))
         self.member = self.member.saw(revisions) if self.member.sent is None else self.member.read(revisions)
@@ -233,7 +233,7 @@ class KeptLine:
         self._listed, self._looked = True, began
 
     def _unlisted(self) -> None:
-        """There is no registry table."""
+        """Records that there is no registry table."""
         with self._lock:
             self.member = self.member.renewed(new_id())
             self._found, self._listed, self._looked = None, False, self._running()
@@ -283,7 +283,7 @@ class KeptLine:
                 self._poll(self.store)
 
     def _put_down(self) -> bool:
-        """Gives the lease up if no call was made for long; returns whether it did."""
+        """Gives up the lease if no call was made for the time `idle`; returns whether it was given up."""
         with self._lock:
             if self.member.calls or self._running() < self._used + 1000 * self._times.idle:
                 return False
@@ -291,18 +291,18 @@ class KeptLine:
             return True
 
     def lose_lease(self) -> None:
-        """Gives the lease up. The next write takes one again."""
+        """Gives up the lease. The next write takes a new one."""
         self.member = evolve(self.member, until=None)
 
     def lose(self) -> None:
-        """Gives the lease up because the store failed."""
+        """Gives up the lease because the store failed."""
         with self._lock:
             self._troubled = True
             self.lose_lease()
 
     def leave(self, store: Store | None) -> None:
-        """Deletes the line, through its own store or another one. A line that lists calls is put at rest instead. A
-        line that cannot be reached ends by itself.
+        """Deletes the line, through its own store or another one. A line that lists calls is put at rest instead. If
+        the store cannot be reached, the line ends with its lease.
         """
         store = self.store if store is None else store
         if self.member.held is None or self._troubled:

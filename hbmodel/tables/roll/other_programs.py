@@ -1,4 +1,4 @@
-"""Waits for the programs that still read and write a table by an earlier state of the registry.
+"""Waits for the programs that may still read or write a table by an earlier state of the registry.
 
 Readers learn of a new state when their leases of the earlier one end. Writers are on the writers' roll: a change waits
 for those that may still write by an earlier state, and for no others. If programs of an older version, which are not on
@@ -19,13 +19,13 @@ from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.registry.roll_lines import RollLines, revision_of
 
 Awaited = Literal["readers", "writers"]
-"""Who is waited for: sessions that may still read by an earlier state, until their leases end, or all programs that may
-still write by one.
+"""For whom a change waits: for sessions that may still read by an earlier state, until their leases end, or for all
+programs that may still write by an earlier state.
 """
 
 Waited = Callable[[float, Awaited, Sequence[str]], None]
-"""Waits for a part of the seconds that are left. It is given these seconds, who is waited for, and descriptions of the
-writers, if they are known. When it returns, the registry is read again.
+"""A function that waits for a part of the seconds that are left. It is given these seconds, for whom to wait, and
+descriptions of the writers, if they are known. When it returns, the registry is read again.
 """
 
 

@@ -104,13 +104,13 @@ class WritersRoll:
             return self._lines.setdefault((registry, row), kept_line)
 
     def calls(self, store: Store, registry: str, rows: Iterable[bytes]) -> Calls:
-        """Counts calls that write by the state of these rows of the registry, until the end of a `with` block."""
+        """Counts, until the end of a `with` block, a call that relies on the state of these rows of the registry."""
         return Calls(self, store, registry, rows)
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        """Starts the thread that keeps the lines, unless it runs, and tells it that something has changed."""
+        """Starts the thread that keeps the lines, unless it is running, and tells it that something has changed."""
         with self._changed:
             if self._keeper is None and not self._ended:
                 self._keeper = threading.Thread(
@@ -165,7 +165,9 @@ class WritersRoll:
         self._begin()
 
     def _end_with_the_program(self, last: bool) -> None:
-        """Has the roll end with the program, and before a store is closed that announces that; undone if not `last`."""
+        """Arranges that the roll ends with the program, or before one of its stores is closed if that store announces
+        its close. If `last` is false, undoes that.
+        """
         if last and self._at_exit is None:
             self._at_exit = weakref.finalize(self, _end_at_exit, weakref.ref(self))
         elif not last and self._at_exit is not None:
@@ -178,8 +180,8 @@ class WritersRoll:
 
 
 class Calls:
-    """A context manager that counts calls which write by the state of some rows of the registry. It counts them from
-    `begin` to the end of the block.
+    """A context manager that counts a call as under way in the program's lines for some rows of the registry, on whose
+    state the call relies. The call counts from `begin` to the end of the block.
 
     Args:
         store: the store through which missing leases are taken.
@@ -190,7 +192,7 @@ class Calls:
         self._begun: list[tuple[KeptLine, Revisions]] = []
 
     def begin(self) -> None:
-        """Counts the calls from here on, if they are not counted yet."""
+        """Counts the call from here on, in each line in which it is not counted yet."""
         while self._waiting:
             line = self._roll.line(self._store, self._registry, self._waiting[0])
             revisions = line.began(self._store)
@@ -205,7 +207,7 @@ class Calls:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._waiting.clear()
-        if self._pid == os.getpid():  # else it is a forked child's copy
+        if self._pid == os.getpid():  # otherwise this object is a forked child's copy
             for line, revisions in self._begun:
                 line.ended(revisions, error)
 
