@@ -21,8 +21,8 @@ THRIFT_CELL_OVERHEAD = 32
 
 
 def put_size(put: Put) -> int:
-    """Bytes that a put takes in a call, roughly, and more than HBase counts for any cell of it; TypeError if values
-    are not bytes.
+    """Roughly the bytes that a put takes in a call, which are more than HBase counts for any of its cells; raises
+    TypeError if values are not bytes.
     """
     row, cells = put.row, put.cells
     return (
@@ -47,7 +47,7 @@ def put_batches(puts: Sequence[Put], size: int | None = None, sizes: CallSizes =
 
 
 def in_batches(items: Iterable[T], size: Callable[[T], int], most_bytes: int, most_items: int) -> Iterator[list[T]]:
-    """The items in lists of at most so many bytes and items, unless a single item has more bytes."""
+    """Divides items into lists of at most `most_bytes` and `most_items`; a list of one item may have more bytes."""
     batch: list[T] = []
     total = 0
     for item in items:
@@ -62,7 +62,7 @@ def in_batches(items: Iterable[T], size: Callable[[T], int], most_bytes: int, mo
 
 
 def without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
-    """Runs of puts in which no row has two puts of the same time but different TTLs.
+    """Divides puts into runs in which no row has two puts with the same timestamp but different TTLs.
 
     The later one of two such puts is visible until it expires, and then the earlier one. In one call they might be
     applied in any order, or the later one might replace the earlier one.
@@ -91,8 +91,8 @@ def _checked(*columns: bytes) -> Sequence[bytes]:
 
 
 def check_puts(table: str, puts: Iterable[Put]) -> int:
-    """A faster `check_put` for many puts: plainly valid ones are not checked cell by cell. Returns the sum of their
-    `put_size`.
+    """A faster `check_put` for many puts: those that are plainly valid are not checked cell by cell. Returns the sum
+    of their `put_size`.
     """
     known: set[bytes] = set()
     total = 0

@@ -37,17 +37,18 @@ class GatewayClient(ClosingStore):
             HBase, in a list or separated by commas. Calls go to those that can be reached.
         port: the TCP port of gateways whose address names none; None for the default port of such a gateway.
         timeout: seconds that a request may wait without any data from the gateway.
-        connect_timeout: seconds that opening a connection may take, and as many for the TLS handshake.
+        connect_timeout: seconds that opening a connection may take; the TLS handshake may take as many again.
         pool: how many calls may be in progress at once; connections that scans hold are counted separately.
         max_age: seconds after which a connection that is not in use is replaced, up to a fifth earlier at random, so
             that connections move back to a gateway that has come back.
         retry_for: seconds from the first failure during which a call that may be repeated is retried, or a scan that
-            receives no row is resumed; at least five tries in all. As long as no gateway has ever answered, there are
-            at most five tries, and the third and later ones only within that time.
+            receives no row is resumed; at least five tries are made. As long as no gateway has ever answered, at most
+            five tries are made, and the third and later ones only within that time.
         attempts: the most tries of such a call; with 1 it is never repeated.
         transport: `"buffered"`, `"framed"` for a gateway started with `-framed`, `-hsha` or `-nonblocking`, or `"http"`
             for one that is an HTTP server (`hbase.regionserver.thrift.http`).
-        protocol: `"binary"`, or `"compact"` for a gateway started with `-compact` (decoded in Python, so much slower).
+        protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`; this is decoded in Python, and
+            therefore much slower.
         path: the path of the gateway on its HTTP server.
         user: the user of basic authentication, for an HTTP server that asks for it; needs TLS.
         password: the password of that user.
@@ -61,7 +62,7 @@ class GatewayClient(ClosingStore):
             (`ns:prefix`) is for table names without one.
         table_prefix_separator: `_`, as in happybase.
         sizes: how much is sent at once; the defaults suit all gateways.
-        sleep: waits so many seconds, between two tries of a call.
+        sleep: the function that waits for a number of seconds between two tries of a call.
 
     Raises:
         InvalidRequest: an argument is out of range, conflicts with another, or names a file that cannot be read.
@@ -137,7 +138,7 @@ class GatewayClient(ClosingStore):
         self._caller = RetryingCaller(self._pool, self._backoff, self._failures, self._prefix)
         self._names: dict[str, bytes] = {}
         self.before_close: WeakSet[Ending] = WeakSet()
-        """What is ended before the connections are closed."""
+        """The objects whose `end` is called before the connections are closed."""
         self._known_families: dict[str, tuple[float, list[bytes]]] = {}
 
     @classmethod

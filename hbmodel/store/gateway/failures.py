@@ -73,7 +73,8 @@ _PASSING = (
     "ScannerResetException",
     "OutOfOrderScannerNextException",
     "LeaseException",
-    # ZooKeeper did not tell where the region is, or the rows of a scan did not come; neither has a name of its own.
+    # ZooKeeper did not tell where the region is, or the rows of a scan did not come. HBase has no exception of its own
+    # for either failure.
     "could not be completed in ",
     "Failed to get result within timeout",
 )
@@ -86,7 +87,7 @@ _NO_SERVER = ("Internal error processing getAllRegionLocations", "Internal error
 # ("RetriesExhaustedWithDetailsException").
 _FAILED_ACTIONS = re.compile(r"Failed \d+ actions?: (.*): \d+ times?, servers with issues: ", re.DOTALL)
 
-# The beginning of a line about one attempt ("RetriesExhaustedException"): when it was, and by whom.
+# The beginning of a line about one attempt ("RetriesExhaustedException"): when it was made, and by whom.
 _ATTEMPT = re.compile(r"^\S+, (?:RpcRetryingCaller\{[^}]*\}, )?")
 
 
@@ -101,7 +102,8 @@ def message_of(failure: Exception) -> str:
 def reason_of(failure: Exception) -> str:
     """What happened, in one line, without Java's stack: the first line of a Thrift exception's text.
 
-    HBase's client lists what its attempts met below a line that ends in "exceptions:"; the last of these is appended.
+    Below a line that ends in "exceptions:", HBase's client lists the error of each attempt; the last of these errors is
+    appended.
     """
     message = message_of(failure)
     if _has(message, _NO_SERVER):
@@ -123,7 +125,7 @@ def is_passing(failure: Exception, name: str = "") -> bool:
     message = message_of(failure)
     if _meaning(message, name) is not None:
         return False
-    # Thrift2 says so itself, also for failures whose name is not known here.
+    # Thrift2 itself says whether to retry, even for failures whose names are not known here.
     return bool(getattr(failure, "canRetry", False)) or _has(message, _PASSING + _NO_SERVER)
 
 

@@ -13,12 +13,13 @@ from hbmodel.store.gateway.wire.connection import ThriftConnection
 class Exchange:
     """Requests to carry out in order, of which some are sent ahead, and the replies so far.
 
-    Called with a connection, it continues where the last connection broke: acknowledged requests are not sent again.
+    When it is called with a connection, it continues where the last connection broke: acknowledged requests are not
+    sent again.
 
     Args:
-        requests: names and arguments, taken one by one, so that preparing one overlaps with the gateway's work on
+        requests: names and arguments, taken one by one, so that one request is prepared while the gateway works on
             another.
-        ahead: how many may be in progress.
+        ahead: how many requests may be in progress at once.
     """
 
     def __init__(self, requests: Iterable[tuple[str, dict[str, Any]]], ahead: int = 3) -> None:
@@ -31,16 +32,16 @@ class Exchange:
 
     @property
     def repeats(self) -> bool:
-        """Whether a request was sent before whose reply did not come."""
+        """Whether a request was already sent, but not acknowledged."""
         return bool(self._sent) and self._begun_on is None
 
     def begin(self, connection: ThriftConnection) -> None:
         """Sends the first requests without waiting; the next call, with the same connection, takes the replies.
 
         Raises:
-            StoreUnavailable: the connection is broken, and nothing was sent. If something was, the next call raises the
-                error.
-            UnknownOutcome: it broke before anything was sent.
+            StoreUnavailable: the connection is broken, and nothing was sent. If something was sent, the next call
+                raises the error.
+            UnknownOutcome: the connection broke while replies to earlier requests were read, so nothing was sent.
         """
         connection.settle()
         self._begun_on = connection

@@ -1,4 +1,4 @@
-"""A bounded pool of connections: leased for one operation or for a scan, replaced when stale or broken, safe over
+"""A bounded pool of connections: leased for one operation or for a scan, replaced when stale or broken, safe with
 threads and forks.
 """
 
@@ -25,8 +25,8 @@ STREAMS_PER_CALL = 4
 """How many connections scans may hold for each one that short calls may hold."""
 
 RECLAIM_INTERVAL = 0.5
-"""Seconds between checks, while waiting, for leases whose owner was garbage-collected: these notify no waiting
-thread.
+"""Seconds after which a waiting thread looks again for leases whose owner was garbage-collected, since these leases
+notify no thread.
 """
 
 _TOO_MANY_CALLS = "All connections stayed in use; give the store a larger pool."
@@ -47,7 +47,7 @@ class Connection(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes it; in a forked child without an effect on the parent's."""
+        """Closes the connection; in a forked child without an effect on the parent's."""
         ...
 
 
@@ -66,8 +66,8 @@ class _Members(Generic[C]):
         self.streams = 0
         self.waiting = 0
         self.closed = False
-        # Leases whose owner was garbage-collected. A finaliser may run anywhere, also while the lock is held by its own
-        # thread, so it only puts the lease here (SimpleQueue.put is reentrant).
+        # Leases whose owner was garbage-collected. A finaliser may run anywhere, even while its thread holds the lock,
+        # so it only puts the lease here (SimpleQueue.put is reentrant).
         self.orphans: SimpleQueue[Lease[C]] = SimpleQueue()
 
 
@@ -187,8 +187,8 @@ class Pool(Generic[C]):
         self._by_process: dict[int, _Members[C]] = {pid: _Members(pid)}
 
     def lease_streams(self, wanted: int, brief: int = 0) -> list[Lease[C]]:
-        """Leases for scans: as many as connections are free, at most `wanted`, but at least one, for which it waits if
-        necessary.
+        """Leases for scans: one for each free connection, but at most `wanted` and at least one, for which the call
+        waits if necessary.
 
         Args:
             wanted: how many are useful.
@@ -208,10 +208,10 @@ class Pool(Generic[C]):
         )
 
     def lease_spare(self) -> Lease[C] | None:
-        """A lease for an operation that is begun before another short one of the same thread, or None if two are not
-        available.
+        """A lease for an operation that is begun before another short one of the same thread, or None if the pool does
+        not have two leases left.
 
-        The thread will wait for a second lease. So the first one is counted with the leases of scans, for which no
+        The thread will wait for the second lease. So the first one is counted with the leases of scans, for which no
         short operation has to wait.
 
         Raises:
@@ -240,7 +240,7 @@ class Pool(Generic[C]):
             members.closed = True
             members.changed.notify_all()
         with suppress(IndexError):
-            while True:  # nothing is added any more, but another thread may take one of them
+            while True:  # no connection is added any more, but another thread may take one
                 members.idle.pop().close()
         self._reclaim(members)
 

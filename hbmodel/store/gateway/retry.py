@@ -38,7 +38,7 @@ LEAST_TRIES = 5
 """The fewest tries, even if the time to retry is over: each try with a silent gateway takes much of that time."""
 
 FIRST_TRIES = 2
-"""The fewest tries as long as no gateway has ever answered; then there are at most `LEAST_TRIES` tries."""
+"""The fewest tries as long as no gateway has ever answered; in that case the most are `LEAST_TRIES`."""
 
 
 @frozen
@@ -51,7 +51,7 @@ class Backoff:
         cap: the longest wait.
         retry_for: seconds from the first failure during which a request is retried; there are `LEAST_TRIES` tries at
             least. The default is several times the time that a gateway takes to restart.
-        sleep: waits so many seconds.
+        sleep: the function that waits for a number of seconds.
         now: a clock in seconds that never jumps.
 
     The waits are shortened by up to half at random, so that many clients of one gateway do not come back all at once
@@ -66,7 +66,7 @@ class Backoff:
     now: Callable[[], float] = time.monotonic
 
     def waits(self, reached: Callable[[], bool] = lambda: True) -> Iterator[float]:
-        """The waits between tries, in seconds. One is taken after each failure; the first failure starts the time.
+        """The waits between tries, in seconds. The caller takes one after each failure; time counts from the first one.
 
         Args:
             reached: whether a gateway has ever answered. If none has, a wrong address or option is more likely than a
@@ -143,13 +143,13 @@ class RetryingCaller:
     ) -> T:
         """Calls `call` with a connection until it succeeds, as often as its idempotence allows.
 
-        A request that was certainly not sent is sent again in any case. One whose reply was lost, or that met a passing
-        condition in HBase, is repeated unless it is `Idempotence.ANEW`.
+        A request that was certainly not sent is sent again in any case. A request whose reply was lost, or that failed
+        because of a passing condition in HBase, is repeated unless it is `Idempotence.ANEW`.
 
         Args:
             idempotence: what a repetition does.
-            call: makes requests on the given connection; replies that it leaves outstanding are read past. It may keep
-                what is acknowledged and continue from there.
+            call: makes requests on the given connection; replies that it leaves outstanding are skipped. When it is
+                called again, it may continue after the requests that were acknowledged.
             begun: the lease of the connection on which `call` was begun, to try first.
             **details: what the call is about, for errors (`table`, `key`, ...).
 

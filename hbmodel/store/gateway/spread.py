@@ -22,14 +22,14 @@ buffers.
 
 
 def spread(caller: RetryingCaller, connections: int, requests: Sequence[Request], table: str) -> list[Any]:
-    """The replies to writes that count each time, in order.
+    """Carries out writes that count each time; returns the replies in the order of the requests.
 
     A gateway carries out the requests of one connection one after the other. The replies are short, so many requests
     are sent ahead.
 
     Raises:
-        UnknownOutcome: any of them may have been carried out.
-        StoreUnavailable: none was.
+        UnknownOutcome: any of the writes may have been carried out.
+        StoreUnavailable: none of the writes was carried out.
     """
     parts = min(connections, len(requests) // SPREAD_FROM) or 1
     if parts == 1:

@@ -177,8 +177,8 @@ class GatewayStore(GatewayClient):
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
         """Begins a put; see `PipelinedStore.begin_put`.
 
-        It is sent at once if all timestamps are given, so that it may be sent again, and if the pool has a connection
-        to spare.
+        The put is sent at once if all timestamps are given, so that it may be sent again, and if the pool has a
+        connection to spare.
         """
         size, timed = check_puts(table, puts), _timed(puts)
         if not puts:
@@ -189,12 +189,13 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
-        """The calls that write rows; `size` is their `put_size` in all."""
+        """The calls that write rows; `size` is the sum of their `put_size`."""
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
         """Deletes; see `Store.delete`.
 
-        After a delete at the server's time it waits a tick of the clock, so that a put that follows is not hidden.
+        After a delete at the server's time this method waits a tick of the clock, so that a put that follows is not
+        hidden.
         """
         for delete in deletes:
             check_delete(table, delete)
@@ -247,7 +248,7 @@ class GatewayStore(GatewayClient):
         request = self._increment_request(self._name(table), row, column, amount)
         value = self._counted(self._call(Idempotence.ANEW, request, table=table, key=row))
         if value is None:
-            # HBase has carried it out, but a value that is read now may include the increments of others.
+            # HBase has carried out the increment, but a value that is read now may include increments of others.
             raise UnknownOutcome(IN_DOUBT, table=table, key=row, reason=_WITHOUT_VALUE)
         return value
 
@@ -322,7 +323,10 @@ class GatewayStore(GatewayClient):
         """The call that creates a table."""
 
     def add_family(self, table: str, family: Family) -> None:
-        """Adds a column family; see `Store.add_family`. The `shell` of a `CapabilityError` does it in `hbase shell`."""
+        """Adds a column family; see `Store.add_family`.
+
+        The `shell` of a `CapabilityError` is the command that does it in `hbase shell`.
+        """
         check_family(table, family)
         self._administrate(self._add_family_request(table, family), table=table)
 

@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 def folded(store: Store, wide: WideRows | None, pages: PageSizes = PAGE_SIZES) -> Store:
-    """A store as the objects of a model see it, each in a row of its own.
+    """A view of a store in which each object of a model is in a row of its own.
 
     Args:
         wide: how the objects share rows; None if they do not.
@@ -57,7 +57,7 @@ class FoldedStore(WrappingStore):
     No read of many objects is a snapshot, not even a page.
 
     Args:
-        wides: the wide models; each table of logical rows once.
+        wides: the wide models, each with another table of logical rows.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class FoldedStore(WrappingStore):
     def scan_columns(
         self, table: str, scans: Sequence[Scan], columns: Sequence[Interval]
     ) -> Sequence[Iterator[Sequence[Row]]]:
-        """Like `scan`, but only the objects whose qualifiers lie in some ranges; see `column_scans`."""
+        """Like `scan`, but reads only the objects whose qualifiers lie in some ranges; see `column_scans`."""
         check_scans(table, scans)
         wide = self._of(table, [column for scan in scans for column in scan.columns])
         if wide is None:
@@ -237,7 +237,7 @@ class FoldedStore(WrappingStore):
             self._writes(wide).put(puts)
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """See `PipelinedStore`; if the store cannot begin a put, the put is made when it is ended."""
+        """See `PipelinedStore`; if the store cannot begin a put, the put is made when its `end` is called."""
         wide = self._of_puts(table, puts)
         store = self._store
         if wide is None:
@@ -274,7 +274,7 @@ class FoldedStore(WrappingStore):
         return self._writes(wide).check_and_put(row, column, expected, put)
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
-        """See `ConditionalPutsStore`; if the store has no such call, one put follows another."""
+        """See `ConditionalPutsStore`; if the store has no such call, the puts are made one after the other."""
         wide = self._of_columns(table, {column for each in puts for column in (each.column, *each.put.cells)})
         return (
             check_and_put_each(self._store, table, puts)
@@ -316,7 +316,7 @@ class FoldedStore(WrappingStore):
         return mutations if wide is None else self._writes(wide).of_rows(mutations)
 
     def conditional(self, table: str, change: ConditionalChange) -> ConditionalChange:
-        """A conditional change of a logical row as a change of the row that holds it; this may have no mutations."""
+        """A conditional change of a logical row as one of the row that holds it, which may have no mutations."""
         wide = self._wides.get(table)
         return (
             change

@@ -22,7 +22,7 @@ from hbmodel.store.wide.row_versions import checked_where_it_stands
 from hbmodel.store.wide.wide_rows import ROW_VERSION, WideRows
 
 MAX_PUT_BYTES = 1024 * 1024
-"""Bytes of one put, roughly."""
+"""Roughly the most bytes of one put."""
 
 _TIMES = {int, type(None)}
 
@@ -61,14 +61,18 @@ class FoldedWrites:
         return LatePut(lambda: self.put(puts))
 
     def _merged(self, puts: Iterable[Put], max_bytes: int | None = MAX_PUT_BYTES) -> list[Put]:
-        """Puts of rows. Those of one row with the same timestamp and TTL are merged, to about `max_bytes` each."""
+        """Puts of rows, made from puts of objects. Puts of one row with the same timestamp and TTL become one, unless
+        it would have more than about `max_bytes`.
+        """
         growing: dict[bytes, list[_GrowingPut]] = {}
         for put in puts:
             self._grow(growing, put, max_bytes)
         return [Put(row, part.cells, part.timestamp, part.ttl) for row, parts in growing.items() for part in parts]
 
     def _grow(self, growing: dict[bytes, list[_GrowingPut]], put: Put, max_bytes: int | None) -> None:
-        """Adds a put to the puts of its row: it joins the last one with its timestamp, if that also has its TTL."""
+        """Adds a put of an object to the puts of its row: to the last one with the same timestamp, if that also has the
+        same TTL and does not become too large, otherwise as a new one.
+        """
         try:
             row, prefix = self._cut(put.row)
             head = self.wide.lead + prefix
@@ -124,8 +128,8 @@ class FoldedWrites:
         return [*deletes, *self._merged((mutation for mutation in mutations if isinstance(mutation, Put)), None)]
 
     def _deletes(self, deletes: Sequence[Delete]) -> list[Delete]:
-        """Deletes of columns, one for each row and timestamp; a delete of a whole object names its declared columns and
-        those that it has.
+        """Deletes of columns, one for each row and timestamp. For the delete of a whole object, they name the declared
+        columns and all others that the object has.
         """
         wide = self.wide
         whole = [delete.row for delete in deletes if delete.families or not delete.columns]
@@ -229,7 +233,7 @@ class FoldedWrites:
     def conditional(
         self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> ConditionalChange:
-        """A conditional change of an object as a change of its row; this may have no mutations."""
+        """A conditional change of an object as one of its row, which may have no mutations."""
         row, prefix = self._cut(place)
         change = self._change(mutations)
         if any(mutation.row != row for mutation in change):
@@ -255,7 +259,7 @@ class FoldedWrites:
 
 @frozen
 class LatePut:
-    """A put that is made when it is ended."""
+    """A put that is made when `end` is called."""
 
     put: Callable[[], None]
 

@@ -18,7 +18,7 @@ def starting(ranges: Sequence[Interval], first: bytes) -> list[Interval]:
 
 
 def behind(ranges: Sequence[Interval], prefix: bytes) -> list[Interval]:
-    """The part of the ranges behind all qualifiers with a prefix."""
+    """The part of the ranges after all qualifiers with a prefix."""
     stop = prefix_successor(prefix)
     return [] if stop is None else starting(ranges, stop)
 
@@ -34,7 +34,7 @@ def within(ranges: Sequence[Interval], first: bytes, stop: bytes | None) -> list
 
 
 def halfway(low: bytes, high: bytes | None) -> bytes:
-    """A qualifier about half-way between two, or the one right above the first."""
+    """A qualifier about half-way between two, or, if rounding gives none above the first, its successor."""
     length = len(low) + 1
     first = int.from_bytes(low.ljust(length, b"\x00"), "big")
     last = 1 << 8 * length if high is None else int.from_bytes(high[:length].ljust(length, b"\x00"), "big")

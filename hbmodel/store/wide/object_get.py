@@ -7,7 +7,7 @@ from hbmodel.store.wide.wide_rows import ROW_VERSION, ObjectRow, WideRows
 
 
 class PartOfRow:
-    """What to read of a row for one object, and how the logical row is made of it.
+    """What to read of a row for one object, and how the logical row is made from the cells.
 
     Attributes:
         get: the corresponding read of the row.
@@ -40,13 +40,13 @@ class PartOfRow:
         self.get = Get(row, [wide.column(prefix, column) for column in wanted or own] or [wide.lead + ROW_VERSION])
 
     def object(self, row: Row | None, version: Cell | None = None) -> ObjectRow | None:
-        """The logical row, with the version of the row that holds it, which is there even if there is no object."""
+        """The logical row, with the version of the row that holds it; that version may be there without an object."""
         columns: dict[bytes, Cell] = {}
         if row is not None and not self._nothing:
             cut, lead = self._cut, self._lead
             columns = {lead + column[cut:]: cell for column, cell in row.columns.items()}
         if self._version is not None:
-            columns.pop(self._lead, None)  # the row's version, which was read too if its qualifier is the prefix
+            columns.pop(self._lead, None)  # the row's version, which was read too if its qualifier equals the prefix
             if version is not None:
                 columns[self._version] = version
         return ObjectRow(self._row, columns) if columns else None

@@ -25,7 +25,7 @@ class PageSizes:
 
     @property
     def keys_of_many_rows(self) -> Sequence[int]:
-        """The same for reads of the keys of many rows: the first page is smaller, since a batch has one of each row."""
+        """As `keys`, for reads of many rows: the first page is smaller, since a batch has one page of each row."""
         return (*self.cells[1:2], *self.keys)
 
 

@@ -78,8 +78,8 @@ def _in_column(mutation: Put | Delete, own: bytes, column: bytes) -> Put | Delet
 
 
 def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[bytes]) -> dict[bytes, RowVersionCell]:
-    """The versions that a family has in some rows, by row; rows without one are left out. Another call follows for each
-    link.
+    """The versions that a family has in some rows, by row; rows without a version are left out. Links are followed in
+    further calls.
 
     Args:
         column: the column of the family's versions.
@@ -133,8 +133,8 @@ def link_row_versions(
             empty.
 
     Returns:
-        The version that each row then has, by row, with a timestamp that does not count. A row is left out if one of
-        its versions was written in between.
+        The version that each row then has, by row; its timestamp has no meaning. A row is left out if one of its
+        versions was written in between.
     """
     leaders = {row: min(versions, key=lambda version: version.column) for row, versions in rows.items()}
     new = {row: evolve(leader, value=os.urandom(LENGTH)) for row, leader in leaders.items() if not leader.value}

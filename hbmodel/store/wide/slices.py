@@ -24,12 +24,12 @@ ROWS = 100
 """Rows in a batch."""
 
 SEVERAL = 5
-"""If at least so many rows of a batch, and at least a quarter of the batch, overflow their page, the next rows are read
-by larger pages.
+"""If at least this many rows of a batch, and at least a quarter of the batch, overflow their page, the next rows are
+read in larger pages.
 """
 
 _STEPS = 4
-"""Every so many steps, a bisection looks right behind the last known cell, since that may be the last cell."""
+"""Once in this many steps, a bisection looks right after the last known cell, since that may be the last cell."""
 
 NO_OBJECTS = "Only tables of wide models can be read by ranges of columns."
 
@@ -40,8 +40,8 @@ class SliceScan:
 
     Attributes:
         ranges: the ranges of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
-        reversed: from the last object of the last row to the first.
-        keys_only: cells without their values.
+        reversed: whether to read from the last object of the last row to the first.
+        keys_only: whether to read cells without their values.
         limit: about how many objects the first scan returns; there may be more. If the caller takes further objects,
             because a filter has dropped some, another scan returns them.
         page: cells in the first page of each row; None before `SliceReader.sized` has chosen it.
@@ -58,7 +58,7 @@ class SliceScan:
 
     @property
     def single(self) -> bool:
-        """Whether one row is read."""
+        """Whether only one row is read."""
         return self.rows.stop == key_successor(self.rows.start)
 
     @property
@@ -79,8 +79,8 @@ class SliceReader:
 
     No object is put together from two reads: the last object of a full page is read again from its first cell, with the
     cells that follow. If many rows are read forwards and whole, each comes in pieces of one read (`Scan.cells`), which
-    are joined, and nothing is read again. But if an object may have any number of columns, these are not read with it,
-    and rows do not come in pieces.
+    are joined, and nothing is read again. But if an object may have any number of columns, not all of these are read
+    with it, and rows do not come in pieces.
     """
 
     def __init__(
@@ -146,9 +146,9 @@ class SliceReader:
             started = None
 
     def _in_pieces(self, scan: SliceScan) -> bool:
-        """Whether rows come in pieces of a page, one after the other, and no page is asked for by itself.
+        """Whether rows come in pieces of the size of a page, one after the other, and no page is asked for by itself.
 
-        They do not if an object may have any number of columns: all of these would be read.
+        Rows do not come in pieces if an object may have any number of columns: all of these would be read.
         """
         return scan.whole and not self._wide.more
 
@@ -176,7 +176,7 @@ class SliceReader:
 
     def _wider(self, scan: SliceScan, size: int, batch: Sequence[Row]) -> tuple[int, SliceScan] | None:
         """If many rows of a batch overflow their page: the position of the first such row in the batch, and the scan
-        that reads this row and all rows behind it by larger pages. Otherwise None.
+        that reads this row and all rows after it in larger pages. Otherwise None.
         """
         full = [at for at, row in enumerate(batch) if len(row.columns) >= size and not self._filled(row)]
         larger = next((each for each in self._sizes(scan) if each > size), None)
@@ -193,14 +193,14 @@ class SliceReader:
 
     def _filled(self, row: Row) -> bool:
         """Whether most of a full page is one object that may have any number of columns: a larger page would only hold
-        more of these.
+        more of its columns.
         """
         return self._wide.more and 2 * cut(self._wide, list(row.columns))[1] < len(row.columns)
 
     def _rows(
         self, scan: SliceScan, batches: Iterable[Sequence[Row]]
     ) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
-        """Yields the objects of a scan; returns the scan for the rows behind it, or None.
+        """Yields the objects of a scan; returns the scan for the rows that follow, or None.
 
         As many rows are read as objects are wanted, since each row has at least one object.
         """
@@ -368,7 +368,7 @@ class SliceReader:
                 answer = _only(self._begin(probe, row, remaining_ranges, cell_limit))
                 names = [] if answer is None else [name[self._start :] for name in answer.columns]
             low = names[-1] if names else low
-            # A page that is not full, or no cell right behind the last known one, shows that there are no more cells.
+            # A page that is not full, or no cell right after the last known one, shows that there are no more cells.
             if 0 < len(names) < cell_limit or (not names and (not low or middle == key_successor(low))):
                 break
             if not names:

@@ -14,17 +14,17 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell
 
 ROW_VERSION = b"\x00"
-"""The qualifier of the version of a row that objects share. No cell of an object of a versioned model has it: its
-qualifiers have an alias behind the key fields.
+"""The qualifier of the version of a row that objects share. No cell of an object of a versioned model has this
+qualifier, because the qualifiers of such cells have an alias after the key fields.
 
-It is not the empty qualifier. There the newest cell comes before the tombstone of the family, and a range of columns
-begins behind both: HBase then seeks past the tombstone, and shows cells that it has deleted (observed with HBase 2.6.1;
-a test checks this).
+It is not the empty qualifier, for which the newest cell comes before the tombstone of the family, and a range of
+columns begins after both. HBase then seeks past the tombstone, and shows cells that the tombstone has deleted (observed
+with HBase 2.6.1; a test checks this).
 """
 
 
 class Slice(Protocol):
-    """The same range of qualifiers in each of a range of rows."""
+    """The same range of qualifiers in each row of a range of rows."""
 
     @property
     def rows(self) -> KeyRange:
@@ -38,7 +38,7 @@ class Slice(Protocol):
 
     @property
     def stop(self) -> bytes | None:
-        """The first qualifier behind the slice; None if it has no end."""
+        """The first qualifier after the slice; None if it has no end."""
         ...
 
 
@@ -89,7 +89,7 @@ class WideRows:
         view: the name of the table of logical rows; by default the table's own.
         row_version: the column under which each object shows the version of its row, which is stored in `ROW_VERSION`.
             The version is read only with whole objects, or if this column is asked for. None if rows have no version.
-        kept: those of the columns that a delete of a whole object leaves, unless it names them.
+        kept: those of the columns that a delete of a whole object leaves, unless the delete names them.
         more: whether an object may have any number of other columns, which are not read with it once they fill a page.
         rare: columns that few objects have, or none; a delete of the whole object names them too.
     """
@@ -138,9 +138,10 @@ class ObjectRow(Struct, gc=False):
 class Unfolding:
     """Turns cells of a row into logical rows.
 
-    It remembers the columns of the previous object, since most objects have the same ones. The names of as many cells
-    are joined and compared at once. If a key or an alias contains the family with its colon, other names may join to
-    the same bytes: then each name is compared.
+    It remembers the columns of the previous object, since most objects have the same ones. So it takes as many of the
+    next cells as that object had, joins their names, and compares the result in one step with the names that are
+    expected. If a key or an alias contains the family with its colon, other names may give the same bytes when they are
+    joined; in that case the names are compared one by one.
     """
 
     def __init__(self, wide: WideRows) -> None:

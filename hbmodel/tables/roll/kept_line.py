@@ -174,8 +174,8 @@ class KeptLine:
         )
 
     def _put(self, store: Store, kind: Kind) -> bool:
-        """Puts the line; returns whether it is on the roll. After the put of a line `on` was carried out, the registry
-        is read too.
+        """Puts the line; returns whether it is on the roll. If the store answered that a line `on` was put, the
+        registry is read too.
         """
         with self._lock:
             self.member = self.member.put(self._running(), kind)

@@ -1,5 +1,5 @@
-"""Reads the first row of each of many ranges: by a short request for each range, made from one template, all of them in
-progress at once.
+"""Reads the first row of each of many ranges, by short requests that are made from one template and are all in progress
+at once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ReadScan(Iterator[Sequence[Row]]):
     """The batches of a scan that has been read.
 
     Args:
-        rows: the only batch; without rows there is none.
+        rows: the only batch; if it is empty, there is no batch.
     """
 
     __slots__ = ("_rows",)
@@ -70,14 +70,14 @@ class _Share:
     """The scans that one connection reads.
 
     Args:
-        rest: what is still to be sent: the position of each scan, the rows to ask for, and the request.
+        rest: what is still to be sent: the position of each scan, how many rows to ask for, and the request.
     """
 
     def __init__(self, lease: Lease[ThriftConnection], rest: Iterator[tuple[int, int, bytes]]) -> None:
         self.lease = lease
         self.rest = rest
         self.sent: list[tuple[int, int]] = []
-        """Position and rows of each scan whose reply comes next, in this order."""
+        """The position of each scan whose reply comes next, and how many rows it asked for, in the order of replies."""
         self.scanners: list[int] = []
         """Scanners to be closed."""
 
@@ -108,7 +108,7 @@ class FirstRows:
         self._templates = [self._template(rows) for rows in ((1, 2) if one.reversed else (1,))]
 
     def _template(self, rows: int) -> tuple[MessageTemplate, MessageTemplate | None]:
-        """The first request of a scan that asks for `rows` rows, and the second if the first only opens a scanner."""
+        """The first request of a scan for `rows` rows, and the second request if the first only opens a scanner."""
         one = self._scans[0]
         reading = Reading(
             self._table, START, STOP, self._columns, self._filter, one.reversed, rows, rows, None, one.before
@@ -170,8 +170,8 @@ class FirstRows:
         return True
 
     def _requests(self, positions: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
-        """What to send for some of the scans: position, rows, request. A reversed scan may begin with a row outside
-        its range.
+        """What to send for some of the scans: position, number of rows, and request. A reversed scan may begin with a
+        row outside its range; then one row more is asked for.
         """
         reverse, complete = self._scans[0].reversed, [first.complete for first, _ in self._templates]
         bounds_of = reversed_bounds if reverse else forward_bounds

@@ -1,4 +1,4 @@
-"""Requests that differ in a few values only: encoded once, and completed with each of them."""
+"""Requests that differ in a few values only: they are encoded once, and completed with the values of each request."""
 
 from __future__ import annotations
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from hbmodel.store.values import MAX_ROW_LENGTH
 
-# How many FF bytes stand for "and everything that follows" just below a key (`ConnectionUtils.MAX_BYTE_ARRAY` has
-# nine).
+# The FF bytes that stand for "and everything that follows" in a bound just below a key: nine, as in
+# `ConnectionUtils.MAX_BYTE_ARRAY`.
 _NEARLY = b"\xff" * 9
 
 
 def forward_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
     """The inclusive start row and the exclusive stop row of a forward scan, or None if no key can be in the range.
 
-    An empty bound means unbounded. HBase refuses bounds that are longer than a row key may be, although a range after
-    or up to a key of the greatest length has such a bound. No key lies between that key and its prefix successor, so
-    the successor replaces the bound.
+    An empty bound means unbounded. HBase refuses bounds that are longer than a row key may be. A range that begins
+    after a key of the greatest length, or ends with one, has such a bound. No key lies between that key and its prefix
+    successor, so the successor replaces the bound.
     """
     start: bytes | None = keys.start
     if len(keys.start) > MAX_ROW_LENGTH:

@@ -49,18 +49,18 @@ class ScanCalls(Protocol):
     """The exceptions that the gateway returns."""
 
     forgotten: tuple[type[Exception], ...]
-    """The exceptions that it returns to a request for rows if it no longer has the scanner."""
+    """The exceptions that the gateway returns to a request for rows if it no longer has the scanner."""
 
     def whole(self, reading: Reading) -> Request | None:
-        """Reads all rows asked for and keeps nothing open; None if there is no such call."""
+        """The call that reads all rows asked for and keeps nothing open; None if the gateway has no such call."""
         ...
 
     def open(self, reading: Reading) -> Request:
-        """Opens a scanner; the reply is its number."""
+        """The call that opens a scanner; the reply is the scanner's number."""
         ...
 
     def rows(self, scanner: int, count: int) -> Request:
-        """Reads the next rows of a scanner."""
+        """The call that reads the next rows of a scanner."""
         ...
 
     def received(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -68,5 +68,5 @@ class ScanCalls(Protocol):
         ...
 
     def close(self, scanner: int) -> Request:
-        """Closes a scanner."""
+        """The call that closes a scanner."""
         ...

@@ -46,16 +46,16 @@ class Cursor:
         self.epoch = 0
         """Incremented when a scanner is given up: replies to requests of an earlier epoch are not wanted."""
         self.asked: deque[int] = deque()
-        """Rows asked for by each request in progress."""
+        """How many rows each request in progress asks for."""
         self.batches: deque[Sequence[Row]] = deque()
         """Batches that were received and not yet delivered."""
         self.is_long = False
         """Whether a full batch was received, so that asking ahead is worthwhile."""
         self.finished = scan.range.empty or scan.limit == 0
         self.ended = False
-        """Whether it ended by itself."""
+        """Whether the scan ended by itself."""
         self.trouble: HbmodelError | None = None
-        """Why the scanner had to be given up; it may be opened again."""
+        """Why the scanner had to be given up; another one may be opened."""
         self.error: HbmodelError | None = None
         """Why the scan cannot be continued."""
 
@@ -130,7 +130,7 @@ class Cursor:
         self.finished = self.finished or self.ended
 
     def _behind(self, last: Row) -> None:
-        """Lets the rest begin after a row, or with that row if it is a full piece: more of it may follow."""
+        """Lets the rest begin after a row, or with that row if `last` is a full piece: more of the row may follow."""
         whole = self.scan.cells is None or len(last.columns) < self.scan.cells
         self.inside = None if whole else last.row
         if self.scan.reversed:
@@ -141,7 +141,7 @@ class Cursor:
     def _inside(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows within the range: a reversed scan may begin and end a little outside (see `reversed_bounds`).
 
-        At most as many as wanted: one more is asked for if the first one may be outside.
+        At most as many rows are returned as are wanted: one row more is asked for if the first one may be outside.
         """
         if rows[0].row not in self.rest or rows[-1].row not in self.rest:
             rows = [row for row in rows if row.row in self.rest]

@@ -34,8 +34,8 @@ from hbmodel.store.values import Row
 logger = logging.getLogger("hbmodel")
 
 REQUESTS_AHEAD = 3
-"""Batches that a connection has requested or holds while its caller works on the last one. With three, the gateway and
-HBase's client inside it always have something to do (one or two were measured to be slower)."""
+"""How many batches a connection has requested or holds while its caller works on the last one. With three, the gateway
+and HBase's client inside it always have something to do (one or two were measured to be slower)."""
 
 
 class Step(Enum):
@@ -59,7 +59,7 @@ class ScanMultiplexer:
 
     Args:
         lease: the lease of the connection; released when the last scan ends.
-        backoff: how long a broken scan is resumed again and again while it receives no row.
+        backoff: for how long a broken scan is resumed again and again as long as it receives no row.
         timeout: seconds to wait for a reply; doubled when a scan is resumed after a timeout, since a filter that lets
             few rows pass keeps a region server silent for a long time.
         first_bytes: roughly the most bytes of first requests that are sent before a reply is read.

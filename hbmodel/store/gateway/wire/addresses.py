@@ -34,7 +34,7 @@ class Gateway:
     held lock.
 
     Args:
-        now: a clock in seconds that never jumps, the one of its connections.
+        now: a clock in seconds that never jumps; the gateway's connections use the same clock.
     """
 
     def __init__(self, host: str, port: int, now: Callable[[], float] = time.monotonic) -> None:
@@ -44,7 +44,7 @@ class Gateway:
         self.failed_at = float("-inf")
         """When a connection to it last failed, on that clock."""
         self.rests_until = float("-inf")
-        """When it is tried again even if there are others."""
+        """When it is tried again even if there are other gateways."""
         self.alone = True
         """Whether the store has no other gateway."""
         self.answered = False
@@ -53,14 +53,14 @@ class Gateway:
 
     @property
     def resting(self) -> bool:
-        """Whether it is avoided as long as there are others."""
+        """Whether it is avoided as long as there are other gateways."""
         return self._now() < self.rests_until
 
     def failed(self, *, answered: bool) -> None:
         """Notes that a connection could not be opened, or broke.
 
         Args:
-            answered: whether it had answered on that connection.
+            answered: whether the gateway had answered on that connection.
         """
         self.failed_at = self._now()
         if not self.resting:  # connections that break together with the first one show nothing new
@@ -105,7 +105,7 @@ class Gateways:
 
         Raises:
             StoreUnavailable: none of them accepted one; `tried` gives the reason of each.
-            CertificateRefused: none of them did, all because of certificates.
+            CertificateRefused: none of them accepted one, each because of a certificate.
         """
         refusals: list[tuple[Gateway, StoreUnavailable]] = []
         for gateway in self._in_order():

@@ -246,8 +246,8 @@ class ThriftConnection:
     def later(self, api: str, **arguments: Any) -> None:
         """Sends a request after the next one, or before the connection is closed; its reply is not wanted.
 
-        This closes scanners that were read to the end. If it were sent at once, the next request would wait for its
-        reply.
+        Scanners that were read to the end are closed in this way. If such a request were sent at once, the next request
+        would wait for its reply.
         """
         self._later.append((api, arguments))
 
@@ -371,7 +371,7 @@ class ThriftConnection:
             return False
 
     def _is_quiet(self) -> bool:
-        """Whether nothing can be read: if no request is outstanding, that could only be the end of the connection."""
+        """Whether nothing can be read: if no request is outstanding, only the end of the connection could be read."""
         opened = self._socket.sock
         if isinstance(opened, ssl.SSLSocket):
             return _is_quiet_inside(opened)

@@ -78,7 +78,7 @@ class HttpSocket:
         self.sock.sendall(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
 
     def read(self, size: int) -> bytes:
-        """Some bytes of the reply, or of the next one.
+        """Some bytes of the current reply, or of the next reply if the current one was read to its end.
 
         Raises:
             StoreUnavailable: the server did not process the request.
@@ -125,7 +125,7 @@ class HttpSocket:
                 "The HBase gateway's HTTP server rejected the request.", **details, reason=f"HTTP {status}"
             )
         if status >= 500:
-            # A proxy, and the gateway itself, may answer this after the request was carried out.
+            # A proxy, and the gateway itself, may answer with such a status after the request was carried out.
             return UnknownOutcome("The HBase gateway's HTTP server failed.", **details, reason=f"HTTP {status}")
         return StoreError("The HBase gateway's HTTP server refuses the request; check host, port and path.", **details)
 

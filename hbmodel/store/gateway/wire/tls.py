@@ -38,7 +38,7 @@ class Tls:
 
     Args:
         ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
-        cert_file: the client's certificate and those up to its authority, PEM; None sends none.
+        cert_file: the client's certificate and the certificates up to its authority, PEM; None sends none.
         key_file: its private key, PEM; None if it is in `cert_file`.
         key_password: the password of the private key.
 
@@ -121,11 +121,11 @@ def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: 
         opened: the connection; its time limit holds for the handshake.
         context: the TLS context.
         host: the host name that the certificate must have.
-        gateway: its address, for errors.
+        gateway: the gateway's address, for errors.
 
     Raises:
         CertificateRefused: one side's certificate does not satisfy the other.
-        StoreUnavailable: the handshake failed otherwise.
+        StoreUnavailable: the handshake failed for another reason.
     """
     try:
         return context.wrap_socket(opened, server_hostname=host)
