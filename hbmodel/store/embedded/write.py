@@ -68,7 +68,7 @@ class _Tombstones:
 
     @property
     def none(self) -> bool:
-        """Whether the row has none at all."""
+        """Whether the row has no tombstone at all."""
         return self._complete and not self._known
 
     def of(self, target: bytes) -> int:
@@ -82,16 +82,16 @@ class _Tombstones:
         return -1 if timestamp is None else timestamp
 
     def add(self, target: bytes, timestamp: int) -> None:
-        """Adds a tombstone; of several for one target the latest counts."""
+        """Adds a tombstone; if a target has several, the latest counts."""
         self._connection.execute(_BURY, (*self._key, target, timestamp))
         self._known[target] = max(timestamp, self.of(target))
         if b":" not in target:
-            # A family's tombstone makes those of its columns up to its time pointless.
+            # The tombstone of a family makes the tombstones of its columns up to the same time superfluous.
             self._connection.execute(_FORGET, (*self._key, target + b":", target + b";", timestamp))
 
 
 class RowWriter:
-    """One row while it is changed, in a writing transaction; `flush` writes it back.
+    """One row while it is changed, in a write transaction; `flush` writes it back.
 
     Args:
         tombstones: whether the table has any tombstone.
@@ -123,7 +123,7 @@ class RowWriter:
         return None if segment is None else segment.cells.get(column)
 
     def would_replace(self, mutation: Put | Delete, now: int) -> bool:
-        """Whether a put at the server's time would replace a version of the time `now`, in a family that keeps
+        """Whether a put at the server's time would replace a version with the timestamp `now`, in a family that keeps
         several versions.
         """
         if not isinstance(mutation, Put) or mutation.timestamp is not None:
@@ -181,7 +181,7 @@ class RowWriter:
                 _mask(stored_segment, column, timestamp)
 
     def _segment(self, column: bytes) -> _Segment | None:
-        """The segment in which a column is, if it is anywhere; None below the first one."""
+        """The segment whose range contains a column; None if the column is below the first segment."""
         place = bisect_right(self._firsts, column) - 1
         if place >= 0:
             segment = self._loaded[self._firsts[place]]
