@@ -52,8 +52,8 @@ def read_masks(
 
 
 def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[list[Delete]]:
-    """Deletes counters again that were incremented between the read and the delete, to a cell newer than their mask:
-    such a cell still includes the old value.
+    """Deletes once more the counters that were incremented between the read and the delete, to a cell newer than their
+    mask: such a cell still includes the old value.
 
     Args:
         masks: the masks that were applied with the deletes of the rows.

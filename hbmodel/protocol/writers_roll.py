@@ -243,7 +243,7 @@ class Member:
 
     @property
     def oldest(self) -> Revisions:
-        """The oldest state on which a call relies that is under way or may begin."""
+        """The oldest state that is in use: by a call under way, or by calls that may begin."""
         oldest = NOTHING if self.newest is None else self.newest
         for revisions in self.calls:
             oldest = oldest.lowest(revisions)
@@ -257,7 +257,7 @@ class Member:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def began(self) -> Member:
-        """A call begins that relies on the newest state; `may_call` must hold in the same step."""
+        """A call that relies on the newest state begins; `may_call` must hold in the same step."""
         assert self.newest is not None, "a lease begins with a read"
         return self._with_calls((*self.calls, self.newest), self.late)
 

@@ -73,8 +73,8 @@ _PASSING = (
     "ScannerResetException",
     "OutOfOrderScannerNextException",
     "LeaseException",
-    # ZooKeeper did not tell where the region is, or the rows of a scan did not come. HBase has no exception of its own
-    # for either failure.
+    # ZooKeeper did not tell where the region is, or the rows of a scan did not come. Neither failure has an exception
+    # name of its own.
     "could not be completed in ",
     "Failed to get result within timeout",
 )

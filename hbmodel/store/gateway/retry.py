@@ -38,7 +38,7 @@ LEAST_TRIES = 5
 """The fewest tries, even if the time to retry is over: each try with a silent gateway takes much of that time."""
 
 FIRST_TRIES = 2
-"""The fewest tries as long as no gateway has ever answered; in that case the most are `LEAST_TRIES`."""
+"""The fewest tries as long as no gateway has ever answered; in that case there are at most `LEAST_TRIES` tries."""
 
 
 @frozen

@@ -325,7 +325,7 @@ class GatewayStore(GatewayClient):
     def add_family(self, table: str, family: Family) -> None:
         """Adds a column family; see `Store.add_family`.
 
-        The `shell` of a `CapabilityError` is the command that does it in `hbase shell`.
+        The `shell` of a `CapabilityError` is the command that does the same in `hbase shell`.
         """
         check_family(table, family)
         self._administrate(self._add_family_request(table, family), table=table)

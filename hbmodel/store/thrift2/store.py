@@ -221,8 +221,8 @@ class Thrift2Store(GatewayStore):
         """The regions of a table, with their names.
 
         The gateway reports where regions begin and end, but not their names, so these are read from HBase's catalogue.
-        If the program may not read the catalogue, or if it differs from the gateway's answer at the moment, a region
-        gets the part of its name that is known: `table,start row`.
+        If the program may not read the catalogue, or the catalogue differs from the gateway's answer at the moment, a
+        region gets the part of its name that is known: `table,start row`.
         """
         name = self._name(table)
         locations = self._call(Idempotence.NONE, ("getAllRegionLocations", {"table": name}), table=table)

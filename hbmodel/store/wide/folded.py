@@ -57,7 +57,7 @@ class FoldedStore(WrappingStore):
     No read of many objects is a snapshot, not even a page.
 
     Args:
-        wides: the wide models, each with another table of logical rows.
+        wides: the wide models, no two of them with the same table of logical rows.
     """
 
     def __init__(

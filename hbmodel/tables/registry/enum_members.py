@@ -10,8 +10,8 @@ from typing import Any
 from attrs import frozen
 
 Members = Mapping[str, Mapping[str, str]]
-"""Maps the place of each field (such as `key 0`, or the column) to the names of its members, which are given by their
-stored bytes in hexadecimal digits.
+"""For each field, by its place (such as `key 0`, or the column): the names of its members, by the members' stored bytes
+in hexadecimal digits.
 """
 
 

@@ -84,7 +84,9 @@ def index_state(name: str, cell: Cell) -> IndexState:
 
 
 def shown(indexes: Mapping[str, IndexState]) -> dict[str, IndexState]:
-    """The indexes of a registry row, except each without a table whose name an index with a table has, or has had."""
+    """The indexes of a registry row, without those that have no table and whose name belongs, or belonged, to an index
+    with a table.
+    """
     taken = {name for state in indexes.values() if state.tables for name in (state.name, *state.earlier_names)}
     return {cell: state for cell, state in indexes.items() if state.tables or state.name not in taken}
 

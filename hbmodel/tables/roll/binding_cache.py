@@ -20,8 +20,8 @@ from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
 from hbmodel.tables.roll.writers_roll import WritersRoll
 
 UNWRITABLE = 1.0
-"""For how many seconds, at most, a binding is trusted which says that the table has an index that the model does not
-declare. So writes are refused no longer than that after the index was dropped.
+"""If a binding says that the table has an index that the model does not declare, it is trusted for at most this many
+seconds. So writes are refused no longer than that after the index was dropped.
 """
 
 READS = 3

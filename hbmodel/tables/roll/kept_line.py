@@ -302,7 +302,7 @@ class KeptLine:
 
     def leave(self, store: Store | None) -> None:
         """Deletes the line, through its own store or another one. A line that lists calls is put at rest instead. If
-        the store cannot be reached, the line ends with its lease.
+        the store cannot be reached, the line ends by itself.
         """
         store = self.store if store is None else store
         if self.member.held is None or self._troubled:
