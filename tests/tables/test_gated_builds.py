@@ -14,7 +14,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store.gate import gated
-from hbmodel.tables.indexes.index_operations import index_work
+from hbmodel.tables.indexes import index_work
 from tests.support.beds import fresh
 from tests.support.faulty import Call, RecordingStore
 
