@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from hbmodel.tools.pytest_plugin import check_running
 from tests.checker import checked_code
-from tests.support.beds import ATOMIC, HBASE, KINDS, Bed, open_bed
+from tests.support.beds import ATOMIC, HBASE, IN_MEMORY, KINDS, Bed, Beds, open_once
 from tests.support.examples import examples
 from tests.support.lease_clock import LeaseClock
 from tests.support.left_out import mark_left_out
@@ -39,9 +39,6 @@ watch_sessions()
 
 # The JVMs of HBase live for minutes: the second compiler takes half of their CPU time, and pays nothing back.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
-
-Beds = Callable[[str], Bed]
-
 
 LONGEST = ("test_killed_processes.py", "test_soaks.py")
 
@@ -92,25 +89,15 @@ def pytest_collection_finish() -> None:
 def fast_beds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beds]:
     """The stores of this process by their kind."""
     with ExitStack() as stack:
-        yield _opened(stack, {"embedded": f"embedded:{tmp_path_factory.mktemp('beds') / 'store.db'}"})
+        file = tmp_path_factory.mktemp("beds") / "store.db"
+        yield open_once(stack, {**dict.fromkeys(IN_MEMORY, "memory:"), "embedded": f"embedded:{file}"})
 
 
 @pytest.fixture(scope="session")
 def real_beds(hbmodel_hbase: Any) -> Iterator[Beds]:
     """HBase by its gateways."""
     with ExitStack() as stack:
-        yield _opened(stack, {"thrift1": hbmodel_hbase.url, "thrift2": hbmodel_hbase.thrift2_url})
-
-
-def _opened(stack: ExitStack, urls: dict[str, str]) -> Beds:
-    open_beds: dict[str, Bed] = {}
-
-    def get(kind: str) -> Bed:
-        if kind not in open_beds:
-            open_beds[kind] = stack.enter_context(open_bed(kind, urls.get(kind, "memory:")))
-        return open_beds[kind]
-
-    return get
+        yield open_once(stack, {"thrift1": hbmodel_hbase.url, "thrift2": hbmodel_hbase.thrift2_url})
 
 
 def _bed(request: pytest.FixtureRequest) -> Bed:

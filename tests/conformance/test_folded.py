@@ -33,6 +33,8 @@ COLUMNS = [b"d:" + alias for alias in (b"", b"a", b"b", b"c", b"n", b"v", b"w")]
 def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     kind, length = request.param
     url = "memory:"
+    if kind not in {"memory", "thrift1", "thrift2"}:
+        raise LookupError(f"nothing here opens the store {kind}")
     if kind != "memory":
         running = request.getfixturevalue("hbmodel_hbase")
         url = running.url if kind == "thrift1" else running.thrift2_url

@@ -46,6 +46,8 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
         def open_store() -> Store:
             return EmbeddedStore(str(path))
+    elif request.param not in {"thrift1", "thrift2"}:
+        raise LookupError(f"nothing here opens the store {request.param}")
     else:
         hbase = request.getfixturevalue("hbmodel_hbase")
         url = hbase.url if request.param == "thrift1" else hbase.thrift2_url

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -30,6 +30,9 @@ answers.
 
 CUT = 3
 """Bytes of a row key in front of the cut."""
+
+IN_MEMORY = ("memory", "limited", "cut")
+"""The kinds that are views of a store in memory."""
 
 KINDS = ("memory", "limited", "embedded", "cut", *HBASE)
 """A store in memory; the same without atomic changes of rows; one in a file; one whose rows are objects of wide
@@ -171,3 +174,25 @@ def open_bed(kind: str, url: str) -> Iterator[Bed]:
         finally:
             if real:
                 drop_left(store)
+
+
+Beds = Callable[[str], Bed]
+
+
+def open_once(stack: ExitStack, urls: Mapping[str, str]) -> Beds:
+    """A function that gives the bed of a kind, always the same one, and refuses a kind that has no URL.
+
+    Args:
+        stack: closes the beds.
+        urls: by kind.
+    """
+    beds: dict[str, Bed] = {}
+
+    def get(kind: str) -> Bed:
+        if kind not in urls:
+            raise LookupError(f"no URL is known for the store {kind}: give it one in tests/conftest.py")
+        if kind not in beds:
+            beds[kind] = stack.enter_context(open_bed(kind, urls[kind]))
+        return beds[kind]
+
+    return get
