@@ -24,6 +24,7 @@ from tests.project.test_public_names import PUBLIC
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FOR_USERS = [page for page in PAGES if page.parent.name != "internals"]
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "hbmodel").rglob("*.py"))]
 
 OWNERS = {
@@ -192,6 +193,32 @@ def test_a_text_names_only_what_there_is() -> None:
         if names or keywords or words:
             found[name] = [*names, *keywords, *words]
     assert found == {}
+
+
+def commands(command: click.Command, *names: str) -> Iterator[tuple[str, ...]]:
+    """The words behind `hbmodel` of a command, or of each command of a group."""
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from commands(inner, *names, name)
+    else:
+        yield names
+
+
+def not_named(command: click.Command, lines: list[list[str]]) -> list[str]:
+    """The commands that no command line has."""
+    return [
+        " ".join(names) for names in commands(command) if not any((*line[: len(names)],) == names for line in lines)
+    ]
+
+
+def test_every_command_stands_on_a_page() -> None:
+    assert not_named(main, [words for page in FOR_USERS for words in command_lines(page)]) == []
+
+
+def test_a_command_without_a_page_is_found() -> None:
+    group = click.Group(commands=[click.Command("one"), click.Group("many", commands=[click.Command("two")])])
+    assert not_named(group, [["many", "two", "--store", "x"]]) == ["one"]
+    assert not_named(group, [["one"], ["many"], ["two"]]) == ["many two"]
 
 
 def test_what_does_not_exist_is_found() -> None:
