@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-from datetime import datetime
-from typing import Any
-from uuid import uuid4
-
-import pytest
-from click.testing import CliRunner
 
 import hbmodel as hb
 from hbmodel.store import Put
 from hbmodel.tables.registry.registry_table import registry_row
 from hbmodel.tables.roll.kept_line import RollTimes
-from hbmodel.tools.cli import main
 from tests.support.beds import fresh
 from tests.support.waiting import comes_true
 from tests.tables.test_writers_roll import ONE, PLAIN, QUIET, add, session_of
@@ -71,17 +63,3 @@ def test_a_line_of_a_newer_version_is_listed_as_unknown() -> None:
         (writer,) = hb.tables.table_writers(store, "rolled")
         assert (writer.state, writer.until) == ("unknown", None)
         assert str(writer).startswith("rolled: ?, process 0 on ?: unknown, seen ")
-
-
-@pytest.mark.hbase
-def test_the_command_lists_them(hbmodel_hbase: Any) -> None:
-    url = f"{hbmodel_hbase.thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
-    with hb.connect(url) as store, hb.Session(store) as session:
-        hb.create_tables(store, PLAIN)
-        add(session, "a")
-        shown = CliRunner().invoke(main, ["writers", "rolled", "--store", url])
-        assert shown.exit_code == 0
-        assert f"process {os.getpid()} on {socket.gethostname()}: writing, seen " in shown.output
-        told = json.loads(CliRunner().invoke(main, ["writers", "rolled", "--store", url, "--json"]).output)
-    assert (told["table"], told["state"], told["pid"]) == ("rolled", "writing", os.getpid())
-    assert datetime.fromisoformat(told["seen"]) < datetime.fromisoformat(told["until"])

@@ -1,0 +1,75 @@
+"""The command that lists the programs on the writers' roll of a table, on a file and on HBase."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from click.testing import CliRunner, Result
+
+import hbmodel as hb
+from hbmodel.store import Put
+from hbmodel.tables.registry.registry_table import registry_row
+from hbmodel.tools.cli import main
+
+
+@hb.model(table="cli_rolled", family="d")
+class Thing:
+    name: hb.Key[str] = hb.key()
+    rank: hb.Column[int] = hb.column("r", hb.codecs.UInt8)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A file with the table, which no program writes."""
+    found = f"embedded:{tmp_path / 'store.db'}"
+    with hb.connect(found) as store:
+        hb.create_tables(store, Thing)
+    return found
+
+
+def run(url: str, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["writers", *arguments, "--store", url])
+
+
+def test_nothing_is_printed_of_a_table_without_writers(url: str) -> None:
+    result = run(url, "cli_rolled")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_a_program_that_cannot_be_told_is_listed_too(url: str) -> None:
+    with hb.connect(url) as store:
+        line = b"\x02" + registry_row(hb.schema.schema_of(Thing)) + b"\x00" + b"x" * 16
+        store.put("hbmodel", [Put(line, {b"m:w": b'{"form":2}'})])
+    result = run(url, "cli_rolled")
+    assert result.exit_code == 0
+    assert result.output.startswith("cli_rolled: ?, process 0 on ?: unknown, seen ")
+    told = json.loads(run(url, "cli_rolled", "--json").output)
+    assert (told["table"], told["state"], told["until"]) == ("cli_rolled", "unknown", None)
+
+
+def test_a_table_that_the_registry_does_not_know_is_an_error(url: str) -> None:
+    result = run(url, "other")
+    assert result.exit_code == 1
+    assert "The registry does not know the table" in result.output
+
+
+@pytest.mark.hbase
+def test_programs_that_write_are_listed(hbmodel_hbase: Any) -> None:
+    url = f"{hbmodel_hbase.thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
+    with hb.connect(url) as store, hb.Session(store) as session:
+        hb.create_tables(store, Thing)
+        session.add(Thing(name="a", rank=1))
+        session.commit()
+        shown = run(url, "cli_rolled")
+        assert shown.exit_code == 0
+        assert f"process {os.getpid()} on {socket.gethostname()}: writing, seen " in shown.output
+        told = json.loads(run(url, "cli_rolled", "--json").output)
+    assert (told["table"], told["state"], told["pid"]) == ("cli_rolled", "writing", os.getpid())
+    assert datetime.fromisoformat(told["seen"]) < datetime.fromisoformat(told["until"])
