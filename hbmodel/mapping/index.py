@@ -88,6 +88,11 @@ class Index:
         return not self.conditions and all(part.is_field for part in self.parts)
 
     @cached_property
+    def derived(self) -> frozenset[str]:
+        """Names of the parts whose values are not those of stored fields."""
+        return frozenset(part.operand.name for part in self.parts if not part.is_field)
+
+    @cached_property
     def has_one_entry(self) -> bool:
         """Whether no row has more than one entry."""
         return all(part.has_one_value for part in self.parts)

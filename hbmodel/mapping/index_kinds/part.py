@@ -17,6 +17,10 @@ from hbmodel.mapping.predicates import Predicate
 class Condition:
     """One condition of a query, and its meaning for an index entry.
 
+    If the ranges of a query enforce `on_entry`, `asked` is not tested. So an entry that satisfies `on_entry` must have
+    a row that satisfies `asked`. A kind of part for which this is not so keeps the condition as it is, and adds another
+    one: `Condition(on_entry, on_entry)`.
+
     Attributes:
         asked: the condition on rows, as in the query.
         on_entry: the condition on the parts of an entry's key: a row that satisfies `asked` has an entry that satisfies

@@ -132,11 +132,11 @@ class EntryDecoder:
 
     def values_slow(self, entry: Row) -> Values:
         """The same as `values`, field by field: slower, but reports the cause of an error in an entry."""
-        schema, index = self.schema, self.index
+        index = self.index
         name: str | None = None
         try:
             in_key = zip(index.layout.names, index.layout.unpack(entry.row, index.salt.width), strict=True)
-            values = {name: value for name, value in in_key if schema.by_name[name].kind != "computed"}
+            values = {name: value for name, value in in_key if name not in index.derived}
             for field in self.fields:
                 name = field.name
                 cell = entry.columns.get(field.column)

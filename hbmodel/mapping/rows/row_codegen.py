@@ -33,11 +33,7 @@ def compile_decode(
     code.add("try:")
     code.add("data, cells, start = row.row, row.columns, " + str(salt.width), 2)
     in_key = dict(zip(layout.names, layout.unpack_code(code, 2), strict=True))
-    pairs = (
-        in_key
-        if index is None
-        else {name: value for name, value in in_key.items() if schema.by_name[name].kind != "computed"}
-    )
+    pairs = in_key if index is None else {name: value for name, value in in_key.items() if name not in index.derived}
     for field in fields:
         pairs[field.name] = _cell_value(code, field)
     items = ", ".join(f"{code.name(name)}: {value}" for name, value in pairs.items())

@@ -115,12 +115,16 @@ def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence
     for n, part in enumerate(parts):
         by_field.setdefault(part.fields()[0].name, []).append(n)
     depth = len(matched.parts)
-    bounding = by_field.get(names[depth], []) if depth < len(names) else []
+    bounding = by_field.get(names[depth], []) if matched.bounds is not None else []
+    # Where a kind of index has a condition of its own on entries, that condition is none of the query's.
+    own = not by_field.keys() >= {*names[:depth]} or (matched.bounds is not None and not bounding)
+    if own or not places.keys() >= {id(part) for part in matched.consumed}:
+        return None
     return PlanShape(
         path=path,
         way=way,
         fixed=[by_field[name][0] for name in names[:depth]],
-        bounding=bounding if matched.bounds is not None else [],
+        bounding=bounding,
         consumed=[places[id(part)] for part in matched.consumed],
         narrowed=matched.narrowed,
     )
