@@ -54,7 +54,7 @@ NEW_YORK = ZoneInfo("America/New_York")
 # Flights that have left do not change. `immutable=True` says so, and saves the read of the old row before every write.
 
 
-@hb.model(table="flights", family="f", salt=hb.HashSalt(4), immutable=True, frozen=True)
+@hb.model(table="flights", family="f", salt=hb.HashSalt(4), immutable=True)
 class Flight:
     """A scheduled flight; the times are instants, in UTC, and `day` is the date in New York."""
 

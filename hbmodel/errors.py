@@ -20,6 +20,7 @@
     │   ├── NoResultFound (LookupError)
     │   ├── MultipleResultsFound
     │   └── TokenError (ValueError)
+    ├── FrozenObject (AttributeError)
     ├── SessionError
     │   ├── SessionClosed
     │   └── SessionThreadError
@@ -265,6 +266,12 @@ class TokenError(QueryError, ValueError):
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+class FrozenObject(HbmodelError, AttributeError):
+    """A program assigned to an object, which writes nothing; `hb.model(frozen=False)` allows it."""
+
+    code = "frozen-object"
 
 
 class SessionError(HbmodelError):

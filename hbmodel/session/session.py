@@ -400,8 +400,8 @@ class Session:
     def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:
         """Puts an object if its key is free and returns it; atomic, runs immediately.
 
-        A versioned object then has the row's version; for a frozen class a copy with this version is returned. If a
-        codec rounds a value, a copy with the stored values is returned, and the object keeps its own values.
+        A versioned object then has the row's version. If a codec rounds a value, a copy with the stored values is
+        returned, and the object keeps its own values.
 
         Args:
             obj: the object.

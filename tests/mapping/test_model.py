@@ -48,7 +48,7 @@ class Action:
         return self.name.upper()
 
 
-@hb.model(table="points", frozen=True)
+@hb.model(table="points")
 class Point:
     x: hb.Key[int] = hb.key()
     label: hb.Column[str] = hb.column(default="")
@@ -107,23 +107,51 @@ def test_a_default_is_made_anew() -> None:
     assert second.tags == []
 
 
-def test_fields_can_be_assigned() -> None:
-    action = login()
-    action.name = "logout"
-    action.views = 3
-    assert (action.name, action.views) == ("logout", 3)
+def test_fields_of_a_model_that_is_not_frozen_can_be_assigned() -> None:
+    @hb.model(table="loose", frozen=False)
+    class Loose:
+        k: hb.Key[int] = hb.key()
+        name: hb.Column[str] = hb.column("n")
+
+    loose = Loose(k=1, name="a")
+    loose.name = "b"
+    assert loose.name == "b"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(loose)
 
 
-def test_frozen_objects_cannot_be_changed_and_can_be_hashed() -> None:
+def test_an_assignment_names_the_calls_that_write() -> None:
     point = Point(x=1, label="a")
-    with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        point.label = "b"  # type: ignore[misc]
-    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+    message = r"session\.update\(obj, field=value\), or .* hb\.evolve"
+    with pytest.raises(hb.errors.FrozenObject, match=message) as caught:
+        point.label = "b"
+    assert (caught.value.model, caught.value.field) == ("Point", "label")
+    with pytest.raises(hb.errors.FrozenObject, match="frozen") as caught:
         del point.label
-    assert point.label == "a"
+    assert caught.value.field == "label"
+    with pytest.raises(hb.errors.FrozenObject, match=r"no field of the model.*__attrs_post_init__") as caught:
+        point.lable = "b"  # type: ignore[attr-defined]
+    assert caught.value.attribute == "lable"
+    assert isinstance(caught.value, AttributeError)
+    assert vars(point) == {"x": 1, "label": "a"}
+
+
+def test_a_frozen_model_has_no_assignment_of_its_own() -> None:
+    with pytest.raises(hb.DeclarationError, match="frozen=False"):
+
+        @hb.model(table="t")
+        class Own:
+            k: hb.Key[int] = hb.key()
+
+            def __setattr__(self, name: str, value: object) -> None:
+                raise AssertionError
+
+
+def test_objects_can_be_hashed() -> None:
+    point = Point(x=1, label="a")
     assert hash(point) == hash(Point(x=1, label="a"))
     assert {point: 1}[Point(x=1, label="a")] == 1
-    assert attrs.evolve(point, label="b") == Point(x=1, label="b")  # type: ignore[misc]
+    assert attrs.evolve(point, label="b") == Point(x=1, label="b")
 
 
 @pytest.mark.parametrize("obj", [login(tags=["a"], amount=Decimal(3)), Point(x=1, label="a")], ids=["plain", "frozen"])
@@ -482,7 +510,7 @@ def test_annotations_need_not_be_text() -> None:
 def test_the_hook_behind_the_constructor_runs_for_stored_rows_too() -> None:
     seen: list[tuple[int, str]] = []
 
-    @hb.model(table="t", frozen=True)
+    @hb.model(table="t")
     class Hooked:
         k: hb.Key[int] = hb.key()
         a: hb.Column[str] = hb.column("a", default="x")

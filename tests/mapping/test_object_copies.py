@@ -16,7 +16,7 @@ from tests.support.examples import examples
 from tests.support.random_queries import models, stored_objects
 
 
-@hb.model(table="copied", frozen=True)
+@hb.model(table="copied")
 class Copied:
     name: hb.Key[str] = hb.key()
     size: hb.Column[int] = hb.column("s", default=0)

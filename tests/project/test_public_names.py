@@ -248,6 +248,7 @@ ERRORS = [
     "EncodingError",
     "FamilyExists",
     "FamilyNotFound",
+    "FrozenObject",
     "FullScanRefused",
     "HbmodelError",
     "IdsExhausted",

@@ -40,7 +40,7 @@ def order(
     return Order(customer=customer, at=day(number), number=number, state=state, amount=price, note=note)
 
 
-@hb.model(table="samples", family="d", frozen=True)
+@hb.model(table="samples", family="d")
 class Sample:
     """Frozen, without indexes: no system cells, the server's time, the last text field of the key raw."""
 

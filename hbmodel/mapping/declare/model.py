@@ -14,7 +14,7 @@ from typing_extensions import dataclass_transform
 
 from hbmodel.encoding.codecs import Codec, codec_for
 from hbmodel.encoding.salts import Salt
-from hbmodel.errors import DeclarationError
+from hbmodel.errors import DeclarationError, FrozenObject
 from hbmodel.mapping.annotations import allows_none, annotations_of, fits, is_class_var
 from hbmodel.mapping.declare.computed import Computed, ComputedSpec
 from hbmodel.mapping.declare.declaration import IndexSpec, build_schema
@@ -54,7 +54,7 @@ def model(
     exists: FlagSpec | None = None,
     row: bytes | None = None,
     kind: bytes | None = None,
-    frozen: bool = False,
+    frozen: bool = True,
     replaces: type[Any] | None = None,
     key_order: Sequence[str] | None = None,
 ) -> Callable[[C], C]:
@@ -80,7 +80,10 @@ def model(
         row: the key of the one row that contains all objects; every key field then has `in_qualifier=True`.
         kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one
             family, such as an owner and his pets. It cannot be added later.
-        frozen: instances cannot be changed (and can be hashed).
+        frozen: assignments to objects are refused by `FrozenObject`, since no commit would write them, and objects can
+            be hashed. With False an assignment changes the object in memory and nothing else: the session does not
+            notice it. Type checkers report assignments if the model itself says `frozen=True`. This is not their
+            default, because mypy then takes the fields that a model inherits from a mixin for plain values.
         replaces: the model, with another key or salt, from whose table objects are moved into the table of this model;
             see `hb.migration.migrate`.
         key_order: names of all key fields in the order of the row key, if it differs from the order of declaration. By
@@ -144,7 +147,8 @@ def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
 
     Args:
         cls: the class, if the decorator is used as `@hb.mixin`.
-        frozen: the mixin is for frozen models (type checkers require the same value for both).
+        frozen: whether the models that inherit it say `frozen=True` themselves (type checkers require the same value
+            for both).
     """
     del frozen
 
@@ -350,6 +354,12 @@ def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], froz
     for name in these:
         if name in vars(cls):
             delattr(cls, name)
+    if frozen and {"__setattr__", "__delattr__"} & vars(cls).keys():
+        raise DeclarationError(
+            "Objects of a frozen model cannot be assigned to: remove __setattr__ and __delattr__, or declare "
+            "@hb.model(..., frozen=False).",
+            model=cls.__name__,
+        )
     make = attrs.define(
         these=these,
         auto_attribs=False,
@@ -359,4 +369,39 @@ def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], froz
         order=False,
         on_setattr=attrs.setters.NO_OP,
     )
-    return make(cls)
+    made: C = make(cls)
+    if frozen:
+        made.__setattr__ = _refuse_assignment  # type: ignore[assignment]
+        made.__delattr__ = _refuse_deletion  # type: ignore[assignment]
+    return made
+
+
+def _refuse_assignment(obj: object, name: str, value: object) -> None:
+    schema, model = schema_of(type(obj)), type(obj).__name__
+    if name in {field.name for field in schema.computed}:
+        raise FrozenObject(
+            "The field is computed and cannot be set: change the fields that it is computed of.",
+            model=model,
+            field=name,
+        )
+    if name in schema.by_name or name in schema.maps_by_name:
+        raise FrozenObject(
+            "Assigning to an object writes nothing, so objects are frozen: write session.update(obj, field=value), "
+            "or make a changed copy by hb.evolve(obj, field=value).",
+            model=model,
+            field=name,
+        )
+    raise FrozenObject(
+        "Objects are frozen, and this is no field of the model. What __attrs_post_init__ computes is set by "
+        "object.__setattr__(self, name, value).",
+        model=model,
+        attribute=name,
+    )
+
+
+def _refuse_deletion(obj: object, name: str) -> None:
+    raise FrozenObject(
+        "Objects are frozen. session.update(obj, field=None) removes the value of a field that may be None.",
+        model=type(obj).__name__,
+        field=name,
+    )

@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from attrs import frozen
-from attrs.exceptions import FrozenInstanceError
 
 from hbmodel.encoding.key_layout import check_length
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
@@ -397,25 +396,14 @@ def version_of(schema: TableSchema, obj: object) -> int:
     return UNKNOWN if field is None else int(field.codec.decode(encode_cell(schema, field, getattr(obj, field.name))))
 
 
-def give_version(schema: TableSchema, obj: object, version: int) -> bool:
-    """Sets the version of an object that was written; returns whether the object could be changed."""
-    field = schema.version_field
-    if field is not None:
-        try:
-            setattr(obj, field.name, version)
-        except FrozenInstanceError:
-            return False
-    return True
+def give_version(schema: TableSchema, obj: object, version: int) -> None:
+    """Sets the version of an object, also of a frozen one: its hash and `==` leave the version out.
 
-
-def take_back_version(schema: TableSchema, copy: object, version: int) -> None:
-    """Sets the version of the copy that an update has returned, even if the model is frozen.
-
-    After a failed update, `version` is the version before the update. Otherwise the copy would keep a version that the
-    write of another program may give to the row, and would count as read after that write.
+    If an update fails, its copy gets back the version before the update. Otherwise the copy would keep a version that
+    the write of another program may give to the row, and would count as read after that write.
     """
     if schema.version_field is not None:
-        object.__setattr__(copy, schema.version_field.name, version)
+        object.__setattr__(obj, schema.version_field.name, version)
 
 
 def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:

@@ -39,14 +39,14 @@ def as_written(obj: T, version: int = UNKNOWN) -> T:
     """An object as it is after its put: the object itself, or a copy if a read would return other values.
 
     Args:
-        obj: the object. The version is set on this object, or on a copy if its class is frozen.
+        obj: the object, which gets the version.
         version: the version of the row, if the model has one.
     """
     schema = schema_of(type(obj))
-    given = schema.version_field is None or give_version(schema, obj, version)
+    give_version(schema, obj, version)
     read = _stored_fields(schema, obj)
     same = all(_same(value, getattr(obj, name)) for name, value in read.items())
-    return obj if given and same else changed_copy(obj, read, version)
+    return obj if same else changed_copy(obj, read, version)
 
 
 def _same(read: object, written: object) -> bool:

@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 
 from hbmodel.errors import ConflictError, RowNotFound, UnknownOutcome
 from hbmodel.mapping.next_version import NextVersion, waiting
-from hbmodel.mapping.rows.mapper import give_version, take_back_version
+from hbmodel.mapping.rows.mapper import give_version
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.driver import Resumable
 from hbmodel.protocol.indexed.placed_rows import PlacedRows
@@ -79,14 +79,14 @@ class Pending:
         """If the call is an update of an object with a version, gives its copy that version back."""
         if self.following is not None:
             self.following.settle(written=False)
-            take_back_version(self.schema, self.copy, self.following.before)
+            give_version(self.schema, self.copy, self.following.before)
 
     def require(self, version: int) -> None:
         """Makes the writes require another version of the row."""
         self.writes = [evolve(write, version=version) for write in self.writes]
         if self.following is not None:
             self.following = NextVersion(version)
-            take_back_version(self.schema, self.copy, self.following)
+            give_version(self.schema, self.copy, self.following)
 
 
 def held_version(schema: TableSchema, obj: object) -> NextVersion | None:

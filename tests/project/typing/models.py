@@ -130,7 +130,7 @@ class Wrong:
     counter: hb.Column[str] = hb.counter("c")  # E: assignment reportAssignmentType
 
 
-@hb.model(table="jobs", frozen=True)
+@hb.model(table="jobs")
 class Job:
     name: hb.Key[str] = hb.key()
     state: hb.Column[str] = hb.column("s")
