@@ -62,6 +62,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+DETAILS = frozenset(
+    """
+    algorithm amount annotation answered applied argument attempts attribute batch_size bound buckets by cause cells
+    codec column columns content_type deleted delimiter dictionary differences directory expected failures families
+    family family_ms field fields file finished form format found gateway gateways grace hbase_home high highest id
+    index jar java key kind known last_error leading length limit lock log low lowest member missing model most
+    namespace namespaces newest now nullable of offset operator option other owner partition path pending phase pid
+    pids pool port position prefix primary process program protocol ranges reason refused regions registry renames
+    replaces request row rows salt samples scans scheme server setting shell shuffle size table tables timed_out
+    timeout timestamp to took transport tried ttl type unchanged unit unknown value variable version width
+    """.split()  # noqa: SIM905
+)
+"""The names of all details."""
+
 
 class HbmodelError(Exception):
     """Base class of all errors of this library.
@@ -75,7 +89,9 @@ class HbmodelError(Exception):
         code: the short name of the class, such as `row-not-found`, to log, compare and search for. Unlike the message,
             it stays from version to version.
         message: the fixed sentence. A later version may word it better.
-        details: the named details; each is also an attribute of the error.
+        details: the named details; each is also an attribute of the error. The attribute of a detail that this error
+            lacks and another error has is None. Any other name is an `AttributeError`, so that a misspelled one is
+            noticed.
     """
 
     code: ClassVar[str] = "hbmodel-error"
@@ -86,11 +102,20 @@ class HbmodelError(Exception):
         self.details: Mapping[str, Any] = {name: value for name, value in details.items() if value is not None}
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached when normal lookup fails. An error without this detail answers None, never AttributeError,
-        # but private and special names must fail normally so that copying and pickling work.
-        if name.startswith("_") or "details" not in self.__dict__:
-            raise AttributeError(name)
-        return self.details.get(name)
+        # Only reached when normal lookup fails. `details` may be missing while an error is copied or unpickled.
+        details = self.__dict__.get("details", {})
+        if name in details:
+            return details[name]
+        if name in DETAILS:
+            return None
+        raise AttributeError(
+            f"{type(self).__name__} has no detail {name!r}: its attribute details has all that this error has.",
+            name=name,
+            obj=self,
+        )
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.__dict__.get("details", ())})
 
     def __str__(self) -> str:
         if not self.details:

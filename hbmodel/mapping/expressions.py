@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Generic, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from attrs import field, frozen
 
@@ -90,6 +90,22 @@ class FieldExpression(Generic[T]):
         if not _sortable(self.of.codec.order_key(checked)):
             raise QueryError("Values of this field have no order: compare with == or in_.", field=self.of.name)
         return Comparison(self.of, operator, checked)
+
+    if not TYPE_CHECKING:  # type checkers report these by themselves
+
+        def _unbracketed(self, other: object) -> NoReturn:
+            raise QueryError(
+                "& and | bind tighter than comparisons: put each comparison into parentheses, (A == 1) | (B == 2).",
+                field=self.of.name,
+            )
+
+        __and__ = __rand__ = __or__ = __ror__ = _unbracketed
+
+        def __invert__(self) -> NoReturn:
+            raise QueryError("~ negates a condition, ~(A == 1), and a field is none.", field=self.of.name)
+
+        def __neg__(self) -> NoReturn:
+            raise QueryError("A descending order is written field.desc().", field=self.of.name)
 
     def __eq__(self, other: T) -> Predicate:  # type: ignore[override]
         return self._compare("=", other)

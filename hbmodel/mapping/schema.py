@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from types import GeneratorType, NoneType
+from types import GeneratorType
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -415,23 +415,72 @@ class TableSchema:
 
 
 _COLLECTIONS = (list, tuple, set, frozenset, GeneratorType)
-"""Types of collections in which a caller may give several objects where one is expected."""
+"""Types of collections in which a caller may give several objects or models where one is expected."""
 
 
 def schema_of(model: type[Any]) -> TableSchema:
-    """The schema of a class decorated with `model`; raises `DeclarationError`, a `TypeError`, for any other class."""
-    schema = vars(model).get("__hbmodel__") if isinstance(model, type) else None
-    if not isinstance(schema, TableSchema):
-        if model is type:  # a class was given instead of an object, and its type is passed here
-            raise DeclarationError("Give an object of a model, not a class.")
-        if model is NoneType:
-            raise DeclarationError("Give an object of a model: get() and first() return None if there is none.")
-        if any(model is kind for kind in _COLLECTIONS):
-            raise DeclarationError(
-                "Give one object of a model per call; add_all() takes several.", found=model.__qualname__
-            )
-        name = model.__qualname__ if isinstance(model, type) else type(model).__qualname__
-        if isinstance(vars(type(model)).get("__hbmodel__"), TableSchema):
-            raise DeclarationError("Give the class of a model, not an object of it.", found=name)
-        raise DeclarationError("This is not a model: declare the class with @hb.model(table=...).", found=name)
+    """The schema of a class decorated with `model`; raises `DeclarationError`, a `TypeError`, for anything else."""
+    schema = _schema_in(model)
+    if schema is None:
+        raise _no_model(model)
     return schema
+
+
+def schema_of_object(obj: object) -> TableSchema:
+    """The schema of an object's model; raises `DeclarationError`, a `TypeError`, for anything that is no object of a
+    model.
+    """
+    schema = _schema_in(type(obj))
+    if schema is None:
+        raise _no_object(obj)
+    return schema
+
+
+def _schema_in(model: object) -> TableSchema | None:
+    schema = vars(model).get("__hbmodel__") if isinstance(model, type) else None
+    return schema if isinstance(schema, TableSchema) else None
+
+
+def _no_model(given: object) -> DeclarationError:
+    """The error of a call that takes a model and got something else."""
+    found = given.__qualname__ if isinstance(given, type) else type(given).__qualname__
+    if _schema_in(type(given)) is not None:
+        return DeclarationError("Give the class of a model, not an object of it.", found=found)
+    if isinstance(given, str):
+        return DeclarationError("Give the class of a model, not its name.", found=found)
+    if isinstance(given, _COLLECTIONS):
+        return DeclarationError("Give models as arguments of their own, such as f(store, A, B).", found=found)
+    return _undecorated(given, found) or DeclarationError(
+        "This is not a model: declare the class with @hb.model(table=...).", found=found
+    )
+
+
+def _no_object(given: object) -> DeclarationError:
+    """The error of a call that takes an object of a model and got something else."""
+    found = type(given).__qualname__
+    if isinstance(given, type):
+        return DeclarationError("Give an object of a model, not a class.", found=given.__qualname__)
+    if given is None:
+        return DeclarationError("Give an object of a model: get() and first() return None if there is none.")
+    if isinstance(given, Mapping):
+        return DeclarationError("Give an object of a model: Model(**values) makes one of a mapping.", found=found)
+    if isinstance(given, _COLLECTIONS):
+        return DeclarationError("Give one object of a model per call; add_all() takes several.", found=found)
+    return _undecorated(type(given), found) or DeclarationError(
+        "Give an object of a model, that is of a class with @hb.model(table=...). Calls that end in _key take the "
+        "model and its key.",
+        found=found,
+    )
+
+
+def _undecorated(given: object, found: str) -> DeclarationError | None:
+    """The error for a class that extends a model, or None for any other."""
+    for base in given.__mro__[1:] if isinstance(given, type) else ():
+        if _schema_in(base) is not None:
+            return DeclarationError(
+                "The class extends a model and is none itself: put the shared fields into a mixin (hb.mixin), and "
+                "declare both classes with @hb.model.",
+                found=found,
+                model=base.__qualname__,
+            )
+    return None

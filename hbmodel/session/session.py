@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, TypeVar, overload
 
-from hbmodel.errors import SessionError, UnknownName
+from hbmodel.errors import IncompleteKey, SessionError, UnknownName
 from hbmodel.mapping.declare.map_declaration import MapExpression
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of, version_of
-from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
 from hbmodel.protocol.expiry import milliseconds
@@ -148,6 +148,16 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
+    if not TYPE_CHECKING:  # type checkers report these by themselves
+
+        def __aenter__(self) -> NoReturn:
+            raise SessionError(
+                "A session is not asynchronous: write `with` in a function, and run that by asyncio.to_thread()."
+            )
+
+        def __aexit__(self, *_: object) -> NoReturn:
+            raise AssertionError("never entered")
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -201,7 +211,7 @@ class Session:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     @guarded
-    def get(self, model: type[T], /, **key: Any) -> T | None:
+    def get(self, model: type[T], /, *misplaced: Never, **key: Any) -> T | None:
         """The object under a key, or None.
 
         Args:
@@ -213,6 +223,12 @@ class Session:
             IncompleteRow: the row lacks a required column.
         """
         schema = schema_of(model)
+        if misplaced:
+            raise IncompleteKey(
+                "Give the key by name: session.get(Model, field=value).",
+                table=schema.table,
+                missing=[name for name in schema.layout.names if name not in key],
+            )
         if "as_of" in key and asks_as_of(schema):
             obj: T | None = get_as_of(self._runner, schema, key)
             return obj
@@ -316,7 +332,7 @@ class Session:
             self._add(obj, ttl)
 
     def _add(self, obj: Any, ttl: timedelta | None) -> None:
-        schema = schema_of(type(obj))
+        schema = schema_of_object(obj)
         self._work.add(
             Pending(
                 schema, obj, [put_object(schema, obj, None if ttl is None else milliseconds(schema, ttl))], copy=obj
@@ -373,7 +389,7 @@ class Session:
         """
         if isinstance(obj, Query):
             raise SessionError("delete() takes an object: query.delete() deletes what a query finds.")
-        schema = schema_of(type(obj))
+        schema = schema_of_object(obj)
         check_condition(schema, condition)
         self._delete(schema, obj, key_of(schema, obj), version_of(schema, obj), condition)
 
@@ -413,7 +429,7 @@ class Session:
                 TTL is given, or the model has indexes, a version, several columns and no existence flag, or an
                 existence flag and a family whose TTL is shorter than the grace time.
         """
-        schema = schema_of(type(obj))
+        schema = schema_of_object(obj)
         life = milliseconds(schema, ttl)
         if self._moves.inserts(schema):
             return insert_between(self._work.apart(inserting=True), obj)
@@ -464,7 +480,7 @@ class Session:
             CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty; or the
                 objects of the model are moving to another table.
         """
-        schema = schema_of(type(obj))
+        schema = schema_of_object(obj)
         self._moves.check_insert(schema)
         with self._writing(schema):
             return rekey(self._view(schema), self._bind_to_write, self._clock, obj, key)
@@ -486,7 +502,7 @@ class Session:
             EncodingError: the amount is not a whole number of 64 bits.
             CounterOverflow: the sum is not a number of 64 bits; the counter is unchanged, unless `unchanged` is False.
         """
-        with self._writing(schema := schema_of(type(obj)), counts=True):
+        with self._writing(schema := schema_of_object(obj), counts=True):
             return increment(self._view(schema), self._bind_to_write, obj, counter, amount)
 
     @guarded

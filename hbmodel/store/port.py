@@ -196,6 +196,7 @@ class Administers(Protocol):
         ...
 
 
+@runtime_checkable
 class Store(Reads, Writes, Administers, Protocol):
     """A map of bytes with HBase's semantics. Thread-safe. Every method may raise `StoreError` and its subclasses.
 

@@ -280,10 +280,12 @@ def read_back(codec: Codec[T], value: T) -> T:
 def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingError:
     """The error for a value of another type than the codec's; it shows the types but never the value."""
     types = expected if isinstance(expected, tuple) else (expected,)
+    name = type(value).__name__
+    module = type(value).__module__
     return EncodingError(
         "A value does not have the type that its codec stores: give one of the expected type.",
         expected=" or ".join(t.__name__ for t in types),
-        found=type(value).__name__,
+        found=f"{module}.{name}" if any(t.__name__ == name for t in types) else name,
     )
 
 

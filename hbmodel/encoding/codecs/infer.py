@@ -59,7 +59,7 @@ def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
             return SCALARS[only], nullable
     raise DeclarationError(
         "This type has no default codec. Name one: codec=hb.Json(...) or hb.codecs.MsgPack(...) for lists, dicts "
-        "and classes, or a Codec "
-        "of your own. Annotate a field that may be None as X | None.",
+        "and classes, or a Codec of your own. hb.map_column stores each entry of a dict in a cell of its own. Annotate "
+        "a field that may be None as X | None.",
         type=repr(declared),
     )

@@ -364,6 +364,13 @@ def _build_index(
     key_fields = [KeyField(p.operand.name, p.operand.codec, p.desc, p.operand.nullable) for p in parts]
     indexed = {f.name for f in key_fields}
     key_fields += [f for f in primary.fields if f.name not in indexed]
+    if (
+        tuple(key_fields) == tuple(primary.fields)
+        and not isinstance(primary, ObjectKeyLayout)
+        and not (spec.covers or where or spec.unique or spec.salt or primary_salt.width)
+        and all(part.is_field and not part.required for part in parts)
+    ):
+        raise mistake("The table already has the order of this index, and queries read it directly: remove the index.")
     for covered in spec.covers:
         declared = fields.get(covered)
         if declared is None:

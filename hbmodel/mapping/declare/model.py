@@ -7,7 +7,7 @@ import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import attrs
 from typing_extensions import dataclass_transform
@@ -28,7 +28,7 @@ from hbmodel.mapping.declare.names import as_qualifier, is_field_name
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.map_columns import MapField
-from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema, schema_of
+from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema, schema_of, schema_of_object
 from hbmodel.store.values import Family
 
 C = TypeVar("C", bound=type[Any])
@@ -92,10 +92,12 @@ def model(
     Raises:
         DeclarationError: a declaration is invalid; the error names the field and says what to do.
     """
-    if misplaced is not None:  # for a bare @hb.model, Python itself reports that `table` is missing
+    if misplaced is not None:
         raise DeclarationError(
             "hb.model takes options by name and gives a decorator: write @hb.model(table=...) above the class."
         )
+    if table is None:
+        raise DeclarationError("hb.model needs the name of the table: @hb.model(table=...).")
     flagged = exists.alias if isinstance(exists, FlagSpec) else None
     options = ModelOptions(table, family, families, salt, immutable, external, flagged, row, kind, blind_puts)
 
@@ -126,6 +128,11 @@ def model(
         return attrs_class
 
     return decorate
+
+
+if not TYPE_CHECKING:
+    # The table is required. With a default, the function itself says how the decorator is written.
+    model.__kwdefaults__ = {**model.__kwdefaults__, "table": None}
 
 
 @overload
@@ -270,6 +277,10 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         except DeclarationError as error:
             raise mistake(error.message, **error.details) from None
     elif not isinstance(codec, Codec):
+        if callable(codec):
+            raise mistake(
+                "The codec must be called with its options, such as hb.Json(dict) or hb.Datetime().", found=repr(codec)
+            )
         raise mistake(
             "The codec must be a Codec, such as hb.UInt32 or hb.Text(8); a column's alias comes before it.",
             found=repr(codec),
@@ -287,6 +298,8 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         raise mistake("A counter must be annotated hb.Column[int].")
     if spec.kind == "version" and inner is not int:
         raise mistake("A version must be annotated hb.Column[int].")
+    if not isinstance(spec.desc, bool):
+        raise mistake("desc is True or False.", found=repr(spec.desc))
     if spec.kind == "key":
         return Field(
             name,
@@ -377,7 +390,7 @@ def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], froz
 
 
 def _refuse_assignment(obj: object, name: str, value: object) -> None:
-    schema, model = schema_of(type(obj)), type(obj).__name__
+    schema, model = schema_of_object(obj), type(obj).__name__
     if name in {field.name for field in schema.computed}:
         raise FrozenObject(
             "The field is computed and cannot be set: change the fields that it is computed of.",

@@ -21,7 +21,7 @@ from hbmodel.mapping.rows.row_codegen import (
     compile_rows_of_entry,
     compile_take,
 )
-from hbmodel.mapping.schema import Field, Index, TableSchema, schema_of
+from hbmodel.mapping.schema import Field, Index, TableSchema, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, Row
 
@@ -408,7 +408,7 @@ def give_version(schema: TableSchema, obj: object, version: int) -> None:
 
 def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
     """A copy of an object with some fields changed, and with this version if the model has one."""
-    schema = schema_of(type(obj))
+    schema = schema_of_object(obj)
     values = {f.name: getattr(obj, f.name) for f in schema.fields} | {
         name: getattr(obj, name) for name in schema.maps_by_name
     }

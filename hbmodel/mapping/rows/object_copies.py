@@ -10,7 +10,7 @@ from hbmodel.errors import HbmodelError, UnknownField
 from hbmodel.mapping.declare.model import VERSION_ARGUMENT
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_columns import NotLoaded
-from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ def asdict(obj: object) -> dict[str, Any]:
     The dictionary does not contain counters, the version, computed fields, or map columns that were not read. Values
     are not copied, except for the dictionaries of map columns.
     """
-    schema = schema_of(type(obj))
+    schema = schema_of_object(obj)
     maps = {name: getattr(obj, name) for name in schema.maps_by_name}
     return {
         **{name: getattr(obj, name) for name in _taken(schema)},
@@ -42,7 +42,7 @@ def evolve(obj: T, /, **changes: Any) -> T:
     Raises:
         UnknownField: there is no such field, or the constructor does not accept it.
     """
-    schema = schema_of(type(obj))
+    schema = schema_of_object(obj)
     for name in changes:
         if name not in schema.maps_by_name and name not in _taken(schema):
             schema.field(name)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from hbmodel.encoding.codecs.base import read_back
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.rows.mapper import changed_copy, give_version
-from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ def stored_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T
         changes: new values by field name, each of which can be stored and has its form after a read.
         version: the version of the copy, if the model has one.
     """
-    schema = schema_of(type(obj))
+    schema = schema_of_object(obj)
     return changed_copy(obj, {**_stored_fields(schema, obj), **changes}, version)
 
 
@@ -42,7 +42,7 @@ def as_written(obj: T, version: int = UNKNOWN) -> T:
         obj: the object, which gets the version.
         version: the version of the row, if the model has one.
     """
-    schema = schema_of(type(obj))
+    schema = schema_of_object(obj)
     give_version(schema, obj, version)
     read = _stored_fields(schema, obj)
     same = all(_same(value, getattr(obj, name)) for name, value in read.items())

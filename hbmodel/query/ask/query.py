@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, NoReturn, Protocol, TypeVar, overload
 
 from attrs import evolve, frozen
 
@@ -69,6 +69,22 @@ class Source(Protocol):
         ...
 
 
+_NAMED_ELSEWHERE = {
+    **dict.fromkeys(("filter", "filter_by"), "where(Model.field == value)"),
+    **dict.fromkeys(("exclude", "filter_not"), "where(~(Model.field == value))"),
+    **dict.fromkeys(("sort", "orderby", "order"), "order_by(Model.field)"),
+    **dict.fromkeys(("fetchall", "to_list", "list"), "all()"),
+    **dict.fromkeys(("fetchone", "scalar", "one_or_none"), "first(), or one() if there must be exactly one"),
+    **dict.fromkeys(("get", "get_by"), "session.get(Model, key=value)"),
+    **dict.fromkeys(("len", "size"), "count()"),
+    **dict.fromkeys(("values", "values_list", "only", "with_entities"), "select(Model.field)"),
+    **dict.fromkeys(("update", "save"), "session.update(obj, field=value) for each object"),
+    "slice": "limit(n), or page(n) for one page after another",
+    "remove": "delete()",
+}
+"""Names of other libraries, with what a query calls the same."""
+
+
 @frozen(eq=False, repr=False)
 class Query(Generic[R_co]):
     """A query on one model; every method that refines the query returns a new query.
@@ -93,7 +109,25 @@ class Query(Generic[R_co]):
         """A query with these terms."""
         return Query(terms, self._source)
 
-    def where(self, *predicates: Predicate) -> Query[R_co]:
+    if not TYPE_CHECKING:  # type checkers report these by themselves
+
+        def __getattr__(self, name: str) -> NoReturn:
+            advice = _NAMED_ELSEWHERE.get(name)
+            raise AttributeError(
+                f"A query has no attribute {name!r}" + (f": write {advice}." if advice else "."), name=name, obj=self
+            )
+
+        def __getitem__(self, index: object) -> NoReturn:
+            raise QueryError(
+                "A query is read from its beginning: write first() for the first item, limit(n) for the first n, and "
+                "page(n) for one page after another."
+            )
+
+        def __len__(self) -> NoReturn:
+            # `list()` asks for a length first, and goes on without one only after a `TypeError`.
+            raise TypeError("A query has no length: count() reads how many items it has.")
+
+    def where(self, *predicates: Predicate, **misplaced: Never) -> Query[R_co]:
         """Keeps the items that satisfy all predicates, including those of earlier calls.
 
         Raises:
@@ -101,7 +135,20 @@ class Query(Generic[R_co]):
             UnknownField: a predicate refers to a field of another model.
         """
         schema = self.terms.schema
+        if misplaced:
+            raise QueryError(
+                "where() takes conditions on fields of the model class, such as Model.field == value, and no keywords.",
+                table=schema.table,
+                argument=next(iter(misplaced)),
+            )
         for predicate in predicates:
+            if isinstance(predicate, bool):
+                raise QueryError(
+                    "where() got a truth value, not a condition. Python itself evaluates is, in, and, or, not: write "
+                    "field.is_(None), field.in_([...]), &, | and ~.",
+                    table=schema.table,
+                    found=repr(predicate),
+                )
             if not isinstance(predicate, Predicate):
                 raise QueryError(
                     "where() takes predicates such as Model.field == value.", found=type(predicate).__name__

@@ -22,7 +22,7 @@ from hbmodel.errors import (
 )
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, key_of
-from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema, schema_of
+from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema, schema_of_object
 from hbmodel.store.checks.numbers import whole_number
 from hbmodel.store.gate import Gate, gated
 from hbmodel.store.port import Store
@@ -34,7 +34,7 @@ def increment(
     store: Store, bind: Callable[[TableSchema], Binding], obj: Any, counter: FieldExpression[int], amount: int
 ) -> int:
     """Adds to a counter and returns its new value; see `Session.increment`."""
-    schema = schema_of(type(obj))
+    schema = schema_of_object(obj)
     if not isinstance(counter, FieldExpression) or schema.by_name.get(counter.of.name) is not counter.of:
         raise UnknownField(
             "increment() takes a counter as an attribute of the model class: Model.field.", table=schema.table

@@ -17,7 +17,7 @@ from hbmodel.errors import (
     UnknownOutcome,
 )
 from hbmodel.mapping.rows.values_as_read import as_written
-from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
@@ -53,7 +53,7 @@ class Inserter:
 
     def insert(self, obj: T, ttl: int | None) -> T:
         """Puts an object if its key is free and returns it; see `Session.insert`."""
-        schema = schema_of(type(obj))
+        schema = schema_of_object(obj)
         if schema.salt.random:
             raise CapabilityError(
                 "insert() is not possible under RandomSalt: a key that is free in one bucket may be used in others.",
@@ -157,7 +157,7 @@ class Attempt(Generic[T]):
                 stays; or the model can no longer write the table.
             UnknownOutcome: the indexes keep changing.
         """
-        by, schema = self.by, schema_of(type(self.obj))
+        by, schema = self.by, schema_of_object(self.obj)
         outcome: Any = self.placed[-1] if self.placed else None
         violation: UniqueViolation | None = None
         undone: SentChanges = {}
@@ -181,7 +181,7 @@ class Attempt(Generic[T]):
 
     def _bound(self) -> Binding:
         """The current binding; raises `PartialWrite` if the model can no longer write the table."""
-        schema = schema_of(type(self.obj))
+        schema = schema_of_object(self.obj)
         try:
             binding = self.by.bind(schema)
             binding.check_writable()
@@ -241,7 +241,7 @@ class Attempt(Generic[T]):
 
     def inserted(self, outcome: Any) -> T:
         """The object after it is inserted, with its version."""
-        schema = schema_of(type(self.obj))
+        schema = schema_of_object(self.obj)
         if not schema.versioned:
             return as_written(self.obj)
         (result,) = outcome
@@ -258,7 +258,7 @@ def insert_between(work: UnitOfWork, obj: T) -> T:
     Raises:
         UnknownOutcome: the store became unreachable after something was sent.
     """
-    schema = schema_of(type(obj))
+    schema = schema_of_object(obj)
     work.add(Pending(schema, obj, [put_object(schema, obj)]))
     try:
         (outcome,) = work.commit()

@@ -9,17 +9,17 @@ from hbmodel.errors import EncodingError, QueryError
 from hbmodel.mapping.declare.map_declaration import map_of
 from hbmodel.mapping.map_columns import NotLoaded, checked_values
 from hbmodel.mapping.rows.values_as_read import stored_entries
-from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of_object
 
 
 def put_changes(obj: object, map_column: object, entries: object) -> dict[str, Any]:
     """The changes of an update that puts entries."""
-    return {map_of(schema_of(type(obj)), map_column).name: entries}
+    return {map_of(schema_of_object(obj), map_column).name: entries}
 
 
 def remove_changes(obj: object, map_column: object, keys: Iterable[Any]) -> dict[str, Any]:
     """The changes of an update that removes entries."""
-    schema = schema_of(type(obj))
+    schema = schema_of_object(obj)
     map_field = map_of(schema, map_column)
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise QueryError(

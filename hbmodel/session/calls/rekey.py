@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import CapabilityError, IndexUnavailable, PartialWrite, SchemaMismatch, SessionError, UnknownField
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of, version_of
-from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
@@ -33,7 +33,7 @@ def rekey(
     store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: T, changes: Mapping[str, Any]
 ) -> T:
     """Moves an object to another key and returns it with that key; see `Session.rekey`."""
-    schema = schema_of(type(obj))
+    schema = schema_of_object(obj)
     move, progress = _move(store, schema, obj, changes), Progress()
     for _ in range(RESTARTS):
         binding = _bound(bind, schema, move, progress)

@@ -19,7 +19,7 @@ from hbmodel.errors import (
 )
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of, version_of
-from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of, schema_of_object
 from hbmodel.protocol.versioned.versioned_plan import RowVersion, row_written
 from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
 from hbmodel.query.ask.query import Query
@@ -159,7 +159,7 @@ class RowGroup:
     @guarded
     def add(self, obj: Any) -> None:
         """See `Session.add`; the object must belong to the row."""
-        schema = schema_of(type(obj))
+        schema = schema_of_object(obj)
         self._take(Pending(schema, obj, [put_object(schema, obj)], copy=obj))
 
     @guarded
@@ -173,7 +173,7 @@ class RowGroup:
     @guarded
     def delete(self, obj: Any) -> None:
         """See `Session.delete`; the object must belong to the row."""
-        schema = schema_of(type(obj))
+        schema = schema_of_object(obj)
         rows = KeyMapper(schema).rows(key_of(schema, obj))
         self._take(Pending(schema, obj, [DeleteRow(obj, row, version_of(schema, obj)) for row in rows]))
 

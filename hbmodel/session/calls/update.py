@@ -13,7 +13,7 @@ from hbmodel.mapping.next_version import NextVersion
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.rows.mapper import KeyMapper, check_size, encode_cell, key_of, version_of
 from hbmodel.mapping.rows.values_as_read import stored_copy
-from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import UpdateFields
@@ -25,7 +25,7 @@ from hbmodel.session.options import check_updated
 
 def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) -> Pending:
     """The pending call of an update, whose `copy` is the changed object; see `Session.update`."""
-    schema = schema_of(type(obj))
+    schema = schema_of_object(obj)
     version = version_of(schema, obj)
     update, merged = _update(schema, obj, key_of(schema, obj), changes, condition, version, partial(getattr, obj))
     read = {

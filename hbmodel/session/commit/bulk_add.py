@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from hbmodel.errors import HbmodelError, PartialWrite, SessionError
-from hbmodel.mapping.schema import schema_of
+from hbmodel.mapping.schema import schema_of_object
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import PutObject, put_object
 from hbmodel.session.commit.batches import Pending
@@ -71,7 +71,7 @@ class BulkAdd:
     def _encoded(self, objs: Iterable[Any]) -> Iterator[Pending]:
         for obj in objs:
             try:
-                schema = schema_of(type(obj))
+                schema = schema_of_object(obj)
                 write = put_object(schema, obj, milliseconds(schema, self._ttl))
             except HbmodelError as error:
                 raise type(error)(

@@ -14,12 +14,12 @@ from hbmodel.errors import (
     PartialWrite,
     SessionClosed,
     SessionError,
-    UnknownField,
     UnknownOutcome,
 )
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writes import Outcome
+from hbmodel.query.ask.arguments import check_own
 from hbmodel.store.checks.numbers import whole_number
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def check_condition(schema: TableSchema, condition: object) -> None:
 
     Raises:
         SessionError: the condition is not a predicate, or the model has no version.
-        UnknownField: the condition reads a field that the model does not have.
+        UnknownField: the condition reads a field of another model.
     """
     if condition is None:
         return
@@ -54,9 +54,7 @@ def check_condition(schema: TableSchema, condition: object) -> None:
             "condition needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().",
             table=schema.table,
         )
-    unknown = sorted(condition.names() - schema.by_name.keys())
-    if unknown:
-        raise UnknownField("The model has no field that the condition reads.", table=schema.table, field=unknown[0])
+    check_own(schema, condition)
 
 
 def waits_between(attempts: int) -> Iterator[float]:
