@@ -22,6 +22,18 @@ class Required(Enum):
 
 REQUIRED: Final = Required.REQUIRED
 
+
+class NoCell(bytes):
+    """The type of `NO_CELL`."""
+
+    __slots__ = ()
+
+
+NO_CELL: Final = NoCell()
+"""In the cells of a write, None of a column that stores None as the absence of its cell. It is told apart from an empty
+value by identity.
+"""
+
 FieldKind = Literal["key", "column", "counter", "version", "computed", "element"]
 
 Values = Mapping[str, Any]
@@ -43,6 +55,8 @@ class Field:
         qualifier: column qualifier, the alias (empty for key fields).
         desc: whether a key field sorts descending.
         null: how None is stored: as an empty cell, or by deleting the cell.
+        unescaped: whether the cell of a nullable field contains just what the codec writes. Then `null` is "delete",
+            and an empty cell is an empty value.
         hint: the annotated type of the values, or None if there is none.
         renamed_from: the former name, or None.
         in_qualifier: whether a key field is in the column qualifier, instead of the row key.
@@ -65,6 +79,7 @@ class Field:
     in_qualifier: bool = False
     row_span: timedelta | None = None
     versions: int | None = field(default=None, eq=False)
+    unescaped: bool = False
 
     @cached_property
     def column(self) -> bytes:
@@ -129,22 +144,27 @@ class Field:
             return self.read_back(self.default.factory())
         return self.read_back(self.default)
 
+    @property
+    def cell_of_none(self) -> bytes:
+        """What `encode_cell` returns for None."""
+        return NO_CELL if self.null == "delete" else b""
+
     @cached_property
     def encode_cell(self) -> Callable[[Any], bytes]:
-        """Encodes a value as the bytes of its cell; None becomes the empty cell.
+        """Encodes a value as the bytes of its cell; None becomes the empty cell, or `NO_CELL`.
 
         If a nullable field has a codec that may return no bytes, its values are escaped: a leading 00 is doubled, and
-        the empty value becomes one 00.
+        the empty value becomes one 00. In external tables they are not.
         """
-        encode = self.codec.encode
+        encode, none = self.codec.encode, self.cell_of_none
         if not self.nullable:
             return encode
-        if not self.codec.may_be_empty:
-            return lambda value: b"" if value is None else encode(value)
+        if self.unescaped or not self.codec.may_be_empty:
+            return lambda value: none if value is None else encode(value)
 
         def escaped(value: Any) -> bytes:
             if value is None:
-                return b""
+                return none
             data = encode(value)
             return b"\x00" + data if not data or data[0] == 0 else data
 
@@ -156,6 +176,8 @@ class Field:
         decode = self.codec.decode
         if not self.nullable:
             return decode
+        if self.unescaped:
+            return lambda data: None if data is NO_CELL else decode(data)
         if not self.codec.may_be_empty:
             return lambda data: decode(data) if data else None
         return lambda data: None if not data else decode(data[1:] if data[0] == 0 else data)

@@ -393,7 +393,7 @@ class TableSchema:
                     "kind": f.kind,
                     "codec": f.codec.spec,
                     "nullable": f.nullable,
-                    "null": f.null,
+                    "null": "absent" if f.unescaped else f.null,
                 }
                 for f in self.columns
                 if f.kind != "version"

@@ -140,6 +140,7 @@ def wide_rows(
     row: bytes | None,
     kind: bytes | None,
     marked: bool,
+    external: bool,
 ) -> WideLayout | None:
     """How a store maps the objects of a wide model to rows; None for a model with a row for each object.
 
@@ -147,6 +148,7 @@ def wide_rows(
         row: the constant row, or None.
         kind: the prefix of its qualifiers, or None.
         marked: whether objects have cells that are not columns: system cells or a flag.
+        external: whether other programs write the table. Then None is the absence of the cell.
 
     Raises:
         DeclarationError: the columns are not possible in a wide model.
@@ -164,7 +166,7 @@ def wide_rows(
             model=model, families=[family.name.decode() for family in families],
         )  # fmt: skip
     for f in cells:
-        if f.null == "delete":
+        if f.null == "delete" and not external:
             raise DeclarationError(
                 'null="delete" cannot be used on a wide model: leave it out, so that None is stored as an empty cell.',
                 model=model,

@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import HbmodelError, RowNotFound
+from hbmodel.mapping.model_field import NO_CELL
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.rows.mapper import LARGE, check_size, entries_of, take, version_of
 from hbmodel.mapping.schema import TableSchema
@@ -144,8 +145,10 @@ class Outcome:
 
 
 def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[bytes, bytes]:
-    """The cells without the empty ones of `optional` columns."""
-    return {column: value for column, value in cells.items() if value or column not in optional}
+    """The cells without None of columns whose cell is then absent, and without empty cells of `optional` columns."""
+    return {
+        column: value for column, value in cells.items() if value is not NO_CELL and (value or column not in optional)
+    }
 
 
 def not_found(schema: TableSchema, row: bytes) -> RowNotFound:

@@ -229,8 +229,12 @@ def test_only_models_have_a_schema() -> None:
     class Under(Action):
         pass
 
-    for other in (int, "Action", Under):
-        with pytest.raises(hb.DeclarationError, match=r"declare the class with @hb\.model"):
+    for other, message in (
+        (int, "declare the class with @hb.model"),
+        ("Action", "not its name"),
+        (Under, "extends a model and is none itself"),
+    ):
+        with pytest.raises(hb.DeclarationError, match=message):
             hb.schema.schema_of(other)  # type: ignore[arg-type]
     with pytest.raises(hb.DeclarationError, match="not an object of it"):
         hb.schema.schema_of(login())  # type: ignore[arg-type]

@@ -431,20 +431,18 @@ def test_a_external_model_reads_a_table_that_has_an_index() -> None:
                 "group": hb.key(),
                 "name": hb.key(),
                 "rank": hb.column("r", hb.codecs.UInt8),
-                "note": hb.column("n", default=None),
-                "__annotations__": {
-                    "group": hb.Key[str],
-                    "name": hb.Key[str],
-                    "rank": hb.Column[int],
-                    "note": hb.Column[str | None],
-                },
+                "__annotations__": {"group": hb.Key[str], "name": hb.Key[str], "rank": hb.Column[int]},
             },
         )
     )
     late.delete_key(table.new, group="g", name="gone")
     late.commit()
     for way, found in read(late, external, ["gone", "stays"]):
-        assert found == dict(read(late, table.new, ["gone", "stays"]))[way], way
+        own = dict(read(late, table.new, ["gone", "stays"]))[way]
+        for one in own if isinstance(own, list) else ():
+            if one is not None:
+                del one["note"]
+        assert found == own, way
 
 
 class Beside(RecordingStore):

@@ -90,7 +90,17 @@ def build_schema(
     checked = check_maps(
         name, maps, fields, families, immutable=options.immutable, external=options.external, marked=system, flag=flag
     )
-    wide = wide_rows(name, layout, salt, fields, families, row=options.row, kind=options.kind, marked=marked)
+    wide = wide_rows(
+        name,
+        layout,
+        salt,
+        fields,
+        families,
+        row=options.row,
+        kind=options.kind,
+        marked=marked,
+        external=options.external,
+    )
     # Entries can answer queries without the row only if every writer can revoke them: it has read the row (versioned),
     # or rows never change (immutable). This is not so if cells expire, if a row can have several entries or buckets, or
     # if other programs write the table.
@@ -179,7 +189,7 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
         _check_default(model, f)
         if f.null not in {"marker", "delete"}:
             raise DeclarationError('null must be "marker" or "delete".', model=model, field=f.name, found=repr(f.null))
-        if f.null == "delete" and indexed:
+        if f.null == "delete" and indexed and not options.external:
             raise DeclarationError(
                 'null="delete" cannot be used on a model with indexes or a version: leave it out, so that None is '
                 "stored as an empty cell.",
@@ -257,7 +267,9 @@ def _families(
                 "families names a family that no column uses: remove it, or use it in a column.", **known
             )
     named = [declared.get(name, Family(name)) for name in used]
-    families = tuple(with_versions(model, family, fields, immutable=options.immutable) for family in named)
+    families = tuple(
+        with_versions(model, family, fields, immutable=options.immutable, external=options.external) for family in named
+    )
     lives = {family.name.decode(): family.ttl for family in families}
     if indexed and len(set(lives.values())) > 1:
         # All entries of an index have one TTL, and must expire neither before their rows nor long after them.

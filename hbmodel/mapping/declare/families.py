@@ -142,7 +142,7 @@ def _whole(number: Any, allowed: range) -> bool:
     return type(number) is int and number in allowed
 
 
-def with_versions(model: str, family: Family, fields: Sequence[Field], *, immutable: bool) -> Family:
+def with_versions(model: str, family: Family, fields: Sequence[Field], *, immutable: bool, external: bool) -> Family:
     """The declared family with the number of versions that its columns need; `immutable`: rows never change.
 
     Raises:
@@ -154,7 +154,7 @@ def with_versions(model: str, family: Family, fields: Sequence[Field], *, immuta
             raise DeclarationError(
                 "A column must keep at least one version.", model=model, field=f.name, found=repr(versions)
             )
-        if f.null == "delete":
+        if f.null == "delete" and not external:
             raise DeclarationError(
                 'null="delete" hides the older versions of the cell: a column with versions stores None as an '
                 "empty cell.",

@@ -67,7 +67,7 @@ class FieldSpec:
     default: Any = REQUIRED
     desc: bool = False
     nullable: bool = False
-    null: Literal["marker", "delete"] = "marker"
+    null: Literal["marker", "delete"] | None = None
     renamed_from: str | None = None
     in_qualifier: bool = False
     row_span: timedelta | None = None
@@ -154,7 +154,7 @@ def column(
     default: Any = ...,
     nullable: bool = False,
     family: str | None = None,
-    null: Literal["marker", "delete"] = "marker",
+    null: Literal["marker", "delete"] | None = None,
     renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Any: ...
@@ -165,7 +165,7 @@ def column(  # pyright: ignore[reportOverlappingOverload]
     codec: Codec[T] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
     *,
     family: str | None = None,
-    null: Literal["marker", "delete"] = "marker",
+    null: Literal["marker", "delete"] | None = None,
     renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Column[T]: ...
@@ -178,7 +178,7 @@ def column(
     default: None,
     nullable: bool = ...,
     family: str | None = None,
-    null: Literal["marker", "delete"] = "marker",
+    null: Literal["marker", "delete"] | None = None,
     renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Column[T | None]: ...
@@ -190,7 +190,7 @@ def column(
     *,
     default: T,
     family: str | None = None,
-    null: Literal["marker", "delete"] = "marker",
+    null: Literal["marker", "delete"] | None = None,
     renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Column[T]: ...
@@ -203,7 +203,7 @@ def column(
     default: T | None = ...,
     nullable: bool = ...,
     family: str | None = None,
-    null: Literal["marker", "delete"] = "marker",
+    null: Literal["marker", "delete"] | None = None,
     renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Column[T | None]: ...
@@ -215,7 +215,7 @@ def column(
     default: Any = REQUIRED,
     family: str | None = None,
     nullable: bool = False,
-    null: Literal["marker", "delete"] = "marker",
+    null: Literal["marker", "delete"] | None = None,
     renamed_from: str | None = None,
     versions: int | None = None,
 ) -> Any:
@@ -232,7 +232,9 @@ def column(
         family: column family; by default the model's.
         nullable: tells type checkers that None is allowed, if a codec is given and they do not infer it from the
             annotation (pyright); at run time the annotation decides.
-        null: `"marker"` stores None as an empty cell; `"delete"` deletes the cell (only on models without indexes).
+        null: `"marker"`, the default, stores None as an empty cell; `"delete"` deletes the cell (only on models without
+            indexes). In an external table None always is an absent cell, and needs `default=None`: an empty cell would
+            be an empty value for the other programs.
         renamed_from: the former name of the field, in the same cell and with the same codec.
         versions: the number of versions of the cell to keep, for `session.versions` and `query.as_of`. This is a
             setting of the family: all of its columns keep the largest number that one of them declares.

@@ -33,6 +33,9 @@ from hbmodel.store.values import Family
 
 C = TypeVar("C", bound=type[Any])
 
+_NO_TABLE: Any = object()
+"""Means that the decorator was given no table."""
+
 Declared = FieldSpec | IndexSpec | ComputedSpec | MapSpec
 """What `key`, `column`, `index`, `computed`, `map_column` and similar functions return."""
 
@@ -96,7 +99,7 @@ def model(
         raise DeclarationError(
             "hb.model takes options by name and gives a decorator: write @hb.model(table=...) above the class."
         )
-    if table is None:
+    if table is _NO_TABLE:
         raise DeclarationError("hb.model needs the name of the table: @hb.model(table=...).")
     flagged = exists.alias if isinstance(exists, FlagSpec) else None
     options = ModelOptions(table, family, families, salt, immutable, external, flagged, row, kind, blind_puts)
@@ -132,7 +135,7 @@ def model(
 
 if not TYPE_CHECKING:
     # The table is required. With a default, the function itself says how the decorator is written.
-    model.__kwdefaults__ = {**model.__kwdefaults__, "table": None}
+    model.__kwdefaults__ = {**model.__kwdefaults__, "table": _NO_TABLE}
 
 
 @overload
@@ -277,7 +280,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         except DeclarationError as error:
             raise mistake(error.message, **error.details) from None
     elif not isinstance(codec, Codec):
-        if callable(codec):
+        if callable(codec) and (not isinstance(codec, type) or issubclass(codec, Codec)):
             raise mistake(
                 "The codec must be called with its options, such as hb.Json(dict) or hb.Datetime().", found=repr(codec)
             )
@@ -326,6 +329,16 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
             'A column names its family only: family="x". Its options belong in '
             '@hb.model(families=(hb.family("x", ...),)).'
         )
+    null = spec.null or "marker"
+    if options.external and nullable:
+        if spec.null == "marker":
+            raise mistake(
+                "In an external table None is an absent cell, since an empty cell is a value of its own for other "
+                "programs: leave out null=."
+            )
+        if spec.default is not None:
+            raise mistake("In an external table None is an absent cell: give default=None.")
+        null = "delete"
     family = options.family_name if spec.family is None else spec.family
     alias = name if spec.alias is None else spec.alias
     return Field(
@@ -336,10 +349,11 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         spec.default,
         family=family_name(family, model=cls.__name__, field=name),
         qualifier=as_qualifier(cls.__name__, alias, empty=spec.kind == "column", field=name),
-        null=spec.null,
+        null=null,
         hint=inner,
         renamed_from=spec.renamed_from,
         versions=spec.versions,
+        unescaped=options.external and nullable and codec.may_be_empty,
     )
 
 

@@ -51,14 +51,15 @@ def _cell_value(code: Code, field: Field) -> str:
     source = source_of(field.codec)
     # If an empty cell counts as missing, codecs that read a number refuse it; other codecs might decode it to a value.
     doubtful = field.empty_is_missing and (source is None or source.word is None)
-    if field.required and not field.nullable:
+    nullable = field.nullable and not field.unescaped
+    if field.required and not nullable:
         data = f"(cells[{column}].value or {code.name(_nothing)}())" if doubtful else f"cells[{column}].value"
         if source is not None and source.word is None and source.decode.count("{v}") > 1:
             data = _assigned(code, data)
         return code.decode(field.codec, data)
     cell = _assigned(code, f"cells.get({column})" if not field.required else f"cells[{column}]")
     data = f"{cell}.value"
-    if field.nullable:
+    if nullable:
         data = _assigned(code, f"{cell} is not None and {data}" if not field.required else data)
         value = f"(None if not {data} else {_some_value(code, field, data)})"
     else:
@@ -257,7 +258,7 @@ def _cell(code: Code, field: Field, value: str) -> tuple[str | None, str]:
         return condition or f"{value} is not None", code.encode(field.codec, value)
     return (
         condition and f"({value} is None or {condition})",
-        f"b'' if {value} is None else {_some_cell(code, field, value)}",
+        f"{code.name(field.cell_of_none)} if {value} is None else {_some_cell(code, field, value)}",
     )
 
 
@@ -265,7 +266,7 @@ def _some_cell(code: Code, field: Field, value: str) -> str:
     """The expression for a nullable column's cell for a value that is not None. The cell is escaped if it would be
     empty or begin with 00.
     """
-    if not field.codec.may_be_empty:
+    if field.unescaped or not field.codec.may_be_empty:
         return code.encode(field.codec, value)
     data = code.variable()
     return f"({data} if ({data} := {code.encode(field.codec, value)}) and {data}[0] else b'\\x00' + {data})"

@@ -15,7 +15,7 @@ from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.indexed.index_build import ADOPTED
 from hbmodel.protocol.indexed.indexed_batch import by_table
 from hbmodel.protocol.operations import Acknowledge, CheckLease, Operation, Protocol, PutRows, ReadClock, Together
-from hbmodel.protocol.writes import PutObject, RowWrite
+from hbmodel.protocol.writes import PutObject, RowWrite, without_nulls
 from hbmodel.store.values import Put
 
 R = TypeVar("R")
@@ -75,7 +75,8 @@ def _put_entries(
     for write in objects:
         for index in indexes:
             cells = {schema.version_column: ADOPTED}
-            cells |= {(column := schema.by_name[name].column): write.cells[column] for name in index.covers}
+            covered = {(column := schema.by_name[name].column): write.cells[column] for name in index.covers}
+            cells |= without_nulls(covered, frozenset())
             puts += [(index.table, Put(entry, cells, timestamp)) for entry in write.entries[index.name]]
     if puts:
         yield Together([PutRows(table, of_table) for table, of_table in by_table(puts).items()])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import HbmodelError
+from hbmodel.mapping.model_field import NO_CELL
 from hbmodel.mapping.rows.covering import unverified, verified
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import Index, TableSchema
@@ -140,8 +141,10 @@ class RowIndexer:
                 )
             for name in index.covers if entries else ():
                 covered = schema.by_name[name]
-                cells[covered.column] = cell = encode_cell(schema, covered, values[name])
+                cell = encode_cell(schema, covered, values[name])
                 check_size(schema, covered, cell, *entries)
+                if cell is not NO_CELL:
+                    cells[covered.column] = cell
             puts += [
                 (index.table, Put(entry, cells, timestamp, None if end is None else end - timestamp))
                 for entry in entries

@@ -23,6 +23,7 @@ class UnindexedRowPlan:
         outcome: the outcome of the write once its mutations are carried out.
         deletes: deletes that belong to the put: in the same call, or in a call that follows the puts of the batch.
         blanks: columns that a separate put shows as empty until `deletes` has removed them.
+        bare: columns in which an empty cell would be an empty value: no put shows them as empty.
         owners: a put that goes with `put` and shows which inserts put the row.
         masks: deletes of cells that may be ahead of the server's clock, so that `deletes` may not hide them.
     """
@@ -33,6 +34,7 @@ class UnindexedRowPlan:
     blanks: Sequence[bytes] = ()
     owners: Put | None = None
     masks: Sequence[Delete] = ()
+    bare: frozenset[bytes] = frozenset()
 
     @property
     def joined(self) -> list[Put | Delete]:
@@ -42,11 +44,12 @@ class UnindexedRowPlan:
     @property
     def first(self) -> Put | None:
         """The put for a separate call: it already shows the new row, so no reader sees half of the write, and no crash
-        leaves half of it.
+        leaves half of it. Only in `bare` columns the old value remains until the deletes.
         """
-        if self.put is None or not self.blanks:
+        blanks = [column for column in self.blanks if column not in self.bare]
+        if self.put is None or not blanks:
             return self.put
-        return evolve(self.put, cells={**self.put.cells, **dict.fromkeys(self.blanks, b"")})
+        return evolve(self.put, cells={**self.put.cells, **dict.fromkeys(blanks, b"")})
 
 
 def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) -> Protocol[None]:

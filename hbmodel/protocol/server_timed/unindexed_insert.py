@@ -173,9 +173,9 @@ def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPla
     """The plan that writes every column, without a TTL, so that nothing that remains of a deleted row stays visible."""
     schema = planner.schema
     cells = {**dict.fromkeys(sorted(schema.counter_columns), COUNTER_ZERO), **planner.cells(write)}
-    nulls = tuple(column for column, value in cells.items() if not value and column in planner.gone)
-    put = Put(write.row, {column: value for column, value in cells.items() if column not in nulls})
-    return UnindexedRowPlan(Outcome("put", write.row), put, [Delete(write.row, columns=nulls)] if nulls else [], nulls)
+    stored, nulls = planner.without_gone(cells)
+    deletes = [Delete(write.row, columns=nulls)] if nulls else []
+    return UnindexedRowPlan(Outcome("put", write.row), Put(write.row, stored), deletes, nulls, bare=planner.bare)
 
 
 def shows(row: Row, put: Put, flag: set[bytes]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import ClockError, EncodingError, HbmodelError
+from hbmodel.mapping.model_field import NO_CELL
 from hbmodel.mapping.rows.cells_of_update import cells_of_changes
 from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import FLAG, LIVE, TableSchema
@@ -49,6 +50,7 @@ class UnindexedRowPlanner:
         marking: whether rows of other programs may have a liveness cell, so that a put of a whole object sets it.
         reader: decides whether a row to update exists.
         gone: columns that store None as the absence of the cell.
+        bare: those of them in which an empty cell is an empty value.
         own_columns: the columns of the fields, and of the cells that show that a row exists or expires.
     """
 
@@ -57,6 +59,7 @@ class UnindexedRowPlanner:
     marking: bool = False
     reader: RowDecoder = field(init=False)
     gone: frozenset[bytes] = field(init=False)
+    bare: frozenset[bytes] = field(init=False)
     own_columns: tuple[bytes, ...] = field(init=False)
 
     @classmethod
@@ -68,6 +71,7 @@ class UnindexedRowPlanner:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "reader", RowDecoder.of(self.schema, self.marking, frozenset(), self.marking))
         object.__setattr__(self, "gone", frozenset(f.column for f in self.schema.columns if f.null == "delete"))
+        object.__setattr__(self, "bare", frozenset(f.column for f in self.schema.columns if f.unescaped))
         flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
         object.__setattr__(
             self, "own_columns", (*flag, *(f.column for f in self.schema.columns), self.schema.expiry_column)
@@ -185,11 +189,14 @@ class UnindexedRowPlanner:
         """The puts of the writes if all put whole objects, read no rows and delete no cells; otherwise None: they
         need plans.
         """
-        if self.gone or not self.schema.blind_puts:
+        if (self.gone and not self.schema.immutable) or not self.schema.blind_puts:
             return None
         puts: list[Put] = []
         for write in writes:
-            if not isinstance(write, PutObject) or write.ttl is not None or not (cells := self.cells(write)):
+            if not isinstance(write, PutObject) or write.ttl is not None:
+                return None
+            cells, _ = self.without_gone(self.cells(write))
+            if not cells:
                 return None
             puts.append(Put(write.row, cells))
         return puts
@@ -261,18 +268,21 @@ class UnindexedRowPlanner:
         return {column: cell for column, cell in old_cells.items() if not self.schema.is_system(column)}
 
     def _put(self, write: PutObject | UpdateFields, cells: Mapping[bytes, bytes]) -> UnindexedRowPlan:
-        stored, nulls = self._without_gone(cells)
+        stored, nulls = self.without_gone(cells)
         if isinstance(write, PutObject) and stored.keys() <= {self.schema.liveness_column}:
             raise nothing_to_store(self.schema, write.row)
         deletes = [Delete(write.row, columns=nulls)] if nulls else []
-        return UnindexedRowPlan(Outcome("put", write.row), Put(write.row, stored) if stored else None, deletes, nulls)
+        put = Put(write.row, stored) if stored else None
+        return UnindexedRowPlan(Outcome("put", write.row), put, deletes, nulls, bare=self.bare)
 
-    def _without_gone(self, cells: Mapping[bytes, bytes]) -> tuple[Mapping[bytes, bytes], Sequence[bytes]]:
-        """The cells to put, and the columns of those whose None is stored as the absence of the cell."""
+    def without_gone(self, cells: Mapping[bytes, bytes]) -> tuple[Mapping[bytes, bytes], Sequence[bytes]]:
+        """The cells to put, and the columns to delete, whose None is stored as the absence of the cell. A row of an
+        immutable model has no older cells to delete.
+        """
         if not self.gone:
             return cells, ()
-        stored = {column: value for column, value in cells.items() if value or column not in self.gone}
-        return stored, tuple(column for column in cells if column not in stored)
+        stored = {column: value for column, value in cells.items() if value is not NO_CELL}
+        return stored, () if self.schema.immutable else tuple(column for column in cells if column not in stored)
 
     def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> UnindexedRowPlan:
         """A put of a whole row that expires, and the delete of all older cells, which would otherwise become visible
@@ -282,7 +292,7 @@ class UnindexedRowPlanner:
         at = end.at if end.at is not None else timestamp + end.after
         if at <= timestamp:
             raise not_found(self.schema, row)
-        stored = {column: value for column, value in cells.items() if value or column not in self.gone}
+        stored = {column: value for column, value in cells.items() if value is not NO_CELL}
         if stored.keys() <= {self.schema.liveness_column}:
             raise nothing_to_store(self.schema, row)
         stored[self.schema.expiry_column] = end_value(at, stamped.stamps[-1].removeprefix(self.schema.stamp_prefix))
@@ -291,7 +301,7 @@ class UnindexedRowPlanner:
         put = Put(row, stored, timestamp, at - timestamp)
         blanks = tuple(column for column in cells if column not in stored)
         older = [self.deletion(row, timestamp - 1), unstamped(stamped, blanks)]
-        return UnindexedRowPlan(Outcome("put", row, timestamp), put, older, blanks)
+        return UnindexedRowPlan(Outcome("put", row, timestamp), put, older, blanks, bare=self.bare)
 
     def _owned(self, plan: UnindexedRowPlan, row: StampedRow) -> UnindexedRowPlan:
         """The same plan with the marks of inserts and of a move: whoever put or moves the row recognizes it by them."""
@@ -334,7 +344,7 @@ class UnindexedRowPlanner:
         return self.schema.exists_column is None and refuses_ttl(self.schema) is None
 
     def cells(self, write: PutObject | UpdateFields) -> Mapping[bytes, bytes]:
-        """The cells of a write; None is still the empty cell here."""
+        """The cells of a write; None is still the empty cell or `NO_CELL` here."""
         schema = self.schema
         if isinstance(write, UpdateFields):
             return cells_of_changes(schema, write.changes)

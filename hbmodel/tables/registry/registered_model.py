@@ -202,8 +202,17 @@ def _column(column: str, spec: Spec, *, in_key: bool = False) -> Field:
         return Field(spec["name"], "counter", JavaLong, default=0, family=family, qualifier=qualifier)
     default = None if spec["nullable"] else ABSENT_CELL
     codec = codec_of(spec["codec"]) if in_key else _value_codec(spec["codec"])
+    unescaped = spec["null"] == "absent"
     return Field(
-        spec["name"], "column", codec, spec["nullable"], default, family=family, qualifier=qualifier, null=spec["null"]
+        spec["name"],
+        "column",
+        codec,
+        spec["nullable"],
+        default,
+        family=family,
+        qualifier=qualifier,
+        null="delete" if unescaped else spec["null"],
+        unescaped=unescaped,
     )
 
 

@@ -1,0 +1,320 @@
+"""Tables that other programs write: the bytes of their cells are read and written as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.protocol.server_timed.unindexed_batch import ATOMIC_ROWS
+from hbmodel.store import Put
+from tests.support.beds import Bed, fresh
+from tests.support.examples import examples
+from tests.support.random_queries import COLUMN_CODECS
+
+
+@hb.model(table="uid", family="id", external=True)
+class Uid:
+    """As OpenTSDB keeps its names."""
+
+    name: hb.Key[str] = hb.key()
+    metrics: hb.Column[bytes | None] = hb.column("metrics", default=None)
+    label: hb.Column[str | None] = hb.column("label", default=None)
+    count: hb.Column[int | None] = hb.column("count", hb.Int64, default=None)
+    kind: hb.Column[str] = hb.column("kind", default="")
+
+
+CELLS = {b"id:metrics": b"\x00\x00\x01", b"id:label": b"", b"id:kind": b"k"}
+
+
+def stored(bed: Bed, name: str) -> dict[bytes, bytes] | None:
+    """The cells of a row."""
+    (row,) = bed.store.get("uid", [name.encode()])
+    return None if row is None else {column: cell.value for column, cell in row.columns.items()}
+
+
+@pytest.fixture
+def session(bed: Bed) -> hb.Session:
+    """A session on a table with rows of another program."""
+    session = bed.use(Uid)
+    others = {"cpu": b"\x00\x00\x01", "zero": b"\x00", "empty": b"", "one": b"\x01", "twice": b"\x00\x00"}
+    bed.store.put("uid", [Put(name.encode(), {**CELLS, b"id:metrics": value}) for name, value in others.items()])
+    bed.store.put("uid", [Put(b"none", {b"id:kind": b"k"})])
+    return session
+
+
+def test_cells_are_read_as_they_are(session: hb.Session) -> None:
+    read = {uid.name: (uid.metrics, uid.label) for uid in session.query(Uid).allow_full_scan()}
+    assert read == {
+        "cpu": (b"\x00\x00\x01", ""),
+        "zero": (b"\x00", ""),
+        "empty": (b"", ""),
+        "one": (b"\x01", ""),
+        "twice": (b"\x00\x00", ""),
+        "none": (None, None),
+    }
+    assert session.get(Uid, name="zero") == Uid(name="zero", metrics=b"\x00", label="", kind="k")
+
+
+@pytest.mark.parametrize(
+    ("condition", "names"),
+    [
+        (Uid.metrics == b"\x00\x00\x01", ["cpu"]),
+        (Uid.metrics == b"\x00", ["zero"]),
+        (Uid.metrics == b"", ["empty"]),
+        (Uid.metrics.is_(None), ["none"]),
+        (Uid.label == "", ["cpu", "empty", "one", "twice", "zero"]),
+        (Uid.label.is_(None), ["none"]),
+        (Uid.metrics.startswith(b"\x00"), ["cpu", "twice", "zero"]),
+        (Uid.metrics.in_([b"", b"\x01", None]), ["empty", "none", "one"]),
+        (Uid.metrics < b"\x01", ["cpu", "empty", "twice", "zero"]),
+        (~(Uid.metrics == b""), ["cpu", "none", "one", "twice", "zero"]),
+    ],
+)
+def test_conditions_compare_the_bytes(session: hb.Session, condition: Any, names: list[str]) -> None:
+    assert sorted(uid.name for uid in session.query(Uid).where(condition).allow_full_scan()) == names
+
+
+def test_values_are_written_as_other_programs_write_them(bed: Bed, session: hb.Session) -> None:
+    session.add(Uid(name="new", metrics=b"\x00\x00\x02", label="", count=3))
+    session.add(Uid(name="bare", kind="k"))
+    session.commit()
+    assert stored(bed, "new") == {
+        b"id:metrics": b"\x00\x00\x02",
+        b"id:label": b"",
+        b"id:count": (3 + 2**63).to_bytes(8, "big"),
+        b"id:kind": b"",
+    }
+    assert stored(bed, "bare") == {b"id:kind": b"k"}
+
+
+def test_a_put_over_a_row_deletes_the_cells_of_none(bed: Bed, session: hb.Session) -> None:
+    session.add(Uid(name="cpu", kind="k"))
+    session.commit()
+    assert stored(bed, "cpu") == {b"id:kind": b"k"}
+    assert session.get(Uid, name="cpu") == Uid(name="cpu", kind="k")
+
+
+def flat(items: Any) -> Iterator[Any]:
+    """What a call changes, out of the lists in which it was given."""
+    for item in items:
+        if isinstance(item, list | tuple):
+            yield from flat(item)
+        else:
+            yield item
+
+
+@pytest.mark.parametrize("rows", [1, ATOMIC_ROWS + 1])
+def test_no_put_writes_an_empty_value_for_none(bed: Bed, session: hb.Session, rows: int) -> None:
+    """Where the put and the delete are two calls, a crash between them must not leave a value that nobody gave."""
+    session.add_all(Uid(name=f"row {number}", count=1) for number in range(rows))
+    session.commit()
+    bed.store.calls.clear()
+    session.add_all(Uid(name=f"row {number}", kind="k") for number in range(rows))
+    session.commit()
+    put = [item for call in bed.store.calls for item in flat(call.items) if isinstance(item, Put)]
+    assert len(put) == rows
+    assert not any(mutation.cells.keys() & {b"id:metrics", b"id:label"} for mutation in put)
+    assert stored(bed, "row 0") == {b"id:kind": b"k"}
+
+
+def test_rows_that_never_change_need_no_deletes(bed: Bed) -> None:
+    session = bed.use(Logged)
+    session.add_all(Logged(number=number, note="n") for number in range(3))
+    session.commit()
+    assert {call.name for call in bed.store.calls if call.writes and call.table == "logged"} == {"put"}
+
+
+def test_an_update_tells_none_from_an_empty_value(bed: Bed, session: hb.Session) -> None:
+    if not bed.atomic:
+        pytest.skip("an update to None needs check-and-mutate")
+    for name, value in (("cpu", ""), ("zero", None), ("one", "\0")):
+        found = session.get(Uid, name=name)
+        assert found is not None
+        assert session.update(found, label=value).label == value
+    session.commit()
+    assert stored(bed, "cpu") == CELLS
+    assert stored(bed, "zero") == {b"id:metrics": b"\x00", b"id:kind": b"k"}
+    assert stored(bed, "one") == {b"id:metrics": b"\x01", b"id:label": b"\0", b"id:kind": b"k"}
+
+
+@hb.model(table="held", family="d", external=True)
+class Held:
+    """With a column that is never empty, which `rekey` and `insert` check."""
+
+    name: hb.Key[str] = hb.key()
+    size: hb.Column[int] = hb.column("s", hb.UInt32)
+    note: hb.Column[bytes | None] = hb.column("n", default=None)
+
+
+def test_rekey_and_insert_keep_the_bytes(atomic_bed: Bed) -> None:
+    session, size = atomic_bed.use(Held), {b"d:s": bytes(4)}
+    notes = {"none": size, "empty": size | {b"d:n": b""}, "zero": size | {b"d:n": b"\0\0"}}
+    atomic_bed.store.put("held", [Put(name.encode(), cells) for name, cells in notes.items()])
+    for name in notes:
+        found = session.get(Held, name=name)
+        assert found is not None
+        assert session.rekey(found, name=name + "2").note == found.note
+        session.insert(hb.evolve(found, name=name + "3"))
+    for name, cells in notes.items():
+        for row in atomic_bed.store.get("held", [name.encode() + b"2", name.encode() + b"3"]):
+            assert row is not None
+            assert {column: cell.value for column, cell in row.columns.items()} == cells
+
+
+@hb.model(table="logged", family="d", external=True, immutable=True)
+class Logged:
+    """With an index that covers a column that may be None."""
+
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    page: hb.Column[str | None] = hb.column("p", default=None)
+    note: hb.Column[str | None] = hb.column("n", default=None)
+
+    by_page = hb.index("page", covers=("note",))
+
+
+def test_entries_tell_none_from_an_empty_value(bed: Bed) -> None:
+    session = bed.use(Logged)
+    rows = {1: {b"d:p": b"", b"d:n": b""}, 2: {b"d:n": b""}, 3: {b"d:p": b"\0"}, 4: {b"d:p": b"x", b"d:n": b"\0"}}
+    bed.store.put("logged", [Put(number.to_bytes(4, "big"), cells) for number, cells in rows.items()])
+    hb.indexes.repair_index(bed.store, Logged, "by_page")
+    expected = [
+        Logged(number=2, note=""),
+        Logged(number=1, page="", note=""),
+        Logged(number=3, page="\0"),
+        Logged(number=4, page="x", note="\0"),
+    ]
+    own = [
+        Logged(number=12, note=""),
+        Logged(number=11, page="", note=""),
+        Logged(number=13, page="\0"),
+        Logged(number=14, page="x", note="\0"),
+    ]
+    session.add_all(own)
+    session.commit()
+    for number, cells in rows.items():
+        (row,) = bed.store.get("logged", [(number + 10).to_bytes(4, "big")])
+        assert row is not None
+        assert {column: cell.value for column, cell in row.columns.items()} == cells
+    found = session.query(Logged).use_index("by_page").allow_full_scan().all()
+    assert sorted(found, key=lambda one: one.number) == sorted([*expected, *own], key=lambda one: one.number)
+    assert session.query(Logged).where(Logged.page == "").count() == 2
+    assert session.query(Logged).where(Logged.page.is_(None)).count() == 2
+    assert hb.indexes.verify_index(bed.store, Logged, "by_page").sound
+
+
+# --- any bytes --------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=examples(60))
+@given(
+    st.sampled_from(COLUMN_CODECS),
+    st.booleans(),
+    st.lists(st.one_of(st.none(), st.binary(max_size=9), st.sampled_from([b"", b"\0", b"\0\0", b"\x01"])), max_size=6),
+)
+def test_what_is_read_is_written_with_the_same_bytes(
+    codec: hb.Codec[Any], nullable: bool, data: list[bytes | None]
+) -> None:
+    """Or the error names the field; a number with no bytes is None."""
+    hint: Any = Any if not nullable else Any | None
+    body = {
+        "k": hb.key(hb.UInt32),
+        "x": hb.column("x", codec, **({"default": None} if nullable else {})),
+        "__annotations__": {"k": hb.Key[int], "x": hb.Column[hint]},
+        "__module__": __name__,
+    }
+    model: Any = hb.model(table="any", external=True)(type("AnyBytes", (), body))
+    with fresh(model) as store:
+        session = hb.Session(store)
+        for number, value in enumerate(data):
+            if value is None:
+                continue
+            key = number.to_bytes(4, "big")
+            store.put("any", [Put(key, {b"d:x": value})])
+            try:
+                found = session.get(model, k=number)
+            except (hb.DecodingError, hb.IncompleteRow) as error:
+                named = error.field == "x"
+                assert named
+                continue
+            assert found is not None
+            if found.x is None:
+                assert not value
+                assert not codec.may_be_empty
+                continue
+            if not codec.canonical:
+                continue
+            session.add(hb.evolve(found, k=number + 100))
+            session.commit()
+            (row,) = store.get("any", [(number + 100).to_bytes(4, "big")])
+            assert row is not None
+            assert row.columns[b"d:x"].value == value
+
+
+# --- declarations -----------------------------------------------------------------------------------------------------
+
+
+def declared(**options: Any) -> None:
+    """Declares an external model with a column that may be None."""
+    body = {
+        "k": hb.key(hb.UInt32),
+        "x": hb.column("x", **options),
+        "__annotations__": {"k": hb.Key[int], "x": hb.Column[str | None]},
+        "__module__": __name__,
+    }
+    hb.model(table="any", external=True)(type("Declared", (), body))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"default": None, "null": "marker"}, "an absent cell, since an empty cell is a value of its own"),
+        ({}, "an absent cell: give default=None"),
+        ({"default": "x"}, "an absent cell: give default=None"),
+    ],
+)
+def test_what_cannot_be_told_apart_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(hb.DeclarationError, match=message) as caught:
+        declared(**options)
+    assert caught.value.field == "x"
+
+
+@hb.model(table="external_wide", family="d", external=True)
+class Part:
+    """An object in a wide row; each of its cells may be absent."""
+
+    owner: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
+    text: hb.Column[str | None] = hb.column("t", default=None)
+    note: hb.Column[bytes | None] = hb.column("n", default=None)
+
+
+def test_objects_of_a_wide_row_tell_none_from_an_empty_value(bed: Bed) -> None:
+    session = bed.use(Part)
+    if not bed.atomic:  # a put with deletes of cells is then not one mutation
+        session = hb.Session(bed.store, atomic_rows=False)
+    values: list[tuple[str | None, bytes | None]] = [("", None), (None, b""), ("\0", b"\0\0"), ("x", b"")]
+    parts = [Part(owner="o", number=number, text=text, note=note) for number, (text, note) in enumerate(values)]
+    session.add_all(parts)
+    session.commit()
+    (row,) = bed.store.get("external_wide", [b"o"])
+    assert row is not None
+    assert {column: cell.value for column, cell in row.columns.items()} == {
+        b"d:" + part.number.to_bytes(4, "big") + alias: value
+        for part in parts
+        for alias, value in ((b"t", None if part.text is None else part.text.encode()), (b"n", part.note))
+        if value is not None
+    }
+    assert session.query(Part).where(Part.owner == "o").all() == parts
+    assert session.query(Part).where(Part.owner == "o", Part.text == "").all() == parts[:1]
+    assert session.query(Part).where(Part.owner == "o", Part.text.is_(None)).all() == parts[1:2]
+    session.add(Part(owner="o", number=2, text=""))
+    session.commit()
+    assert session.get(Part, owner="o", number=2) == Part(owner="o", number=2, text="")
+    session.delete(parts[0])
+    session.commit()
+    assert [part.number for part in session.query(Part).where(Part.owner == "o")] == [1, 2, 3]
