@@ -39,6 +39,7 @@ CODES = {
     "EncodingError": "encoding-error",
     "FamilyExists": "family-exists",
     "FamilyNotFound": "family-not-found",
+    "FrozenObject": "frozen-object",
     "FullScanRefused": "full-scan-refused",
     "HbmodelError": "hbmodel-error",
     "IdsExhausted": "ids-exhausted",

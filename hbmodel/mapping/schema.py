@@ -420,8 +420,9 @@ _COLLECTIONS = (list, tuple, set, frozenset, GeneratorType)
 
 def schema_of(model: type[Any]) -> TableSchema:
     """The schema of a class decorated with `model`; raises `DeclarationError`, a `TypeError`, for anything else."""
-    schema = _schema_in(model)
-    if schema is None:
+    # as `_schema_in` does, without a call: every use of a model comes through here
+    schema = vars(model).get("__hbmodel__") if isinstance(model, type) else None
+    if not isinstance(schema, TableSchema):
         raise _no_model(model)
     return schema
 
@@ -430,8 +431,8 @@ def schema_of_object(obj: object) -> TableSchema:
     """The schema of an object's model; raises `DeclarationError`, a `TypeError`, for anything that is no object of a
     model.
     """
-    schema = _schema_in(type(obj))
-    if schema is None:
+    schema = vars(type(obj)).get("__hbmodel__")
+    if not isinstance(schema, TableSchema):
         raise _no_object(obj)
     return schema
 

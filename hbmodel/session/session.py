@@ -432,7 +432,7 @@ class Session:
         schema = schema_of_object(obj)
         life = milliseconds(schema, ttl)
         if self._moves.inserts(schema):
-            return insert_between(self._work.apart(inserting=True), obj)
+            return insert_between(self._work.apart(inserting=True), self._work.pending_rows, obj)
         with self._writing(schema):
             return self._inserter(schema).insert(obj, life)
 
@@ -483,11 +483,11 @@ class Session:
         schema = schema_of_object(obj)
         self._moves.check_insert(schema)
         with self._writing(schema):
-            return rekey(self._view(schema), self._bind_to_write, self._clock, obj, key)
+            return rekey(self._view(schema), self._bind_to_write, self._clock, self._work.pending_rows, obj, key)
 
     def _inserter(self, schema: TableSchema) -> Inserter:
         self._moves.check_insert(schema)
-        return Inserter(self._view(schema), self._bind_to_write, self._clock)
+        return Inserter(self._view(schema), self._bind_to_write, self._clock, self._work.pending_rows)
 
     @guarded
     def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:
@@ -503,7 +503,8 @@ class Session:
             CounterOverflow: the sum is not a number of 64 bits; the counter is unchanged, unless `unchanged` is False.
         """
         with self._writing(schema := schema_of_object(obj), counts=True):
-            return increment(self._view(schema), self._bind_to_write, obj, counter, amount)
+            pending = self._work.pending_rows
+            return increment(self._view(schema), self._bind_to_write, pending, obj, counter, amount)
 
     @guarded
     def bulk_add(

@@ -245,7 +245,7 @@ def test_a_gateway_that_is_down_is_told_and_everything_stays_pending() -> None:
             session.commit,
             lambda: session.get(Sample, station="s", label="l"),
             lambda: session.query(Sample).where(Sample.station == "s").all(),
-            lambda: session.increment(order(1), Order.views),
+            lambda: session.increment(order(2), Order.views),
             lambda: session.bulk_add([order(1)]),
             lambda: hb.create_tables(store, Order),
             session.commit,

@@ -468,7 +468,7 @@ CALLS = [
     in_session(hb.errors.SessionClosed, "closed", closed_while_reading),
     in_session(
         hb.errors.UnknownField,
-        "The field belongs to another model: use the fields of the model that is queried",
+        "The field belongs to another model: compare fields of the model that the call names",
         lambda s: s.query(Thing).order_by(Other.size),
     ),
     in_session(
@@ -476,7 +476,7 @@ CALLS = [
         "reads whole objects: leave out select",
         lambda s: s.query(Thing).load(Thing.notes).select(Thing.name),
     ),
-    in_session(hb.QueryError, r"where\(\) takes predicates", lambda s: s.query(Thing).where(True)),  # type: ignore[arg-type]
+    in_session(hb.QueryError, r"where\(\) got a truth value", lambda s: s.query(Thing).where(True)),  # type: ignore[arg-type]
     in_session(hb.TokenError, "A continuation token must be the", lambda s: s.query(Thing).page(5, after=5)),  # type: ignore[arg-type]
     in_session(
         hb.TokenError,

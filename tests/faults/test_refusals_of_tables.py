@@ -64,7 +64,7 @@ def days() -> Any:
 
 def test_conditions_of_other_models_and_spans_of_half_days(days: Any) -> None:
     session = hb.Session(days)
-    with pytest.raises(hb.errors.UnknownField, match="The model has no field that the condition reads"):
+    with pytest.raises(hb.errors.UnknownField, match="The field belongs to another model"):
         session.update(Day(place="x", day=TODAY), condition=Pet.species == "cat", rain=1)
     with pytest.raises(hb.QueryError, match="A span of dates must be a whole number of"):
         hb.timeseries.downsample(session.query(Day).where(Day.place == "x"), Day.day, timedelta(hours=36), Day.rain)

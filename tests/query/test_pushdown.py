@@ -364,7 +364,7 @@ def names(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Nam
         session.commit()
         for number, obj in enumerate(objects):
             if number % 3:
-                obj.views = session.increment(obj, Name.views, number - 20)
+                object.__setattr__(obj, "views", session.increment(obj, Name.views, number - 20))
         yield session, objects
 
 
@@ -466,7 +466,7 @@ def blanks(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Bl
             states += [{f.column: b""}]
         for value in BLANKS[f.name]:
             if (value is not None or f.nullable) and not (f.name == "fixed" and value == "\0"):
-                states += [{f.column: f.encode_cell(value)}]
+                states += [{f.column: bytes(f.encode_cell(value))}]
     with open_bed(request.param, url) as bed:
         session = bed.use(Blank)
         bed.store.put(

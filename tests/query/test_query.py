@@ -143,7 +143,7 @@ def test_limits_are_whole_numbers(step: str, count: Any) -> None:
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda q: q.where(True), hb.QueryError, "takes predicates"),
+        (lambda q: q.where(True), hb.QueryError, "got a truth value"),
         (lambda q: q.where(Thing.a), hb.QueryError, "takes predicates"),
         (lambda q: q.where(None), hb.QueryError, "takes predicates"),
         (lambda q: q.where({"a": 1}), hb.QueryError, "takes predicates"),

@@ -195,7 +195,9 @@ class UnindexedRowPlanner:
         for write in writes:
             if not isinstance(write, PutObject) or write.ttl is not None:
                 return None
-            cells, _ = self.without_gone(self.cells(write))
+            cells = self.cells(write)
+            if self.gone:
+                cells, _ = self.without_gone(cells)
             if not cells:
                 return None
             puts.append(Put(write.row, cells))

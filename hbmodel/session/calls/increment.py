@@ -23,6 +23,7 @@ from hbmodel.errors import (
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, key_of
 from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema, schema_of_object
+from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.store.checks.numbers import whole_number
 from hbmodel.store.gate import Gate, gated
 from hbmodel.store.port import Store
@@ -31,7 +32,12 @@ from hbmodel.tables.registry.registration import Binding
 
 
 def increment(
-    store: Store, bind: Callable[[TableSchema], Binding], obj: Any, counter: FieldExpression[int], amount: int
+    store: Store,
+    bind: Callable[[TableSchema], Binding],
+    pending: PendingRows,
+    obj: Any,
+    counter: FieldExpression[int],
+    amount: int,
 ) -> int:
     """Adds to a counter and returns its new value; see `Session.increment`."""
     schema = schema_of_object(obj)
@@ -58,6 +64,7 @@ def increment(
         )
     with claiming():  # the increment may create the row
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
+    pending.check_row("increment", schema.table, row, beside_updates=True)
     cell = CounterCell(store, schema.table, row, counter.of.column, counter.of.name)
     while True:
         binding = bind(schema)

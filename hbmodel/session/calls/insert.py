@@ -34,6 +34,7 @@ from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned.versioned_write import SentChanges, insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, put_object
 from hbmodel.session.commit.batches import Pending
+from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.row_planner import row_planner
 from hbmodel.session.commit.unit_of_work import RESTARTS, UnitOfWork
 from hbmodel.store.gate import Gate
@@ -45,11 +46,12 @@ T = TypeVar("T")
 
 @define(eq=False)
 class Inserter:
-    """Inserts objects into a store, each only if its key is free."""
+    """Inserts objects into a store, each only if its key is free and no pending call writes it."""
 
     store: Store
     bind: Callable[[TableSchema], Binding]
     clock: ServerClock
+    pending: PendingRows
 
     def insert(self, obj: T, ttl: int | None) -> T:
         """Puts an object if its key is free and returns it; see `Session.insert`."""
@@ -60,6 +62,7 @@ class Inserter:
                 table=schema.table,
             )
         attempt = Attempt(self, obj, put_object(schema, obj, ttl))
+        self.pending.check_row("insert", schema.table, attempt.write.row)
         return self.carry_out(schema, attempt.protocol, lambda: attempt)
 
     def carry_out(
@@ -249,7 +252,7 @@ class Attempt(Generic[T]):
         return as_written(self.obj, result.version)
 
 
-def insert_between(work: UnitOfWork, obj: T) -> T:
+def insert_between(work: UnitOfWork, pending: PendingRows, obj: T) -> T:
     """Puts an object if its key is free, for a versioned model whose objects move between two tables.
 
     Args:
@@ -259,7 +262,9 @@ def insert_between(work: UnitOfWork, obj: T) -> T:
         UnknownOutcome: the store became unreachable after something was sent.
     """
     schema = schema_of_object(obj)
-    work.add(Pending(schema, obj, [put_object(schema, obj)]))
+    put = put_object(schema, obj)
+    pending.check_row("insert", schema.table, put.row)
+    work.add(Pending(schema, obj, [put]))
     try:
         (outcome,) = work.commit()
     except PartialWrite as error:

@@ -19,6 +19,7 @@ from hbmodel.protocol.relocation.rekey_rows import RowMover, UnindexedMover
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.session.calls.insert import never_empty_column
 from hbmodel.session.commit.batches import held_version
+from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.row_planner import row_planner
 from hbmodel.session.commit.unit_of_work import RESTARTS
 from hbmodel.store.port import Store
@@ -30,11 +31,18 @@ _CHANGING = "The indexes of the table keep changing: call rekey() again."
 
 
 def rekey(
-    store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: T, changes: Mapping[str, Any]
+    store: Store,
+    bind: Callable[[TableSchema], Binding],
+    clock: ServerClock,
+    pending: PendingRows,
+    obj: T,
+    changes: Mapping[str, Any],
 ) -> T:
     """Moves an object to another key and returns it with that key; see `Session.rekey`."""
     schema = schema_of_object(obj)
     move, progress = _move(store, schema, obj, changes), Progress()
+    for row in (move.old, move.new):
+        pending.check_row("rekey", schema.table, row)
     for _ in range(RESTARTS):
         binding = _bound(bind, schema, move, progress)
 

@@ -35,6 +35,7 @@ from hbmodel.protocol.writes import Outcome
 from hbmodel.session.commit.batches import Batch, Pending, held_version, split_batches
 from hbmodel.session.commit.conflicts import refusal
 from hbmodel.session.commit.migration_routing import MigrationRouting
+from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.row_planner import row_planner
 from hbmodel.session.commit.shared_row_batches import JointBatch, joint_batches
 from hbmodel.session.commit.shared_row_commit import JointCommit, Part
@@ -108,6 +109,7 @@ class UnitOfWork:
         self._unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
+        self._rows = PendingRows()
         # the pending updates, by the `id()` of the version object in the copy that each update returned
         self._updates: dict[int, Pending] = {}
 
@@ -150,7 +152,16 @@ class UnitOfWork:
 
     @property
     def _waiting(self) -> list[Pending]:
-        return [*self._pending, *(call for call in self._committing if call.remaining)]
+        return [*(call for call in self._committing if call.remaining), *self._pending]
+
+    @property
+    def pending_rows(self) -> PendingRows:
+        """The rows of the pending calls. Only the calls since the last look are gone through, so that a session that
+        only collects writes pays nothing.
+        """
+        waiting = self._waiting if self._committing else self._pending
+        self._rows.take(waiting[self._rows.taken :])
+        return self._rows
 
     def add(self, call: Pending) -> None:
         """Adds a call.
@@ -198,6 +209,8 @@ class UnitOfWork:
         """Drops all pending writes."""
         for call in [*(call for call in self._committing if call.remaining), *self._pending]:
             call.take_back()
+        if self._rows.taken:
+            self._rows.clear()
         self._pending, self._committing, self._batches = [], [], []
         self._begun = self._doubted = False
         self._writers.clear()
@@ -206,6 +219,8 @@ class UnitOfWork:
 
     def commit(self, *, resend: bool = False) -> list[Outcome]:
         """Writes everything that is pending, or continues a commit that stopped; see `Session.commit`."""
+        if self._rows.taken:
+            self._rows.clear()
         self._batches += (
             self._split(self._pending) if self._shared else split_batches(self._pending, self._sizes.batch_rows)
         )

@@ -1,0 +1,68 @@
+"""The rows of pending calls, which calls that run at once must not touch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, field
+
+from hbmodel.errors import SessionError
+from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields
+from hbmodel.session.commit.batches import Pending
+from hbmodel.store.ranges import KeyRange
+
+_NAMES: Mapping[type[RowWrite], str] = {PutObject: "add", UpdateFields: "update", DeleteRow: "delete"}
+"""The calls that leave each kind of write pending."""
+
+
+@define(eq=False)
+class PendingRows:
+    """Refuses calls that run at once on rows that pending calls write: in the order of the calls they would come later.
+
+    Attributes:
+        taken: how many of the pending calls are known here.
+    """
+
+    taken: int = 0
+    _known: dict[str, dict[bytes, type[RowWrite]]] = field(factory=dict, init=False)
+
+    def take(self, calls: Sequence[Pending]) -> None:
+        """Adds the pending calls that follow the known ones."""
+        for call in calls:
+            known = self._known.setdefault(call.schema.table, {})
+            for write in call.writes:
+                if not isinstance(write, UpdateFields) or write.row not in known:  # an update leaves the row there
+                    known[write.row] = type(write)
+        self.taken += len(calls)
+
+    def clear(self) -> None:
+        """Forgets all calls."""
+        self._known.clear()
+        self.taken = 0
+
+    def check_row(self, call: str, table: str, row: bytes, *, beside_updates: bool = False) -> None:
+        """Raises `SessionError` if a pending call writes a row.
+
+        Args:
+            call: the name of the call that runs at once.
+            row: its row key; in a wide row, the object key.
+            beside_updates: whether pending updates of the row do not matter.
+        """
+        pending = self._known.get(table, {}).get(row)
+        if pending is not None and not (beside_updates and pending is UpdateFields):
+            raise _refusal(call, table, pending, row)
+
+    def check_ranges(self, call: str, table: str, ranges: Sequence[KeyRange]) -> None:
+        """Raises `SessionError` if a pending call writes a row in these ranges."""
+        for row, pending in self._known.get(table, {}).items():
+            if any(row in key_range for key_range in ranges):
+                raise _refusal(call, table, pending, row)
+
+
+def _refusal(call: str, table: str, pending: type[RowWrite], row: bytes) -> SessionError:
+    return SessionError(
+        f"{call}() runs at once, and a call that is still pending writes the same row: call commit() before.",
+        table=table,
+        key=row,
+        pending=f"{_NAMES[pending]}()",
+    )
