@@ -318,3 +318,81 @@ def test_objects_of_a_wide_row_tell_none_from_an_empty_value(bed: Bed) -> None:
     session.delete(parts[0])
     session.commit()
     assert [part.number for part in session.query(Part).where(Part.owner == "o")] == [1, 2, 3]
+
+
+# --- salts ------------------------------------------------------------------------------------------------------------
+
+
+def salted(salt: hb.salts.Salt, **options: Any) -> Any:
+    """A salted external model over the table of another program."""
+
+    @hb.model(table="salted", family="d", external=True, salt=salt, **options)
+    class Host:
+        name: hb.Key[str] = hb.key()
+        part: hb.Key[int] = hb.key(hb.UInt32)
+        value: hb.Column[str] = hb.column("v")
+
+    return Host
+
+
+@pytest.mark.parametrize(
+    ("declared", "found"),
+    [
+        (hb.HashSalt(4), hb.HashSalt(4, by="name")),
+        (hb.HashSalt(4, by="name"), hb.HashSalt(4)),
+        (hb.HashSalt(16), hb.HashSalt(4)),
+        (hb.salts.DigestSalt(1), hb.HashSalt(256)),
+    ],
+)
+def test_a_row_in_the_wrong_bucket_is_refused(bed: Bed, declared: hb.salts.Salt, found: hb.salts.Salt) -> None:
+    theirs = salted(found)
+    bed.use(salted(declared))
+    keys = [hb.row_key(theirs, name=f"h{number}", part=number) for number in range(20)]
+    bed.store.put("salted", [Put(key, {b"d:v": b"x"}) for key in keys])
+    ours = salted(declared)
+    query = hb.Session(bed.store).query(ours).allow_full_scan()
+    for read in (query.all, query.count, query.select(ours.part).all, lambda: query.page(20)):
+        with pytest.raises(hb.DecodingError, match="not in the salt bucket that the model computes") as caught:
+            read()
+        assert caught.value.table == "salted"
+        assert caught.value.key in keys
+        assert caught.value.expected != caught.value.found
+
+
+@pytest.mark.parametrize(
+    "salt", [hb.HashSalt(4), hb.HashSalt(4, by="name"), hb.HashSalt(4, by="part"), hb.salts.DigestSalt(2, by="name")]
+)
+def test_rows_in_their_buckets_are_read(bed: Bed, salt: hb.salts.Salt) -> None:
+    model = salted(salt)
+    session = bed.use(model)
+    objects = [model(name=f"h{number}", part=number, value="x") for number in range(20)]
+    session.add_all(objects)
+    session.commit()
+    assert session.query(model).allow_full_scan().count() == 20
+    assert [session.get(model, name=one.name, part=one.part) for one in objects] == objects
+
+
+@hb.model(table="salted_wide", family="d", external=True, salt=hb.HashSalt(4))
+class SaltedPart:
+    """An object of a salted wide row."""
+
+    owner: hb.Key[bytes] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
+    value: hb.Column[str] = hb.column("v")
+
+
+def test_objects_of_salted_wide_rows_are_read(bed: Bed) -> None:
+    session = bed.use(SaltedPart)
+    parts = [
+        SaltedPart(owner=owner, number=number, value="x") for owner in (b"a", b"\0", b"a\0\xffb") for number in (1, 2)
+    ]
+    session.add_all(parts)
+    session.commit()
+    assert session.query(SaltedPart).allow_full_scan().count() == 6
+    for part in parts:
+        assert session.query(SaltedPart).where(SaltedPart.owner == part.owner).first() is not None
+        assert session.get(SaltedPart, owner=part.owner, number=part.number) == part
+    right = hb.row_key(SaltedPart, owner=b"a", number=1)
+    bed.store.put("salted_wide", [Put(bytes([right[0] ^ 1]) + b"a", {b"d:\0\0\0\x07v": b"x"})])
+    with pytest.raises(hb.DecodingError, match="not in the salt bucket"):
+        session.query(SaltedPart).allow_full_scan().all()

@@ -21,6 +21,7 @@ from hbmodel.mapping.rows.row_codegen import (
     compile_rows_of_entry,
     compile_take,
 )
+from hbmodel.mapping.rows.salt_check import with_salt_check
 from hbmodel.mapping.schema import Field, Index, TableSchema, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, Row
@@ -105,8 +106,8 @@ class RowDecoder:
 
     @cached_property
     def exists(self) -> Callable[[Row], bool]:
-        """Whether a row that was read is an object of the model; see `liveness`."""
-        return existence(self.schema, self.indexed, self.adopting)
+        """Whether a row that was read is an object of the model; see `liveness` and `salt_check`."""
+        return with_salt_check(self.schema, existence(self.schema, self.indexed, self.adopting))
 
     @cached_property
     def values(self) -> Callable[[Row], Values]:

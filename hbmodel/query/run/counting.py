@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hbmodel.mapping.rows.salt_check import checks_salt
 from hbmodel.query.run.executor import GET_CHUNK, PlanExecutor
 from hbmodel.store.filters import And, FirstCellOnly, KeyOnly
 from hbmodel.store.values import Row
@@ -15,12 +16,16 @@ from hbmodel.store.values import Row
 def count_items(executor: PlanExecutor) -> int:
     """The number of items of the executor's plan; reads only keys, if nothing else is needed."""
     plan, reader = executor.plan, executor.plan.reader
-    checked = plan.accepts is not None or plan.path.salt.random or (reader.adopting and reader.indexed)
+    salted = checks_salt(reader.schema)
+    checked = plan.accepts is not None or plan.path.salt.random or (reader.adopting and (reader.indexed or salted))
     if plan.path.index is not None or plan.rows is not None or checked:
         return sum(1 for _ in executor.items())
     exists = reader.exists
     if reader.schema.exists_column in reader.anchors:  # its value says whether an insert has only claimed the row
         return sum(sum(map(exists, batch)) for batch in executor.one_by_one(plan.buckets, plan.filter, reader.columns))
+    if salted:
+        cells = KeyOnly() if plan.filter is None else plan.filter
+        return sum(sum(map(exists, batch)) for batch in executor.one_by_one(plan.buckets, cells, reader.columns))
     if plan.filter is not None:
         # The filter needs the values of the columns that it looks at.
         return sum(map(len, executor.one_by_one(plan.buckets, plan.filter, reader.columns)))
