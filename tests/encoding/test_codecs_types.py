@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from ipaddress import IPv4Address, IPv6Address
+from random import Random
 from typing import Annotated, Any, NewType, Optional, TypeVar, Union
 from uuid import UUID
 
@@ -178,6 +179,37 @@ def name_of(parameter: object) -> str:
     """The same in every process: sets are sorted, and addresses left out."""
     shown = f"set({sorted(parameter)})" if isinstance(parameter, set | frozenset) else repr(parameter)
     return shown.partition(" at 0x")[0][:30]
+
+
+@given(
+    st.sampled_from(
+        [
+            (dict[int, int], st.integers(-(2**40), 2**40), st.integers(-9, 9)),
+            (dict[bytes, list[bytes]], st.binary(max_size=4), st.lists(st.binary(max_size=3), max_size=2)),
+            (dict[tuple[int, str], set[int]], st.tuples(st.integers(0, 3), st.text(max_size=2)), st.sets(st.integers(0, 9))),
+            (dict[UUID, Decimal], st.uuids(), st.decimals(-9, 9, places=2)),
+            (dict[datetime, dict[int, bytes]], st.datetimes(timezones=st.just(UTC)),
+             st.dictionaries(st.integers(0, 9), st.binary(max_size=3), max_size=3)),
+        ]
+    ).flatmap(lambda kind: st.tuples(st.just(kind[0]), st.dictionaries(kind[1], kind[2], max_size=5))),
+    st.randoms(),
+)  # fmt: skip
+def test_keys_of_a_dictionary_need_not_be_text(drawn: tuple[Any, dict[Any, Any]], random: Random) -> None:
+    declared, value = drawn
+    codec = c.MsgPack(declared)
+    data = codec.encode(value)
+    assert codec.decode(data) == value
+    mixed = list(value.items())
+    random.shuffle(mixed)
+    assert codec.encode(dict(mixed)) == data
+    assert codec.decode(msgspec.msgpack.encode(dict(mixed))) == value
+
+
+def test_what_json_cannot_have_as_a_key_names_the_other_codec() -> None:
+    assert c.Json(dict[int, int]).encode({10: 1, 9: 2}) == b'{"9":2,"10":1}'
+    assert c.Json(dict[bytes, int]).decode(c.Json(dict[bytes, int]).encode({b"\0": 1})) == {b"\0": 1}
+    with pytest.raises(EncodingError, match=r"use hb\.codecs\.MsgPack"):
+        c.Json(dict[tuple[int, int], int]).encode({(1, 2): 3})
 
 
 @pytest.mark.parametrize("form", [c.Json, c.MsgPack])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar, overload
+from datetime import datetime
+from typing import Any, ClassVar, TypeVar, overload
 
 import msgspec
 from attrs import Factory, field, frozen
@@ -17,6 +18,11 @@ V = TypeVar("V")
 UNWRITABLE = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError, AttributeError)
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
+
+OTHER_KEYS = re.compile("Only dicts with str keys are supported when `order`")
+NO_JSON_KEYS = re.compile("Only dicts with str-like or number-like keys")
+NATIVE = (bytes, bytearray, memoryview, datetime)
+"""Types that each form writes in its own way, so that they must reach it as they are."""
 
 EXPECTED = re.compile(r"Expected `(?P<expected>[^`]*)`[^`]*?(?:, got `(?P<found>[^`]*)`)?(?: - at |$)")
 MISSING = re.compile(r"Object missing required field `(?P<missing>[^`]*)`")
@@ -56,12 +62,30 @@ class _Structured(Codec[V]):
 
     _encoder: Any
     _decoder: Any
+    _form: ClassVar[Any]
+    """`msgspec.json` or `msgspec.msgpack`."""
+
+    def _written(self, value: V) -> bytes:
+        try:
+            data: bytes = self._encoder.encode(value)
+        except TypeError as error:
+            if not OTHER_KEYS.match(str(error)):
+                raise
+            # msgspec writes keys that are not text only in the order in which they are, but sorts them here
+            plain = msgspec.to_builtins(value, order="deterministic", builtin_types=NATIVE)
+            data = self._form.encode(plain)
+        return data
 
     def encode(self, value: V) -> bytes:
         try:
-            data: bytes = self._encoder.encode(value)
+            data = self._written(value)
             exact = self._decoder.decode(data) == value
         except UNWRITABLE as error:
+            if NO_JSON_KEYS.match(str(error)):
+                raise EncodingError(
+                    "JSON has no keys of this type in a dictionary: use hb.codecs.MsgPack, or keys that are text or "
+                    "numbers."
+                ) from None
             raise EncodingError("A structured value does not fit its declared type.", **_misfit(error)) from None
         if not exact:
             raise EncodingError("A structured value would not be equal after a read, so it cannot be stored exactly.")
@@ -78,6 +102,8 @@ class _Structured(Codec[V]):
 @frozen
 class JsonCodec(_Structured[V]):
     """Values as JSON; object members without an order of their own are sorted by name."""
+
+    _form: ClassVar[Any] = msgspec.json
 
     declared: Any
     python_type: Any = field(init=False, eq=False, repr=False, default=object)
@@ -96,7 +122,9 @@ class JsonCodec(_Structured[V]):
 
 @frozen
 class MsgPackCodec(_Structured[V]):
-    """Values as MessagePack; map members without an order of their own are sorted by name."""
+    """Values as MessagePack; map members without an order of their own are sorted by their keys."""
+
+    _form: ClassVar[Any] = msgspec.msgpack
 
     declared: Any
     python_type: Any = field(init=False, eq=False, repr=False, default=object)
