@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hbmodel.tables.creation.diff import Diff, Difference
     from hbmodel.tables.creation.region_check import RegionUse, check_regions
     from hbmodel.tables.creation.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
+    from hbmodel.tables.forget import Forgotten, forget
     from hbmodel.tables.writers import TableWriter, table_writers
 else:
     __getattr__, __dir__ = lazy(
@@ -22,6 +23,7 @@ else:
             "tables.creation.diff": "Diff Difference",
             "tables.creation.region_check": "RegionUse check_regions",
             "tables.creation.split_strategies": "AtKeys ByBucket FromSample Hexadecimal Uniform split_keys",
+            "tables.forget": "Forgotten forget",
             "tables.writers": "TableWriter table_writers",
         },
     )
@@ -33,6 +35,7 @@ __all__ = [
     "Creation",
     "Diff",
     "Difference",
+    "Forgotten",
     "FromSample",
     "Hexadecimal",
     "RegionUse",
@@ -40,6 +43,7 @@ __all__ = [
     "TableWriter",
     "Uniform",
     "check_regions",
+    "forget",
     "split_keys",
     "table_writers",
 ]

@@ -19,6 +19,7 @@ from hbmodel.tables.indexes.index_arguments import check_choices, check_work
 from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import Report
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, check_times, waiting
+from hbmodel.tables.registry.gone_tables import GONE, WHY_GONE
 from hbmodel.tables.registry.registered_fields import match_indexes
 from hbmodel.tables.registry.registration import ABSENT
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
@@ -161,7 +162,10 @@ def _drop_undeclared(
 
 
 def _check(differences: Diff, lossy: bool) -> None:
-    refused = [str(difference) for difference in differences if difference.effect == "refused"]
+    stopping = [difference for difference in differences if difference.effect == "refused"]
+    refused = [str(difference) for difference in stopping]
+    if refused and all(difference.why == WHY_GONE for difference in stopping):
+        raise SchemaMismatch(GONE, table=stopping[0].table, differences=refused)
     if refused:
         raise SchemaMismatch(
             "The live tables cannot be altered to what the models declare: declare what is live, as `differences` "

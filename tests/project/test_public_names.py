@@ -174,6 +174,7 @@ TABLES = [
     "Creation",
     "Diff",
     "Difference",
+    "Forgotten",
     "FromSample",
     "Hexadecimal",
     "RegionUse",
@@ -181,6 +182,7 @@ TABLES = [
     "TableWriter",
     "Uniform",
     "check_regions",
+    "forget",
     "split_keys",
     "table_writers",
 ]

@@ -31,6 +31,7 @@ from hbmodel.tables.creation.existing_tables import (
 )
 from hbmodel.tables.creation.index_tables import check_index_table, check_index_tables
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
+from hbmodel.tables.registry.gone_tables import naming_gone_tables
 from hbmodel.tables.registry.registered_fields import check_layout
 from hbmodel.tables.registry.registration import ABSENT, READABLE, Binding, Registration
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
@@ -157,7 +158,8 @@ class _Plan:
         new = [table for table in planned if needs_creation(table, existing)]
         for schema, entry in entries.items():
             if entry is not None:
-                check_layout(schema, entry)
+                with naming_gone_tables(store):
+                    check_layout(schema, entry)
             else:
                 _check_unregistered(schema, existing, catalog)
         check_index_tables(store, catalog, planned, existing)
@@ -183,7 +185,8 @@ class _Plan:
             created.update(self._index_tables(store, catalog, schema))
             # An index is registered as readable before the primary table exists. Without that table there are no rows
             # that the index could lack. After a crash here, a repeated call finishes the work.
-            catalog.register(schema, ABSENT if present else READABLE)
+            with naming_gone_tables(store):
+                catalog.register(schema, ABSENT if present else READABLE)
             if present:
                 binding = catalog.bind(schema)
                 _check_index_tables(store, binding, self.existing)

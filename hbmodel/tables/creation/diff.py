@@ -25,6 +25,7 @@ from hbmodel.tables.creation.index_tables import check_index_tables
 from hbmodel.tables.creation.undeclared_columns import lacking_columns, registered_others, unmapped_columns
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.registry.enum_members import member_changes
+from hbmodel.tables.registry.gone_tables import WHY_GONE, WHY_PRIMARY_GONE
 from hbmodel.tables.registry.layout_text import differing
 from hbmodel.tables.registry.registered_fields import (
     SAFE,
@@ -72,6 +73,7 @@ _LACKING = (
     "fill the rows before you "
     "make it required"
 )
+_SHARED = "two models share it, and one of them would lose it"
 _MISREAD = "rows are stored in the live layout: a model with another layout would misread or misplace them"
 
 
@@ -245,6 +247,7 @@ def _differences(
         elif table.schemas[0].table in existing:
             yield from _compare_index(table, entries[table.schemas[0]], existing)
         else:
+            yield from _other_entries(table, entries[table.schemas[0]])
             yield from _taken_index_table(store, catalog, table, existing)
 
 
@@ -376,6 +379,7 @@ def _compare_entry(
             if any(r.how == "ambiguous" for r in renames)
             else _MISREAD
         )
+        why = why if schema.table in existing else WHY_GONE
         yield Difference(schema.table, "layout", subject, declared, live, "refused", why)
     for rename in renames:
         if rename.how in SAFE:
@@ -425,20 +429,24 @@ def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]
         subject, live = (
             ("table", f"an index table of {shared}") if kind == "primary" else (f"{kind} {shared}", "another model's")
         )
-        yield Difference(
-            schema.table,
-            "layout",
-            subject,
-            shared,
-            live,
-            "refused",
-            "two models share it, and one of them would lose it",
-        )
+        why = _SHARED
+        if (shared if kind == "primary" else schema.table) not in existing:
+            why = WHY_PRIMARY_GONE if kind == "primary" else WHY_GONE
+        yield Difference(schema.table, "layout", subject, shared, live, "refused", why)
 
 
 def unbuilt(schema: TableSchema, name: str) -> Difference:
     """The difference for a declared index that is registered as absent."""
     return Difference(schema.table, "index", f"index {name}", READABLE, ABSENT, "left", _UNBUILT)
+
+
+def _other_entries(table: DeclaredTable, entry: Registration | None) -> Iterator[Difference]:
+    """A difference if the primary table does not exist, and the registry has its index with other entries."""
+    index, schema = table.index, table.schemas[0]
+    state = None if entry is None or index is None else state_of_index(schema, entry, index.name)
+    if index is not None and state is not None and is_live(state) and not same_entries(index, state):
+        specs = specs_to_compare(index, state)
+        yield Difference(schema.table, "index", f"index {index.name}", *specs, "refused", WHY_GONE)
 
 
 def _taken_index_table(

@@ -14,6 +14,7 @@ from hbmodel.store.values import Delete
 from hbmodel.tables.creation.index_tables import has_families, may_be_taken, unused
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.ids.sequence import IdSequence
+from hbmodel.tables.registry.gone_tables import naming_gone_tables
 from hbmodel.tables.registry.migration_phase import FROM
 from hbmodel.tables.registry.registration import Registration
 from hbmodel.tables.registry.registry_table import FAMILY, REGISTRY_TABLE, Registry, RegistryKey, registry_row
@@ -62,14 +63,9 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     for schema in schemas:
         entry = None
         if registry in existing:
-            catalog.check_no_index(schema)
+            with naming_gone_tables(store):
+                _check_alone(catalog, schema, rows)
             entry = catalog.read(schema)
-            for row in [] if schema.external else catalog.rows_of_table(schema.table):
-                if row not in rows:
-                    family = RegistryKey.of_row(schema.table, row).family.decode()
-                    raise SchemaMismatch(
-                        "Another model is stored in the table: drop both together.", table=schema.table, family=family
-                    )
             _check_at_rest(schema, entry)
         index_tables.update(dict.fromkeys(_index_tables(store, catalog, schema, entry, existing)))
     # Primary tables are deleted first: without rows, an index lacks nothing, so `create_tables` would be right after a
@@ -109,6 +105,17 @@ def _index_tables(
             )
         if tables:
             yield index.table
+
+
+def _check_alone(catalog: Registry, schema: TableSchema, rows: Collection[bytes]) -> None:
+    """Raises `SchemaMismatch` if a table belongs to models other than those of the given rows of the registry."""
+    catalog.check_no_index(schema)
+    for row in [] if schema.external else catalog.rows_of_table(schema.table):
+        if row not in rows:
+            family = RegistryKey.of_row(schema.table, row).family.decode()
+            raise SchemaMismatch(
+                "Another model is stored in the table: drop both together.", table=schema.table, family=family
+            )
 
 
 def _check_at_rest(schema: TableSchema, entry: Registration | None) -> None:

@@ -10,6 +10,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Scan
 from hbmodel.tables.creation.declared import DeclaredTable, index_families
 from hbmodel.tables.creation.existing_tables import is_live
+from hbmodel.tables.registry.gone_tables import GONE_PRIMARY
 from hbmodel.tables.registry.registered_fields import state_of_index
 from hbmodel.tables.registry.registry_table import Registry, RegistryKey
 
@@ -57,9 +58,10 @@ def check_index_table(store: Store, catalog: Registry, schema: TableSchema, inde
     registration = catalog.read(schema)
     state = None if registration is None else state_of_index(schema, registration, index.name)
     if state is None or not is_live(state) or state.table != table:
-        raise SchemaMismatch(
-            NOT_ITS_TABLE, table=table, index=index.name, primary=schema.table, owner=catalog.owner(table, schema)
-        )
+        owner = catalog.owner(table, schema)
+        if owner is not None and owner != table and owner not in store.tables():
+            raise SchemaMismatch(GONE_PRIMARY, table=table, index=index.name, primary=owner)
+        raise SchemaMismatch(NOT_ITS_TABLE, table=table, index=index.name, primary=schema.table, owner=owner)
 
 
 def check_index_tables(

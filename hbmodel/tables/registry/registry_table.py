@@ -53,6 +53,7 @@ FAMILY = b"m"
 LAYOUT = b"m:layout"
 INDEX_PREFIX = b"m:i."
 ROWS = b"m:rows"
+MODEL_ROWS = b"\x03"  # rows below are the clock, work under way, and the writers' roll
 CLOCK_ROW = b"\x00"
 CLOCK = b"m:clock"
 
@@ -70,6 +71,11 @@ class RegistryKey:
         """The key of the model that a row of the registry belongs to."""
         family, _, kind = row[len(table.encode()) + 1 :].partition(b"\x00")
         return cls(table, family, kind)
+
+    @property
+    def shown(self) -> str:
+        """The family, followed by the kind if the model has one, for people."""
+        return " ".join([self.family.decode(), *([self.kind.decode("latin-1")] if self.kind else [])])
 
 
 def registry_row(schema: TableSchema | RegistryKey) -> bytes:
@@ -384,6 +390,23 @@ class Registry:
         """The registry's rows that describe work under way for some models; `rows` are the models' own rows."""
         scans = self._store.scan(self.table, [Scan(KeyRange.prefix(b"\x01" + row + b"\x00")) for row in rows])
         return [row.row for batches in scans for batch in batches for row in batch]
+
+    def work_rows_of_table(self, table: str) -> list[bytes]:
+        """The registry's rows that describe work under way for any model of a table."""
+        (batches,) = self._store.scan(self.table, [Scan(KeyRange.prefix(b"\x01" + table.encode() + b"\x00"))])
+        return [row.row for batch in batches for row in batch]
+
+    def tables(self) -> dict[str, list[RegistryKey]]:
+        """The primary tables that the registry knows, sorted by name, each with the keys of its models."""
+        tables: dict[str, list[RegistryKey]] = {}
+        try:
+            (batches,) = self._store.scan(self.table, [Scan(KeyRange(MODEL_ROWS))])
+            for row in (row.row for batch in batches for row in batch):
+                table = row.partition(b"\x00")[0].decode()
+                tables.setdefault(table, []).append(RegistryKey.of_row(table, row))
+        except TableNotFound:  # there is no registry yet
+            return {}
+        return dict(sorted(tables.items()))
 
     def keys_of_table(self, table: str) -> list[RegistryKey]:
         """The keys of all models of a table."""

@@ -15,6 +15,7 @@ from hbmodel.tools.cli.index import index as index_commands
 from hbmodel.tools.cli.key import key as key_commands
 from hbmodel.tools.cli.migrate import migrate as migrate_commands
 from hbmodel.tools.cli.one_line import one_line
+from hbmodel.tools.cli.registry import registry as registry_commands
 from hbmodel.tools.cli.rows import regions, row, scan
 from hbmodel.tools.cli.writers import writers as writers_command
 
@@ -43,6 +44,7 @@ def main() -> None:
 main.add_command(hbase_commands)
 main.add_command(index_commands)
 main.add_command(migrate_commands)
+main.add_command(registry_commands)
 main.add_command(describe)
 main.add_command(key_commands)
 main.add_command(row)

@@ -1,0 +1,75 @@
+"""The commands `hbmodel registry`: which tables the registry knows, and forgetting one that is gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from hbmodel.session.connect import connect
+from hbmodel.tables.forget import forget as forget_table
+from hbmodel.tables.forget import known
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
+from hbmodel.tools.cli.printing import print_table
+
+Command = Callable[..., Any]
+
+
+@click.group()
+def registry() -> None:
+    """Show which tables the registry knows, and remove the entry of a table that is gone."""
+
+
+def _options(command: Command) -> Command:
+    options: list[Callable[[Command], Command]] = [
+        click.option(
+            "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
+        ),
+        click.option(
+            "--registry", "name", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per table."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@registry.command(name="list")
+@_options
+def list_(url: str, name: str, as_json: bool) -> None:
+    """List the tables that the registry knows, with their models, and whether each table exists.
+
+    A model is shown as its default family, followed by its kind if it has one.
+    """
+    with connect(url) as store:
+        listed, existing = Registry(store, name).tables(), set(store.tables())
+    models = {table: [key.shown for key in keys] for table, keys in listed.items()}
+    if as_json:
+        for table, those in models.items():
+            click.echo(json.dumps({"table": table, "exists": table in existing, "models": those}))
+        return
+    rows = [[table, "yes" if table in existing else "no", ", ".join(those)] for table, those in models.items()]
+    print_table(["table", "exists", "models"], rows)
+
+
+@registry.command()
+@click.argument("table")
+@click.option("--existing", is_flag=True, help="Forget it although it, or an index table, exists; tables remain.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_options
+def forget(table: str, existing: bool, yes: bool, url: str, name: str, as_json: bool) -> None:
+    """Remove all that the registry knows of a table that another program dropped.
+
+    Shows what would be removed and asks before it does so.
+    """
+    with connect(url) as store:
+        if not yes:
+            found, _ = known(store, table, existing=existing, registry=name)
+            for line in (found.contents, *found.notes):
+                click.echo(line, err=True)
+            click.confirm("Remove this from the registry?", abort=True, err=True)
+        forgotten = forget_table(store, table, existing=existing, registry=name)
+    click.echo(json.dumps(forgotten.as_json) if as_json else str(forgotten))

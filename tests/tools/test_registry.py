@@ -1,0 +1,110 @@
+"""The commands `hbmodel registry`, on a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import hbmodel as hb
+from hbmodel.tools.cli import main
+
+
+@hb.model(table="left-cli", family="c")
+class Left:
+    key: hb.Key[str] = hb.key()
+    body: hb.Column[str] = hb.column("b")
+
+    by_body = hb.index("body")
+
+
+@hb.model(table="kept-cli", family="c", kind=b"k")
+class Kept:
+    key: hb.Key[str] = hb.key()
+    at: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
+    body: hb.Column[str] = hb.column("b")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store whose registry knows a table that exists and one that another program dropped."""
+    url = f"embedded:{tmp_path / 'one.db'}"
+    with hb.connect(url) as store:
+        hb.create_tables(store, Left, Kept)
+        store.delete_table("left-cli")
+        store.delete_table("left-cli.by_body")
+    return url
+
+
+def run(url: str, *arguments: str, answer: str = "") -> Result:
+    return CliRunner().invoke(main, ["registry", *arguments, "--store", url], input=answer)
+
+
+def tables(url: str) -> dict[str, bool]:
+    """The tables that the registry knows, and whether they exist."""
+    lines = run(url, "list", "--json").stdout.splitlines()
+    return {line["table"]: line["exists"] for line in map(json.loads, lines)}
+
+
+def test_the_tables_that_the_registry_knows_are_listed(url: str) -> None:
+    assert run(url, "list").stdout.splitlines() == [
+        "table     exists  models",
+        "kept-cli  yes     c k",
+        "left-cli  no      c",
+    ]
+    assert [json.loads(line) for line in run(url, "list", "--json").stdout.splitlines()] == [
+        {"table": "kept-cli", "exists": True, "models": ["c k"]},
+        {"table": "left-cli", "exists": False, "models": ["c"]},
+    ]
+    assert run(url, "list", "--registry", "other").stdout.splitlines() == ["table  exists  models"]
+    assert run(url, "list", "--registry", "other", "--json").stdout == ""
+
+
+def test_it_asks_before_it_forgets(url: str) -> None:
+    for answer in ("", "n\n"):
+        result = run(url, "forget", "left-cli", answer=answer)
+        assert result.exit_code == 1
+        assert "left-cli: model c, index by_body\nRemove this from the registry? [y/N]" in result.stderr
+        assert result.stdout == ""
+        assert tables(url) == {"kept-cli": True, "left-cli": False}
+    result = run(url, "forget", "left-cli", answer="y\n")
+    assert (result.exit_code, result.stdout) == (0, "forgot left-cli: model c, index by_body\n")
+    assert tables(url) == {"kept-cli": True}
+
+
+def test_it_does_not_ask_if_told_so(url: str) -> None:
+    result = run(url, "forget", "left-cli", "--yes", "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert json.loads(result.stdout) == {
+        "table": "left-cli",
+        "models": ["c"],
+        "indexes": ["by_body"],
+        "remaining": [],
+        "writers": [],
+    }
+    with hb.connect(url) as store:
+        assert hb.create_tables(store, Left).created == ["left-cli.by_body", "left-cli"]
+
+
+@pytest.mark.parametrize("yes", [(), ("--yes",)])
+def test_what_it_refuses_is_one_line_and_nothing_is_asked(url: str, yes: tuple[str, ...]) -> None:
+    result = run(url, "forget", "kept-cli", *yes)
+    assert result.exit_code == 1
+    assert "--existing in the command line" in result.output
+    assert "(table-exists)" in result.output
+    assert "[y/N]" not in result.output
+    result = run(url, "forget", "nothing-cli", *yes)
+    assert result.exit_code == 1
+    assert "`hbmodel registry list` lists those that it knows" in result.output
+    assert tables(url) == {"kept-cli": True, "left-cli": False}
+
+
+def test_a_table_that_exists_is_forgotten_if_told_so(url: str) -> None:
+    result = run(url, "forget", "kept-cli", "--existing", answer="y\n")
+    assert result.exit_code == 0
+    assert "kept-cli: exists, and the registry no longer names it" in result.stderr
+    assert tables(url) == {"left-cli": False}
+    with hb.connect(url) as store:
+        assert "kept-cli" in store.tables()
