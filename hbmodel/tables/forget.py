@@ -26,7 +26,7 @@ class Forgotten:
     Attributes:
         table: the name of the table.
         models: the models of the table, each as its default family, followed by its kind if it has one.
-        indexes: the names of the indexes that the registry knew.
+        indexes: the names of the indexes that had a table.
         remaining: the table itself and its index tables, as far as they exist: the registry no longer names them.
         writers: the programs on the writers' roll that may still write the table by the removed entry. Before the table
             is created again, stop them, or wait for one lease.
@@ -152,8 +152,8 @@ _EXISTS = (
 )
 _INDEX_TABLES_EXIST = (
     "The table is gone, but some of its index tables exist, and only its entry in the registry names them: delete "
-    "them first, with store.delete_table() or in HBase's shell. existing=True (--existing in the command line) "
-    "forgets the entry all the same, and leaves the tables."
+    "them first, with `hbmodel index drop`, store.delete_table() or HBase's shell. existing=True (--existing in the "
+    "command line) forgets the entry all the same, and leaves the tables."
 )
 
 

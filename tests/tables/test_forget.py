@@ -50,6 +50,22 @@ class OtherFamily:
     content: hb.Column[bytes] = hb.column("content", family="c", default=b"")
 
 
+@hb.model(table="gone", family="m")
+class OtherFamilySameIndex:
+    key: hb.Key[bytes] = hb.key()
+    body: hb.Column[str] = hb.column("b")
+
+    by_body = hb.index("body")
+
+
+@hb.model(table="gone", family="c", external=True, immutable=True)
+class Foreign:
+    key: hb.Key[bytes] = hb.key()
+    body: hb.Column[bytes] = hb.column("b")
+
+    by_body = hb.index("body")
+
+
 @hb.model(table="gone", family="c", kind=b"k")
 class OfAKind:
     key: hb.Key[bytes] = hb.key()
@@ -423,7 +439,7 @@ def test_a_move_whose_table_is_gone_is_rolled_back_once_the_table_is_there_again
 # --- what other calls say ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("now", [OtherCodec, OtherEntries, OtherFamily])
+@pytest.mark.parametrize("now", [OtherCodec, OtherEntries, OtherFamily, OtherFamilySameIndex])
 def test_calls_with_another_model_name_the_call_that_forgets(now: type[Any]) -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Content)
@@ -435,9 +451,21 @@ def test_calls_with_another_model_name_the_call_that_forgets(now: type[Any]) -> 
             with pytest.raises(hb.SchemaMismatch, match="The registry knows a table of this name that") as caught:
                 call(store, now)
             assert CALLS in caught.value.message
+            assert store.tables() == ["hbmodel"], "it is refused before anything is created"
         hb.tables.forget(store, "gone")
         hb.alter(store, now)
         assert "gone" in store.tables()
+
+
+def test_a_model_with_system_cells_in_place_of_one_without_them_is_refused_in_the_same_way() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Foreign)
+        drop_without_hbmodel(store, "gone", "gone.by_body")
+        with pytest.raises(hb.SchemaMismatch, match="does not exist"):
+            hb.create_tables(store, Content)
+        assert store.tables() == ["hbmodel"]
+        hb.tables.forget(store, "gone")
+        hb.create_tables(store, Content)
 
 
 def test_calls_with_a_model_of_its_index_table_name_it_too() -> None:

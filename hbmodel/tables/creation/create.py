@@ -34,6 +34,7 @@ from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.registry.gone_tables import naming_gone_tables
 from hbmodel.tables.registry.registered_fields import check_layout
 from hbmodel.tables.registry.registration import ABSENT, READABLE, Binding, Registration
+from hbmodel.tables.registry.registry_cells import check_rows
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 logger = logging.getLogger("hbmodel")
@@ -159,10 +160,16 @@ class _Plan:
         for schema, entry in entries.items():
             if entry is not None:
                 with naming_gone_tables(store):
+                    check_rows(schema, entry)
                     check_layout(schema, entry)
             else:
                 _check_unregistered(schema, existing, catalog)
         check_index_tables(store, catalog, planned, existing)
+        for schema in entries:
+            # Otherwise the registration would refuse it only after its index tables were created.
+            if schema.indexes and schema.table not in existing and catalog.table in existing:
+                with naming_gone_tables(store):
+                    catalog.check_neighbours(schema)
         differences = {
             table.name: _compare_live(store, table)
             for table in planned
