@@ -186,7 +186,8 @@ def name_of(parameter: object) -> str:
         [
             (dict[int, int], st.integers(-(2**40), 2**40), st.integers(-9, 9)),
             (dict[bytes, list[bytes]], st.binary(max_size=4), st.lists(st.binary(max_size=3), max_size=2)),
-            (dict[tuple[int, str], set[int]], st.tuples(st.integers(0, 3), st.text(max_size=2)), st.sets(st.integers(0, 9))),
+            (dict[tuple[int, str], set[int]], st.tuples(st.integers(0, 3), st.text(max_size=2)),
+             st.sets(st.integers(0, 9))),
             (dict[UUID, Decimal], st.uuids(), st.decimals(-9, 9, places=2)),
             (dict[datetime, dict[int, bytes]], st.datetimes(timezones=st.just(UTC)),
              st.dictionaries(st.integers(0, 9), st.binary(max_size=3), max_size=3)),
