@@ -42,6 +42,8 @@ from hbmodel.encoding.codecs import (
     UInt32,
     UInt64,
 )
+from hbmodel.encoding.codecs.base import FixedWidth
+from hbmodel.encoding.codecs.check import check_codec
 
 __all__ = [
     "UUID128",
@@ -57,6 +59,7 @@ __all__ = [
     "DigestPrefixed",
     "Duration",
     "EnumOf",
+    "FixedWidth",
     "Float64",
     "HexText",
     "IPAddress",
@@ -82,4 +85,5 @@ __all__ = [
     "UInt16",
     "UInt32",
     "UInt64",
+    "check_codec",
 ]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hbmodel.tables.creation.diff import Diff, Difference
     from hbmodel.tables.creation.region_check import RegionUse, check_regions
     from hbmodel.tables.creation.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
-    from hbmodel.tables.forget import Forgotten, forget
+    from hbmodel.tables.forgotten import Forgotten, forget
     from hbmodel.tables.writers import TableWriter, table_writers
 else:
     __getattr__, __dir__ = lazy(
@@ -23,7 +23,7 @@ else:
             "tables.creation.diff": "Diff Difference",
             "tables.creation.region_check": "RegionUse check_regions",
             "tables.creation.split_strategies": "AtKeys ByBucket FromSample Hexadecimal Uniform split_keys",
-            "tables.forget": "Forgotten forget",
+            "tables.forgotten": "Forgotten forget",
             "tables.writers": "TableWriter table_writers",
         },
     )

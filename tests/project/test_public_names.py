@@ -103,6 +103,7 @@ CODECS = [
     "DigestPrefixed",
     "Duration",
     "EnumOf",
+    "FixedWidth",
     "Float64",
     "HexText",
     "IPAddress",
@@ -127,6 +128,7 @@ CODECS = [
     "UInt16",
     "UInt32",
     "UInt64",
+    "check_codec",
     "UInt8",
     "UUID128",
 ]

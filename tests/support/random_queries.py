@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 from attrs import evolve
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import hbmodel as hb
@@ -248,9 +249,17 @@ def models(
             if covering and uncovered
             else ()
         )
-        indexes[f"i{number}"] = hb.index(
+        index = hb.index(
             *turned, salt=draw(_salts(tuple(names), random=False)), skip_none=not none, where=where, covers=covers
         )
+        try:
+            made(**{f"i{number}": index})
+        except hb.DeclarationError as error:
+            if "already has the order" not in error.message:
+                raise
+            continue
+        indexes[f"i{number}"] = index
+    assume(indexes or not covering)
     return RandomModel(made(**indexes), values, computed, wheres)
 
 

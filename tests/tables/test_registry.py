@@ -162,12 +162,12 @@ def test_every_change_of_layout_is_named_and_nothing_is_read_or_written(name: st
             lambda: session.query(other).allow_full_scan().all(),
             lambda: session.query(other).allow_full_scan().count(),
             lambda: session.query(other).allow_full_scan().page(1),
-            lambda: session.insert(obj),
+            lambda: hb.Session(store).insert(obj),
             lambda: session.bulk_add([obj]),
             session.commit,
         ]
         if name != "counter to column":
-            calls.append(lambda: session.increment(obj, other.z))
+            calls.append(lambda: hb.Session(store).increment(obj, other.z))
         for call in calls:
             with pytest.raises(hb.SchemaMismatch) as caught:
                 call()
@@ -211,8 +211,8 @@ def test_an_indexed_model_needs_its_registry_and_an_unindexed_one_does_not() -> 
             session.commit,
             lambda: session.get(Order, customer=1, at=day(1), number=1),
             lambda: session.query(Order).where(Order.state == "new").all(),
-            lambda: session.insert(order(1)),
-            lambda: session.increment(order(1), Order.views),
+            lambda: hb.Session(store).insert(order(1)),
+            lambda: hb.Session(store).increment(order(1), Order.views),
             lambda: session.bulk_add([order(1)]),
         ]
         for call in calls:

@@ -4,6 +4,7 @@ store.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -167,6 +168,8 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
     if options.exists is not None:
         taken[options.family_name.encode() + b":" + options.exists.encode()] = "exists"
     for f in fields:
+        if f.kind in {"key", "column"}:
+            _check_spec(model, f)
         if f.is_key:
             if not f.codec.key:
                 raise DeclarationError(
@@ -280,6 +283,24 @@ def _families(
         model, fields, {family.name: family.ttl for family in families}, alone=not indexed and options.exists is None
     )
     return families
+
+
+def _check_spec(model: str, field: Field) -> None:
+    """Checks that the registry can keep what a codec says of its bytes."""
+    spec = field.codec.spec
+    try:
+        kept = isinstance(spec, dict) and isinstance(spec.get("codec"), str) and json.loads(json.dumps(spec)) == spec
+    except (TypeError, ValueError):
+        kept = False
+    if not kept:
+        raise DeclarationError(
+            'The spec of the codec must be a dictionary of JSON with the name of the codec under "codec": the registry '
+            "keeps it. hb.codecs.check_codec() checks a codec.",
+            model=model,
+            field=field.name,
+            codec=repr(field.codec),
+            found=repr(spec),
+        )
 
 
 def _check_default(model: str, field: Field) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from hbmodel.session.connect import connect
-from hbmodel.tables.forget import forget as forget_table
-from hbmodel.tables.forget import known
+from hbmodel.tables.forgotten import forget as forget_table
+from hbmodel.tables.forgotten import known
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 from hbmodel.tools.cli.printing import print_table
 
