@@ -56,7 +56,8 @@ class Field:
         desc: whether a key field sorts descending.
         null: how None is stored: as an empty cell, or by deleting the cell.
         unescaped: whether the cell of a nullable field contains just what the codec writes. Then `null` is "delete",
-            and an empty cell is an empty value.
+            and an empty cell is no None.
+        strict: whether an empty cell counts as missing in no case, since other programs write the table.
         hint: the annotated type of the values, or None if there is none.
         renamed_from: the former name, or None.
         in_qualifier: whether a key field is in the column qualifier, instead of the row key.
@@ -80,6 +81,7 @@ class Field:
     row_span: timedelta | None = None
     versions: int | None = field(default=None, eq=False)
     unescaped: bool = False
+    strict: bool = field(default=False, eq=False)
 
     @cached_property
     def column(self) -> bytes:
@@ -132,7 +134,7 @@ class Field:
         """Whether an empty cell counts as missing: the codec never writes one, but a full write of a model without the
         column does.
         """
-        return not self.nullable and not self.codec.may_be_empty
+        return not self.nullable and not self.codec.may_be_empty and not self.strict
 
     def default_value(self) -> Any:
         """The default in its form after a read, a new one each time for a factory; only for fields that are not

@@ -206,6 +206,13 @@ def test_keys_of_a_dictionary_need_not_be_text(drawn: tuple[Any, dict[Any, Any]]
     assert codec.decode(msgspec.msgpack.encode(dict(mixed))) == value
 
 
+def test_keys_of_several_types_have_no_order() -> None:
+    codec = c.MsgPack(dict[int | None, int])
+    assert codec.decode(codec.encode({None: 1})) == {None: 1}
+    with pytest.raises(EncodingError, match="use keys of one type"):
+        codec.encode({None: 1, 2: 3})
+
+
 def test_what_json_cannot_have_as_a_key_names_the_other_codec() -> None:
     assert c.Json(dict[int, int]).encode({10: 1, 9: 2}) == b'{"9":2,"10":1}'
     assert c.Json(dict[bytes, int]).decode(c.Json(dict[bytes, int]).encode({b"\0": 1})) == {b"\0": 1}

@@ -147,6 +147,33 @@ def test_a_frozen_model_has_no_assignment_of_its_own() -> None:
                 raise AssertionError
 
 
+def test_nor_does_a_mixin_of_it() -> None:
+    class Setting:
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AssertionError
+
+    with pytest.raises(hb.DeclarationError, match="frozen=False"):
+
+        @hb.model(table="t")
+        class Own(Setting):
+            k: hb.Key[int] = hb.key()
+
+
+def test_a_class_that_extends_a_model_may_have_attributes_of_its_own() -> None:
+    class Shown(Point):
+        more = 0
+
+    shown = Shown(x=1, label="a")
+    shown.more = 2
+    assert shown.more == 2
+    del shown.more
+    assert shown.more == 0
+    with pytest.raises(hb.errors.FrozenObject):
+        shown.label = "b"
+    with pytest.raises(hb.errors.FrozenObject):
+        del shown.label
+
+
 def test_objects_can_be_hashed() -> None:
     point = Point(x=1, label="a")
     assert hash(point) == hash(Point(x=1, label="a"))

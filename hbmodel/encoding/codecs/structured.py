@@ -20,6 +20,7 @@ UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 OTHER_KEYS = re.compile("Only dicts with str keys are supported when `order`")
+MIXED_KEYS = re.compile("'<' not supported between instances")
 NO_JSON_KEYS = re.compile("Only dicts with str-like or number-like keys")
 NATIVE = (bytes, bytearray, memoryview, datetime)
 """Types that each form writes in its own way, so that they must reach it as they are."""
@@ -85,6 +86,10 @@ class _Structured(Codec[V]):
                 raise EncodingError(
                     "JSON has no keys of this type in a dictionary: use hb.codecs.MsgPack, or keys that are text or "
                     "numbers."
+                ) from None
+            if MIXED_KEYS.search(str(error)):
+                raise EncodingError(
+                    "The keys of a dictionary have several types, which have no common order: use keys of one type."
                 ) from None
             raise EncodingError("A structured value does not fit its declared type.", **_misfit(error)) from None
         if not exact:

@@ -154,7 +154,14 @@ def with_versions(model: str, family: Family, fields: Sequence[Field], *, immuta
             raise DeclarationError(
                 "A column must keep at least one version.", model=model, field=f.name, found=repr(versions)
             )
-        if f.null == "delete" and not external:
+        if f.null == "delete" and external:
+            raise DeclarationError(
+                "In an external table None is an absent cell, and its delete would hide the older versions: annotate "
+                "the column without None, or leave out versions.",
+                model=model,
+                field=f.name,
+            )
+        if f.null == "delete":
             raise DeclarationError(
                 'null="delete" hides the older versions of the cell: a column with versions stores None as an '
                 "empty cell.",

@@ -28,7 +28,7 @@ from hbmodel.mapping.declare.names import as_qualifier, is_field_name
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.map_columns import MapField
-from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema, schema_of, schema_of_object
+from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema, schema_of
 from hbmodel.store.values import Family
 
 C = TypeVar("C", bound=type[Any])
@@ -353,7 +353,8 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         hint=inner,
         renamed_from=spec.renamed_from,
         versions=spec.versions,
-        unescaped=options.external and nullable and codec.may_be_empty,
+        unescaped=options.external and nullable,
+        strict=options.external and spec.kind == "column",
     )
 
 
@@ -381,7 +382,7 @@ def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], froz
     for name in these:
         if name in vars(cls):
             delattr(cls, name)
-    if frozen and {"__setattr__", "__delattr__"} & vars(cls).keys():
+    if frozen and any({"__setattr__", "__delattr__"} & vars(base).keys() for base in cls.__mro__[:-1]):
         raise DeclarationError(
             "Objects of a frozen model cannot be assigned to: remove __setattr__ and __delattr__, or declare "
             "@hb.model(..., frozen=False).",
@@ -398,37 +399,51 @@ def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], froz
     )
     made: C = make(cls)
     if frozen:
-        made.__setattr__ = _refuse_assignment  # type: ignore[assignment]
-        made.__delattr__ = _refuse_deletion  # type: ignore[assignment]
+        assignment, deletion = _refusals(made)
+        made.__setattr__ = assignment  # type: ignore[assignment]
+        made.__delattr__ = deletion  # type: ignore[assignment]
     return made
 
 
-def _refuse_assignment(obj: object, name: str, value: object) -> None:
-    schema, model = schema_of_object(obj), type(obj).__name__
-    if name in {field.name for field in schema.computed}:
+def _refusals(model: type[Any]) -> tuple[Callable[[object, str, object], None], Callable[[object, str], None]]:
+    """The methods `__setattr__` and `__delattr__` of a frozen model. Classes that extend it without a decorator may
+    have further attributes.
+    """
+
+    def refuse_assignment(obj: object, name: str, value: object) -> None:
+        schema = schema_of(model)
+        if name in {field.name for field in schema.computed}:
+            raise FrozenObject(
+                "The field is computed and cannot be set: change the fields that it is computed of.",
+                model=model.__name__,
+                field=name,
+            )
+        if name in schema.by_name or name in schema.maps_by_name:
+            raise FrozenObject(
+                "Assigning to an object writes nothing, so objects are frozen: write session.update(obj, field=value), "
+                "or make a changed copy by hb.evolve(obj, field=value).",
+                model=model.__name__,
+                field=name,
+            )
+        if type(obj) is not model:
+            object.__setattr__(obj, name, value)
+            return
         raise FrozenObject(
-            "The field is computed and cannot be set: change the fields that it is computed of.",
-            model=model,
+            "Objects are frozen, and this is no field of the model. What __attrs_post_init__ computes is set by "
+            "object.__setattr__(self, name, value).",
+            model=model.__name__,
+            attribute=name,
+        )
+
+    def refuse_deletion(obj: object, name: str) -> None:
+        schema = schema_of(model)
+        if name not in schema.by_name and name not in schema.maps_by_name:
+            object.__delattr__(obj, name)  # such as a cached property, which is computed again
+            return
+        raise FrozenObject(
+            "Objects are frozen. session.update(obj, field=None) removes the value of a field that may be None.",
+            model=model.__name__,
             field=name,
         )
-    if name in schema.by_name or name in schema.maps_by_name:
-        raise FrozenObject(
-            "Assigning to an object writes nothing, so objects are frozen: write session.update(obj, field=value), "
-            "or make a changed copy by hb.evolve(obj, field=value).",
-            model=model,
-            field=name,
-        )
-    raise FrozenObject(
-        "Objects are frozen, and this is no field of the model. What __attrs_post_init__ computes is set by "
-        "object.__setattr__(self, name, value).",
-        model=model,
-        attribute=name,
-    )
 
-
-def _refuse_deletion(obj: object, name: str) -> None:
-    raise FrozenObject(
-        "Objects are frozen. session.update(obj, field=None) removes the value of a field that may be None.",
-        model=type(obj).__name__,
-        field=name,
-    )
+    return refuse_assignment, refuse_deletion

@@ -123,10 +123,6 @@ class Query(Generic[R_co]):
                 "page(n) for one page after another."
             )
 
-        def __len__(self) -> NoReturn:
-            # `list()` asks for a length first, and goes on without one only after a `TypeError`.
-            raise TypeError("A query has no length: count() reads how many items it has.")
-
     def where(self, *predicates: Predicate, **misplaced: Never) -> Query[R_co]:
         """Keeps the items that satisfy all predicates, including those of earlier calls.
 

@@ -64,7 +64,7 @@ def increment(
         )
     with claiming():  # the increment may create the row
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
-    pending.check_row("increment", schema.table, row, beside_updates=True)
+    pending.check_row("increment", schema, row, beside_updates=True)
     cell = CounterCell(store, schema.table, row, counter.of.column, counter.of.name)
     while True:
         binding = bind(schema)

@@ -62,7 +62,7 @@ class Inserter:
                 table=schema.table,
             )
         attempt = Attempt(self, obj, put_object(schema, obj, ttl))
-        self.pending.check_row("insert", schema.table, attempt.write.row)
+        self.pending.check_row("insert", schema, attempt.write.row)
         return self.carry_out(schema, attempt.protocol, lambda: attempt)
 
     def carry_out(
@@ -263,7 +263,7 @@ def insert_between(work: UnitOfWork, pending: PendingRows, obj: T) -> T:
     """
     schema = schema_of_object(obj)
     put = put_object(schema, obj)
-    pending.check_row("insert", schema.table, put.row)
+    pending.check_row("insert", schema, put.row)
     work.add(Pending(schema, obj, [put]))
     try:
         (outcome,) = work.commit()

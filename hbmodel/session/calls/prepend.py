@@ -30,7 +30,7 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
         )
     with claiming():  # the object may be the first with its names
         prefix = KeyPrefix.of(schema, fields)
-    by.pending.check_ranges("prepend", schema.table, prefix.ranges)
+    by.pending.check_ranges("prepend", schema, prefix.ranges)
     blank = model(**fields, **{last: prefix.order.last})
     attempts: list[Attempt[T]] = []
 

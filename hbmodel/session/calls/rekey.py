@@ -42,7 +42,7 @@ def rekey(
     schema = schema_of_object(obj)
     move, progress = _move(store, schema, obj, changes), Progress()
     for row in (move.old, move.new):
-        pending.check_row("rekey", schema.table, row)
+        pending.check_row("rekey", schema, row)
     for _ in range(RESTARTS):
         binding = _bound(bind, schema, move, progress)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from attrs import define, field
 
 from hbmodel.errors import SessionError
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields
 from hbmodel.session.commit.batches import Pending
 from hbmodel.store.ranges import KeyRange
@@ -24,12 +26,12 @@ class PendingRows:
     """
 
     taken: int = 0
-    _known: dict[str, dict[bytes, type[RowWrite]]] = field(factory=dict, init=False)
+    _known: dict[Any, dict[bytes, type[RowWrite]]] = field(factory=dict, init=False)
 
     def take(self, calls: Sequence[Pending]) -> None:
         """Adds the pending calls that follow the known ones."""
         for call in calls:
-            known = self._known.setdefault(call.schema.table, {})
+            known = self._known.setdefault(call.schema.registry_keys, {})
             for write in call.writes:
                 if not isinstance(write, UpdateFields) or write.row not in known:  # an update leaves the row there
                     known[write.row] = type(write)
@@ -40,23 +42,24 @@ class PendingRows:
         self._known.clear()
         self.taken = 0
 
-    def check_row(self, call: str, table: str, row: bytes, *, beside_updates: bool = False) -> None:
-        """Raises `SessionError` if a pending call writes a row.
+    def check_row(self, call: str, schema: TableSchema, row: bytes, *, beside_updates: bool = False) -> None:
+        """Raises `SessionError` if a pending call for the same model writes a row. Other models of the table have cells
+        of their own.
 
         Args:
             call: the name of the call that runs at once.
             row: its row key; in a wide row, the object key.
             beside_updates: whether pending updates of the row do not matter.
         """
-        pending = self._known.get(table, {}).get(row)
+        pending = self._known.get(schema.registry_keys, {}).get(row)
         if pending is not None and not (beside_updates and pending is UpdateFields):
-            raise _refusal(call, table, pending, row)
+            raise _refusal(call, schema.table, pending, row)
 
-    def check_ranges(self, call: str, table: str, ranges: Sequence[KeyRange]) -> None:
-        """Raises `SessionError` if a pending call writes a row in these ranges."""
-        for row, pending in self._known.get(table, {}).items():
-            if any(row in key_range for key_range in ranges):
-                raise _refusal(call, table, pending, row)
+    def check_ranges(self, call: str, schema: TableSchema, ranges: Sequence[KeyRange]) -> None:
+        """Raises `SessionError` if a pending call for the same model puts or deletes an object in these ranges."""
+        for row, pending in self._known.get(schema.registry_keys, {}).items():
+            if pending is not UpdateFields and any(row in key_range for key_range in ranges):
+                raise _refusal(call, schema.table, pending, row)
 
 
 def _refusal(call: str, table: str, pending: type[RowWrite], row: bytes) -> SessionError:
