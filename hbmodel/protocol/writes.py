@@ -145,9 +145,11 @@ class Outcome:
 
 
 def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[bytes, bytes]:
-    """The cells without None of columns whose cell is then absent, and without empty cells of `optional` columns."""
+    """The cells without the empty ones of `optional` columns. Where a model stores None as the absence of the cell, a
+    row with system cells has an empty cell all the same.
+    """
     return {
-        column: value for column, value in cells.items() if value is not NO_CELL and (value or column not in optional)
+        column: b"" if value is NO_CELL else value for column, value in cells.items() if value or column not in optional
     }
 
 

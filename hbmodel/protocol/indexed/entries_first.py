@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from hbmodel.errors import SchemaMismatch
+from hbmodel.mapping.model_field import NO_CELL
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.indexed.index_build import ADOPTED
 from hbmodel.protocol.indexed.indexed_batch import by_table
 from hbmodel.protocol.operations import Acknowledge, CheckLease, Operation, Protocol, PutRows, ReadClock, Together
-from hbmodel.protocol.writes import PutObject, RowWrite, without_nulls
+from hbmodel.protocol.writes import PutObject, RowWrite
 from hbmodel.store.values import Put
 
 R = TypeVar("R")
@@ -76,7 +77,7 @@ def _put_entries(
         for index in indexes:
             cells = {schema.version_column: ADOPTED}
             covered = {(column := schema.by_name[name].column): write.cells[column] for name in index.covers}
-            cells |= without_nulls(covered, frozenset())
+            cells |= {column: value for column, value in covered.items() if value is not NO_CELL}
             puts += [(index.table, Put(entry, cells, timestamp)) for entry in write.entries[index.name]]
     if puts:
         yield Together([PutRows(table, of_table) for table, of_table in by_table(puts).items()])

@@ -12,7 +12,7 @@ from attrs import frozen
 from hbmodel.mapping.rows.covering import unverified
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, RowPlan
-from hbmodel.protocol.writes import Outcome, PutObject
+from hbmodel.protocol.writes import Outcome, PutObject, without_nulls
 from hbmodel.store.values import Delete, Put
 
 
@@ -81,9 +81,12 @@ def plan_unread(planner: IndexedRowPlanner, writes: Sequence[PutObject], now: in
         for index in planner.indexes
     ]
     puts: list[Put] = []
+    absent = any(field.null == "delete" for field in planner.schema.columns)
     for write in writes:
         version = LAST_WRITE_WINS + nonce()
         cells, keys = write.cells, write.entries
+        if absent:
+            cells = without_nulls(cells, frozenset())
         for add, name, covers, has_status in places:
             covered = {column: cells[column] for column in covers} if covers else {}
             covered[version_column] = version

@@ -275,7 +275,7 @@ class IndexedRowPlanner:
             # to hide.
             cells = without_nulls(write.cells, schema.optional_columns - self.group_columns - old.row.columns.keys())
         else:
-            cells = dict(write.cells)
+            cells = without_nulls(write.cells, frozenset())
         cells |= {schema.version_column: version, **self.marks}
         if not old.live and self.needs_read(write):
             cells = {**dict.fromkeys(sorted(schema.counter_columns), COUNTER_ZERO), **cells}
@@ -334,7 +334,7 @@ class IndexedRowPlanner:
         schema = self.schema
         if not old.live or old.row is None:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
-        cells = cells_of_changes(schema, write.changes)
+        cells = without_nulls(cells_of_changes(schema, write.changes), frozenset())
         end = self.end_of(old.row) if write.ttl is None else timestamp + write.ttl
         if end is not None or family_life(schema) is not None or (self.mixed and write.row in self.together):
             return self._rewritten(write, old, cells, timestamp, end)

@@ -177,7 +177,8 @@ class RowTranslator:
         cells = {column.column: encode_cell(target, column, values[column.name]) for column in target.columns}
         for column in target.columns:
             check_size(target, column, cells[column.column], key)
-        cells = without_nulls(cells, target.optional_columns)
+        gone = frozenset(column.column for column in target.columns if column.null == "delete")
+        cells = without_nulls(cells, target.optional_columns | gone)
         if target.exists_column is not None:
             cells[target.exists_column] = FLAG
         cells |= target.spare_flag(cells)
