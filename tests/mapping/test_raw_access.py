@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import hbmodel as hb
+from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Put, Scan
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from hbmodel.store.ranges import KeyRange
+from tests.support.examples import examples
+from tests.support.random_queries import RandomModel, models, stored_objects
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -116,3 +121,149 @@ def test_the_stores_own_calls_stand_beside_sessions() -> None:
         hb.create_tables(store, Plain)
         store.put("plain", [Put(hb.row_key(Plain, k="a"), {b"d:e": b"\x01", b"d:x:_l": b"n"})])
         assert hb.Session(store).get(Plain, k="a") == Plain(k="a", note="n")
+
+
+# --- fields of a key --------------------------------------------------------------------------------------------------
+
+
+@hb.model(table="readings", salt=hb.HashSalt(4, by=("sensor",)))
+class Reading:
+    sensor: hb.Key[str] = hb.key()
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
+    value: hb.Column[int] = hb.column("v")
+
+
+@hb.model(table="cart_items")
+class CartItem:
+    customer: hb.Key[int] = hb.key(hb.UInt32)
+    product: hb.Key[str] = hb.key(in_qualifier=True)
+    count: hb.Column[int] = hb.column("c")
+
+
+def refused(model: type[Any], key: Any, index: Any = None) -> hb.DecodingError:
+    with pytest.raises(hb.DecodingError) as caught:
+        hb.schema.key_of(model, key, index=index)
+    return caught.value
+
+
+def fields_or_error(model: type[Any], key: bytes) -> dict[str, Any] | hb.DecodingError:
+    try:
+        return hb.schema.key_of(model, key)
+    except hb.DecodingError as error:
+        return error
+
+
+def test_the_fields_of_a_row_key() -> None:
+    key = hb.row_key(Event, at=NOON, model=7)
+    assert list(hb.schema.key_of(Event, key).items()) == [("model", 7), ("at", NOON)]
+    assert hb.schema.key_of(Plain, b"a\0b") == {"k": "a\0b"}
+    (drawn,) = KeyMapper(hb.schema.schema_of(Drawn)).rows([5])[2:3]
+    assert hb.schema.key_of(Drawn, drawn) == {"k": 5}, "in the bucket that was drawn"
+
+
+def test_the_fields_of_the_key_in_an_outcome_and_in_an_error() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Plain, CartItem)
+        with pytest.raises(hb.RowNotFound) as plain, hb.Session(store) as session:
+            session.update_key(Plain, k="a", note="n")
+        assert hb.schema.key_of(Plain, plain.value.key) == {"k": "a"}
+        with pytest.raises(hb.RowNotFound) as wide, hb.Session(store) as session:
+            session.update_key(CartItem, customer=7, product="tea", count=1)
+        assert hb.schema.key_of(CartItem, wide.value.key) == {"customer": 7, "product": "tea"}
+        session = hb.Session(store)
+        session.add(CartItem(customer=7, product="tea", count=2))
+        (outcome,) = session.commit()
+        assert outcome.key is not None
+        assert hb.schema.key_of(CartItem, outcome.key) == {"customer": 7, "product": "tea"}
+
+
+def test_the_fields_of_an_index_entry() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Event)
+        with hb.Session(store) as session:
+            session.add(Event(model=7, at=NOON, name="x"))
+        (batches,) = store.scan("events.by_name", [Scan()])
+        ((entry,),) = batches
+    for index in ("by_name", Event.by_name):
+        assert list(hb.schema.key_of(Event, entry.row, index=index).items()) == [
+            ("name", "x"),
+            ("model", 7),
+            ("at", NOON),
+        ]
+    error = refused(Event, entry.row[:-1], "by_name")
+    assert (error.table, error.index, error.key) == ("events.by_name", "by_name", entry.row[:-1])
+    with pytest.raises(hb.errors.UnknownIndex):
+        hb.schema.key_of(Event, entry.row, index="by_nothing")
+
+
+def test_a_row_key_of_a_wide_model_has_the_fields_that_are_complete_in_it() -> None:
+    assert hb.schema.key_of(CartItem, hb.row_key(CartItem, customer=7, product="tea")) == {"customer": 7}
+    row = hb.row_key(Reading, sensor="a", at=NOON)
+    assert hb.schema.key_of(Reading, row) == {"sensor": "a"}, "of the time only the hour is in the row key"
+    wrong = bytes([row[0] ^ 1]) + row[1:]
+    assert refused(Reading, wrong).key == wrong
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 9])
+def test_a_key_that_the_model_does_not_write(cut: int) -> None:
+    key = hb.row_key(Event, model=7, at=NOON)
+    error = refused(Event, key[:cut])
+    assert (error.table, error.key) == ("events", key[:cut])
+    error = refused(Event, bytes([key[0] ^ 1]) + key[1:])
+    assert "another bucket" in error.message
+    assert (error.table, error.expected, error.found) == ("events", key[0], key[0] ^ 1)
+    assert refused(Event, b"\xf0" + key[1:]).prefix == b"\xf0"
+
+
+def test_the_error_of_a_key_names_the_field() -> None:
+    error = refused(Plain, b"\xff")
+    assert (error.table, error.key, error.field) == ("plain", b"\xff", "k")
+    assert refused(CartItem, b"\0\0\0\x07\xff").table == "cart_items"
+
+
+@pytest.mark.parametrize("key", [None, "text", 7, ("a",), {"k": "a"}])
+def test_what_is_no_key(key: Any) -> None:
+    with pytest.raises(hb.EncodingError, match="A row key must be bytes"):
+        hb.schema.key_of(Plain, key)
+
+
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.data())
+def test_the_fields_of_any_key(data: st.DataObject) -> None:
+    of: RandomModel = data.draw(models(wide=True))
+    schema, mapper = of.schema, KeyMapper(of.schema)
+    plain = {name for name, field in schema.by_name.items() if field in schema.fields}
+    for stored in data.draw(stored_objects(of, indexed=bool(schema.indexes), max_size=4)):
+        key = {name: stored.values[name] for name in schema.layout.names}
+        found = hb.schema.key_of(of.model, stored.row)
+        assert found == key
+        assert list(found) == list(schema.layout.names)
+        if schema.wide is not None and schema.row_layout is not None:
+            part = hb.schema.key_of(of.model, schema.wide.form.cut(stored.row)[0])
+            assert part == dict(list(key.items())[: len(part)]) or len(part) == len(key)
+        elif schema.wide is None and not schema.salt.random:
+            assert hb.schema.key_of(of.model, hb.row_key(of.model, **key)) == key
+        for name, index in schema.indexes.items():
+            for entry in mapper.entries(index, stored.values, stored.row):
+                found = hb.schema.key_of(of.model, entry, index=name)
+                assert list(found) == list(index.layout.names)
+                same = [each for each in found if each in plain and each not in index.derived]
+                assert {each: found[each] for each in same} == {each: stored.values[each] for each in same}
+                assert set(same) >= set(key)
+
+
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.data())
+def test_bytes_that_are_no_key(data: st.DataObject) -> None:
+    of: RandomModel = data.draw(models(wide=True))
+    stored = data.draw(stored_objects(of, indexed=bool(of.schema.indexes), max_size=2))
+    key = bytearray(stored[0].row if stored else b"ab")
+    if data.draw(st.booleans()) and key:
+        key[data.draw(st.integers(0, len(key) - 1))] = data.draw(st.integers(0, 255))
+    else:
+        key = bytearray(data.draw(st.binary(max_size=12)))
+    found = fields_or_error(of.model, bytes(key))
+    if isinstance(found, hb.DecodingError):
+        assert (found.table, found.key) == ("t", bytes(key))
+    elif len(found) == len(of.schema.layout.names):
+        assert bytes(key) in KeyMapper(of.schema).rows(list(found.values()))

@@ -167,6 +167,7 @@ SALTS = [
 SCHEMA = [
     "Index",
     "TableSchema",
+    "key_of",
     "schema_of",
 ]
 TABLES = [

@@ -1,12 +1,19 @@
-"""Raw access: the row key of a model's object and the object of a stored row, for work without a session."""
+"""Raw access: the row key of a model's object, the fields of a stored key, and the object of a stored row, for work
+without a session.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from hbmodel.errors import CapabilityError
+from hbmodel.encoding.codecs.text import escape
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
+from hbmodel.encoding.salts import BoundSalt
+from hbmodel.errors import CapabilityError, DecodingError, EncodingError, RowKeyError
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
-from hbmodel.mapping.schema import schema_of
+from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.store.values import Row
 
 T = TypeVar("T")
@@ -28,6 +35,108 @@ def row_key(model: type[Any], /, **key: Any) -> bytes:
     mapper = KeyMapper(schema)
     place = mapper.rows(mapper.complete(key))[0]
     return place if schema.wide is None else schema.wide.form.cut(place)[0]
+
+
+def key_of(model: type[Any], key: bytes, /, *, index: str | Index | None = None) -> dict[str, Any]:
+    """The key fields, by name and in key order, of a row key as errors, outcomes and stored rows have it; without the
+    salt.
+
+    For a wide model the key is the object key, which errors and outcomes have; the row key of such a model gives the
+    fields that it contains completely. Bytes that are both, which is possible only if the row key ends with text or
+    bytes that contain the bytes 00 01, are read as an object key.
+
+    Args:
+        model: the model.
+        key: the whole key, with the salt.
+        index: the name of an index, or the index as a model attribute, if the key is that of an index entry. The fields
+            are then those of the index, followed by the other key fields of the row.
+
+    Raises:
+        DecodingError: the model does not write such a key; `table`, `key` and, where that shows, `field` say what is
+            wrong.
+        EncodingError: the key is not bytes.
+        UnknownIndex: the model has no such index.
+    """
+    schema = schema_of(model)
+    if not isinstance(key, bytes):
+        raise EncodingError("A row key must be bytes.", table=schema.table, found=type(key).__name__)
+    if index is not None:
+        entries = schema.index(index)
+        return _entry_fields(schema, entries, key)
+    try:
+        return _object_fields(schema, key)
+    except DecodingError as error:
+        if schema.wide is not None and (fields := _row_fields(schema, key)) is not None:
+            return fields
+        raise _at(error, table=schema.table, key=key) from None
+
+
+def _object_fields(schema: TableSchema, key: bytes) -> dict[str, Any]:
+    """The fields of a row key, or of the object key of a wide model."""
+    values = schema.layout.unpack(key, schema.salt.width)
+    _check_packed(schema.layout, schema.salt, values, key)
+    return dict(zip(schema.layout.names, values, strict=True))
+
+
+def _row_fields(schema: TableSchema, key: bytes) -> dict[str, Any] | None:
+    """The fields that the row key of a wide model contains completely; None if it is not a row key of the model."""
+    layout, salt = schema.layout, schema.salt
+    if schema.row_layout is None or not isinstance(layout, ObjectKeyLayout):
+        return None
+    try:
+        values = schema.row_layout.unpack(key, salt.width)
+        if layout.halves is not None:
+            values = (*values[:-1], layout.halves.joined(values[-1], 0))
+        _check_packed(schema.row_layout, salt, values, key, close=escape)
+    except DecodingError:
+        return None
+    whole = layout.rows - (layout.halves is not None)
+    return dict(zip(layout.names[:whole], values[:whole], strict=True))
+
+
+def _entry_fields(schema: TableSchema, index: Index, key: bytes) -> dict[str, Any]:
+    """The fields of the key of an index entry."""
+    try:
+        values = index.layout.unpack(key, index.salt.width)
+        tail = key[len(key) - index.layout.tail :]
+        if tail and tail not in schema.salt.prefixes:
+            raise DecodingError("A stored key does not begin with the prefix of any bucket.", prefix=tail)
+        _check_packed(index.layout, index.salt, values, key, tail=tail)
+    except DecodingError as error:
+        raise _at(error, table=index.table, index=index.name, key=key) from None
+    return dict(zip(index.layout.names, values, strict=True))
+
+
+def _check_packed(
+    layout: KeyLayout,
+    salt: BoundSalt,
+    values: Sequence[Any],
+    key: bytes,
+    *,
+    tail: bytes = b"",
+    close: Callable[[bytes], bytes] = bytes,
+) -> None:
+    """Raises `DecodingError` if a model writes these values with other bytes than the key has.
+
+    Args:
+        tail: the bytes after the fields.
+        close: converts the parts of the fields to the form from which the salt is computed.
+    """
+    bucket = salt.bucket_at(key)
+    try:
+        parts = layout.pack_parts(values)
+        expected = bucket if salt.random else salt.bucket_of([close(part) for part in parts])
+    except (EncodingError, RowKeyError) as error:
+        raise DecodingError(error.message, **error.details) from None
+    if b"".join(parts) + tail != key[salt.width :]:
+        raise DecodingError("The model writes the fields of the key with other bytes.")
+    if expected != bucket:
+        raise DecodingError("The key begins with another bucket than its fields have.", found=bucket, expected=expected)
+
+
+def _at(error: DecodingError, **place: Any) -> DecodingError:
+    """The same error, with the place of the bytes."""
+    return DecodingError(error.message, **{**place, **error.details})
 
 
 def decode(model: type[T], row: Row | None) -> T | None:

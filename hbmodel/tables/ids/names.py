@@ -162,7 +162,9 @@ class Names:
 
     @contextmanager
     def bound(self) -> Iterator[None]:
-        """Makes `hb.row_key` and `hb.decode` work with dictionaries in this thread, as in the calls of a session."""
+        """Makes `hb.row_key`, `hb.decode` and `hb.schema.key_of` work with dictionaries in this thread, as in the calls
+        of a session.
+        """
         token = bind_names(self)
         try:
             yield

@@ -73,6 +73,7 @@ Job(name="a", state="open", version=3)  # E: call-arg reportCallIssue
 session.update(job, condition="open")  # E: arg-type reportArgumentType
 
 assert_type(hb.row_key(User, name="ann", nick=None), bytes)
+assert_type(hb.schema.key_of(User, b"ann"), dict[str, Any])
 assert_type(hb.describe(User), hb.types.Description)
 
 
