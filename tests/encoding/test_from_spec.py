@@ -55,3 +55,14 @@ def test_each_module_of_codecs_registers_its_specs() -> None:
     assert len(library.READERS) == sum(len(module.SPECS) for module in library.MODULES), "two modules register one name"
     listed = {path.stem for path in Path(library.__file__).parent.glob("*.py")} - NO_CODECS
     assert {module.__name__.rpartition(".")[2] for module in library.MODULES} == listed
+
+
+def test_a_codec_of_another_program_can_be_compared_and_kept_in_sets() -> None:
+    one, same, other = (codec_of({"codec": "own", "of": [size]}) for size in (1, 1, 2))
+    assert isinstance(one, UnknownCodec)
+    assert one == same
+    assert len({one, same, other}) == 2
+
+
+def test_a_description_with_something_else_in_place_of_a_number_is_unknown() -> None:
+    assert isinstance(codec_of({"codec": "int", "bits": 64, "signed": {"x": 1}}), UnknownCodec)

@@ -62,6 +62,16 @@ def test_clusters_of_keys_do_not_say_how_many_rows_there_are(store: Store, count
     assert share is None
 
 
+@pytest.mark.parametrize("buckets", [4, 16, 256])
+@pytest.mark.parametrize("count", [1, 2, 10, 20, 50, 100, 1000, 3000])
+def test_times_behind_a_salt_are_never_counted_far_wrong(store: Store, buckets: int, count: int) -> None:
+    noon = 1_772_366_400_000_000
+    fill(store, [bytes([n % buckets]) + (noon + n * 1_000_000 + 2**63).to_bytes(8) for n in range(3000)])
+    for _ in range(5):
+        rows, share = sampled(store, count)
+        assert share is None or 3000 / 10 <= len(rows) / share <= 3000 * 10
+
+
 @pytest.mark.parametrize("rows", [0, 1, 5])
 def test_a_sample_of_all_rows_is_the_whole_table(store: Store, rows: int) -> None:
     fill(store, [number.to_bytes(8) for number in range(rows)])

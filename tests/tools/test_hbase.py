@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -8,11 +9,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from hbmodel.localhbase import configuration, lifecycle, processes
+from hbmodel.localhbase import configuration, lifecycle, log_file, processes
 from hbmodel.tools.cli import main
 from hbmodel.tools.cli.hbase import appended, last_lines
 from tests.support import fake_java
@@ -123,6 +126,20 @@ def test_wrong_usage_is_exit_status_2(arguments: list[str]) -> None:
 
 def test_a_property_needs_a_value() -> None:
     assert "must be NAME=VALUE" in CliRunner().invoke(main, ["hbase", "start", "--property", "novalue"]).output
+
+
+def test_a_full_disk_under_the_output_of_a_log_is_told_as_such(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = log_file(directory, "server")
+    path.parent.mkdir(parents=True)
+    path.write_text("a line\n")
+    monkeypatch.setattr(click, "echo", full)
+    with pytest.raises(click.ClickException, match=r"The system refused to read or write: .*No space left on device"):
+        main(["hbase", "logs", "--directory", str(directory)], standalone_mode=False)
 
 
 def test_logs(directory: Path) -> None:

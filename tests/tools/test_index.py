@@ -239,11 +239,9 @@ def test_a_model_of_another_table_is_refused(url: str, tmp_path: Path) -> None:
     )
     assert result.exit_code == 1
     assert "The model belongs to another table: name the model of this table" in result.output
-    result = CliRunner().invoke(main, ["index", "drop", "other", "by_page", "--store", url])
-    assert "The registry does not know the index" in result.output
 
 
-@pytest.mark.parametrize("text", ["10x", "-1", "", "s", "nan", "inf"])
+@pytest.mark.parametrize("text", ["10x", "-1", "", "s", "nan", "inf", "1e300", "1e9d"])
 def test_times_are_checked(url: str, tmp_path: Path, text: str) -> None:
     result = run(url, tmp_path, "verify", "--every", text)
     assert result.exit_code == 2
@@ -258,10 +256,23 @@ def test_no_command_is_repeated_without_a_pause(url: str, tmp_path: Path, comman
     assert "must be longer than 0" in result.output
 
 
-def test_a_table_that_the_registry_does_not_know_is_an_error(url: str) -> None:
-    result = CliRunner().invoke(main, ["index", "status", "nothing-cli", "--store", url])
+@pytest.mark.parametrize("arguments", [("status", "nothing-cli"), ("drop", "nothing-cli", "by_page")])
+def test_a_table_that_the_registry_does_not_know_is_an_error(url: str, arguments: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(main, ["index", *arguments, "--store", url])
     assert result.exit_code == 1
     assert "The registry does not know the table" in result.output
+    assert "known=['visits-cli']" in result.output
+
+
+def test_an_index_that_the_registry_does_not_know_is_an_error(url: str, tmp_path: Path) -> None:
+    assert run(url, tmp_path, "build").exit_code == 0
+    result = CliRunner().invoke(main, ["index", "drop", "visits-cli", "by_pag", "--store", url])
+    assert result.exit_code == 1
+    assert "The registry does not know the index" in result.output
+    assert "known=['by_page']" in result.output
+
+
+def test_a_table_without_indexes_has_no_status(url: str) -> None:
     result = CliRunner().invoke(main, ["index", "status", "visits-cli", "--store", url])
     assert (result.exit_code, result.output) == (0, "")
 

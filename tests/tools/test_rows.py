@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -177,6 +180,19 @@ def test_fields_of_a_constant_row_that_name_no_beginning_of_a_key_are_refused(fi
     assert "whole table" in refused(file, "row", "get", "cli_words", "text=dog")
 
 
+@pytest.mark.parametrize("name", ["owner", "owner is here", "owner=x", "owner is null"])
+def test_a_pasted_key_may_look_like_a_field(file: str, name: str) -> None:
+    with hb.connect(file) as store:
+        hb.create_tables(store, Pet)
+        with hb.Session(store) as session:
+            session.add_all(Pet(owner=each, name="rex", species="dog", food={}) for each in (name, "x"))
+    assert [row["owner"] for row in lines(file, "row", "get", "cli_pets", name, "--as", "shell")] == [name]
+    if "=" in name:
+        assert [row["owner"] for row in lines(file, "row", "get", "cli_pets", name)] == ["x"]
+    elif "null" not in name:
+        assert [row["owner"] for row in lines(file, "row", "get", "cli_pets", name)] == [name]
+
+
 def test_scans_with_conditions(url: str) -> None:
     def times(*arguments: str) -> list[str]:
         return [row["at"][11:13] for row in lines(url, "scan", "cli_actions", *arguments)]
@@ -212,7 +228,9 @@ def test_mistakes_are_one_line(url: str) -> None:
     assert "no such field" in refused(url, "scan", "cli_actions", "--where", "nothing=1")
     assert "a whole number" in refused(url, "scan", "cli_actions", "--where", "user=__import__('os')")
     assert "A condition is" in refused(url, "scan", "cli_actions", "--where", "user")
-    assert "does not know the table" in refused(url, "regions", "cli_nothing")
+    unknown = refused(url, "regions", "cli_nothing")
+    assert "does not know the table" in unknown
+    assert "known=['cli_actions', 'cli_hits', 'cli_metrics.ids'," in unknown
     assert "every field" in refused(url, "row", "get", "cli_actions", "user=1")
     assert "There is no object with this key" in refused(url, "row", "get", "cli_pets", "nobody")
     assert "no object" in refused(url, "row", "get", "cli_actions", "user=0", "at=2026-03-01T00:00:00Z")  # deleted
@@ -227,6 +245,20 @@ def test_an_output_that_cannot_be_written_is_one_line(url: str, monkeypatch: pyt
     monkeypatch.setattr(click, "echo", full)
     with pytest.raises(click.ClickException, match=r"The system refused to read or write: .*No space left on device"):
         main(["scan", "cli_actions", "--limit", "1", "--json", "--store", url], standalone_mode=False)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("scan", "--help"), ("scan", "cli_pets")])
+def test_a_full_disk_under_the_output_is_one_line(file: str, arguments: tuple[str, ...]) -> None:
+    with hb.connect(file) as store:
+        hb.create_tables(store, Pet)
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "hbmodel", *arguments]
+        environment = {**os.environ, "HBMODEL_URL": file}
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith("Error: The system refused to read or write: ")
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_reader_that_has_seen_enough_ends_the_program_without_a_word(

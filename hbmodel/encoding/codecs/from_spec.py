@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ class UnknownCodec(Codec[bytes]):
     bytes. Not for keys.
     """
 
-    described: Spec = field(eq=lambda spec: sorted(spec.items()))
+    described: Spec = field(eq=lambda spec: json.dumps(spec, sort_keys=True))
 
     python_type = bytes
     order = None
@@ -49,6 +50,7 @@ def codec_of(spec: Spec) -> Codec[Any]:
     read = READERS.get(spec.get("codec", ""))
     try:
         codec = None if read is None else read(spec, codec_of)
+        hash(codec)  # a description with lists or objects in place of numbers can give a codec without a hash
     except (KeyError, TypeError, ValueError, DeclarationError):
         codec = None
     return codec if codec is not None and codec.spec == spec else UnknownCodec(spec)

@@ -90,6 +90,15 @@ def check_index_shape(entry: Any) -> None:
     _need(isinstance(entry["spec"], dict) and isinstance(entry.get("stored", {}), dict | None))
 
 
+def check_index_spec(spec: Any) -> None:
+    """Raises one of `UNREADABLE` if the description of an index does not say how its entries are read."""
+    fields, salt, tail = spec["fields"], spec["salt"], spec["tail"]
+    _need(isinstance(fields, list) and bool(fields) and all(map(_is_field, fields)))
+    _need(isinstance(salt, dict) and _are_texts(salt.get("by", [])))
+    _need(_are_texts(spec["declared"]) and _are_texts(spec["covers"]))
+    _need(type(tail) is int and tail in (0, 1))
+
+
 def _is_field(spec: Any) -> bool:
     return isinstance(spec, dict) and isinstance(spec["name"], str) and isinstance(spec["codec"], dict)
 

@@ -20,7 +20,7 @@ from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.model_field import REQUIRED, Field
 from hbmodel.mapping.schema import VERSION_QUALIFIER, TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
-from hbmodel.tables.registry.entry_shape import entry_of
+from hbmodel.tables.registry.entry_shape import check_index_spec, entry_of
 from hbmodel.tables.registry.layout_text import same_spec
 from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
 from hbmodel.tables.registry.registry_table import RegistryKey
@@ -74,6 +74,7 @@ def registered_index(place: RegistryKey, registration: Registration, state: Inde
 
 
 def _index_model(place: RegistryKey, registration: Registration, state: IndexState) -> type[Any]:
+    check_index_spec(state.spec)
     fields = [_key(state.table, spec) for spec in state.spec["fields"]]
     columns = {spec["name"]: (column, spec) for column, spec in registration.layout["columns"].items()}
     fields += [_column(*columns[name]) for name in state.spec["covers"] if name in columns]
@@ -136,6 +137,7 @@ def _index(spec: Spec) -> IndexSpec | None:
     """
     if spec.get("kinds") or spec.get("where"):
         return None
+    check_index_spec(spec)
     fields = {each["name"]: each for each in spec["fields"]}
     parts = tuple(IndexField(name, fields[name]["desc"]) for name in spec["declared"])
     try:

@@ -20,7 +20,15 @@ from hbmodel.tables.registry.registered_model import bucket_known, registered_in
 from hbmodel.tables.registry.registration import IndexState, Registration
 from hbmodel.tables.registry.registry_table import Registry, RegistryKey
 
-UNKNOWN_TABLE = "The registry does not know the table: hb.create_tables() registers it."
+
+def unknown_table(catalog: Registry, table: str) -> TableNotFound:
+    """The error for a table that the registry does not know; it names the primary tables that the registry knows."""
+    return TableNotFound(
+        "The registry does not know the table: hb.create_tables() registers it.",
+        table=table,
+        registry=catalog.table,
+        known=list(catalog.tables()),
+    )
 
 
 @frozen
@@ -71,7 +79,7 @@ class TableFromRegistry:
             kind: the kind of the model, if the family holds several models.
 
         Raises:
-            TableNotFound: the registry knows no such table.
+            TableNotFound: the registry knows no such table; `known` names the primary tables that it knows.
             QueryError: the table holds several models, and `family` and `kind` do not select one; `known` names them.
             SchemaMismatch: what the registry says is not enough to read the table.
         """
@@ -80,7 +88,7 @@ class TableFromRegistry:
         ]
         matches = matches or list(_indexes(catalog, table))
         if not matches:
-            raise TableNotFound(UNKNOWN_TABLE, table=table, registry=catalog.table)
+            raise unknown_table(catalog, table)
         wanted = [
             each
             for each in matches

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -23,16 +25,27 @@ from hbmodel.tools.cli.writers import writers as writers_command
 class OneLineErrors(click.Group):
     """A group whose commands report an error, of hbmodel or of the system, as one line, and end with exit status 1."""
 
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        """Read the arguments; some options, such as --help, print at once."""
+        with _one_line_errors():
+            return super().make_context(*arguments, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
-        try:
+        with _one_line_errors():
             return super().invoke(ctx)
-        except HbmodelError as error:
-            raise click.ClickException(one_line(error)) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise  # the reader has closed the pipe: click ends the program silently
-            raise click.ClickException(f"The system refused to read or write: {error}") from error
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except HbmodelError as error:
+        raise click.ClickException(one_line(error)) from error
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # the reader has closed the pipe: click ends the program silently
+        raise click.ClickException(f"The system refused to read or write: {error}") from error
 
 
 @click.group(cls=OneLineErrors)

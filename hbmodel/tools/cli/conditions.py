@@ -70,6 +70,11 @@ def key_fields(schema: TableSchema, pairs: Sequence[str]) -> dict[str, Any]:
 
 def are_fields(schema: TableSchema, given: Sequence[str]) -> bool:
     """Whether arguments are key fields, and not a pasted key."""
-    return all(
-        (text.partition("=")[0] if "=" in text else text.partition(" is ")[0]) in schema.layout.names for text in given
-    )
+    return all(_field_named(text) in schema.layout.names for text in given)
+
+
+def _field_named(text: str) -> str | None:
+    """The name in `field=value`, `field is null` or `field is not null`; None for any other text."""
+    name, equals, _ = text.partition("=")
+    null = NULL_CONDITION.fullmatch(text)
+    return name if equals else None if null is None else null[1]

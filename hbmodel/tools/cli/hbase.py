@@ -177,15 +177,16 @@ def logs(directory: Path | None, role: str, count: int, follow: bool) -> None:
 
     path = localhbase.log_file(localhbase.resolved(directory), role)
     try:
-        for line in last_lines(path, count):
-            click.echo(line)
-        if follow:
-            for text in appended(path):
-                click.echo(text, nl=False)
+        lines = last_lines(path, count)
     except OSError as error:
         raise LocalHBaseError(
             "There is no such log: this process was never started in the directory.", log=str(path)
         ) from error
+    for line in lines:
+        click.echo(line)
+    if follow:
+        for text in appended(path):
+            click.echo(text, nl=False)
 
 
 def last_lines(path: Path, count: int) -> list[str]:

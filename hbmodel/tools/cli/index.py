@@ -31,6 +31,9 @@ from hbmodel.tools.cli.waits import told_once, waiting_text
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
+LONGEST = 1e9
+"""The largest number of seconds that an option takes; the system cannot wait for times that are much longer."""
+
 Command = Callable[..., Any]
 
 
@@ -49,7 +52,7 @@ def _seconds(_ctx: click.Context, parameter: click.Parameter, value: str | float
         number = float(text[:-1] if unit else text) * (unit or 1)
     except ValueError:
         number = -1.0
-    if not 0 <= number < float("inf"):
+    if not 0 <= number <= LONGEST:
         raise click.BadParameter("must be a time such as 30s, 10m or 6h", param=parameter)
     return number
 
@@ -480,10 +483,15 @@ def drop(
 
 
 def _place_of(catalog: Registry, table: str, name: str) -> RegistryKey | TableSchema:
-    for place in catalog.keys_of_table(table):
+    known: set[str] = set()
+    for place in known_keys(catalog, table):
         registration = catalog.read(place)
         if registration is not None and registration.named(name) is not None:
             return place
+        known |= set() if registration is None else {state.name for state in registration.indexes.values()}
     raise UnknownIndex(
-        "The registry does not know the index: `hbmodel index status` lists them.", table=table, index=name
+        "The registry does not know the index: `hbmodel index status` lists them.",
+        table=table,
+        index=name,
+        known=sorted(known),
     )

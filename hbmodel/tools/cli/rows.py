@@ -70,11 +70,12 @@ def get(
 ) -> None:
     """Show the object under a row key, or the objects of a wide row, with counters and map columns.
 
-    The key is pasted in hex or as HBase's shell prints it, or given by its fields. Exit status 1 if there is no object.
+    The key is pasted in hex or as HBase's shell prints it, or given by its fields. With --as it is a pasted key even
+    if it looks like FIELD=VALUE. Exit status 1 if there is no object.
     """
     with opened(table, url, registry, family, kind) as (store, registered_table):
         schema = registered_table.schema
-        if are_fields(schema, key):
+        if form == "auto" and are_fields(schema, key):
             fields = key_fields(schema, key)
             _check_whole(schema, fields)
             wanted = _under(schema, fields)

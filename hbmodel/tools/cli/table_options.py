@@ -8,12 +8,11 @@ from typing import Any
 
 import click
 
-from hbmodel.errors import TableNotFound
 from hbmodel.session.connect import connect
 from hbmodel.store.port import Store
 from hbmodel.tables.ids.names import Names
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
-from hbmodel.tables.registry.table_from_registry import UNKNOWN_TABLE, TableFromRegistry
+from hbmodel.tables.registry.table_from_registry import TableFromRegistry, unknown_table
 
 Command = Callable[..., Any]
 
@@ -51,5 +50,5 @@ def known_keys(catalog: Registry, table: str) -> list[RegistryKey]:
     """
     places = catalog.keys_of_table(table)
     if not places:
-        raise TableNotFound(UNKNOWN_TABLE, table=table, registry=catalog.table)
+        raise unknown_table(catalog, table)
     return places
