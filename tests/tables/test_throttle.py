@@ -12,6 +12,8 @@ from uuid import uuid4
 import pytest
 
 import hbmodel as hb
+from hbmodel.store.embedded.cells import StoredRow
+from hbmodel.tables.indexes.index_sweeps import Throttle
 from tests.support.beds import cells_of, fresh
 from tests.tables.migration_models import Moved, Visit, session_of, visit
 
@@ -101,3 +103,11 @@ def test_a_migration_reads_no_faster_than_asked(limit: str) -> None:
         assert watch.seconds("copying") > SECONDS
         assert moving.verify().sound
         assert watch.seconds("verifying") > SECONDS
+
+
+def test_a_speed_that_no_work_reaches_is_a_long_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    for speed in (1e-320, 1e-300, 1e-12):
+        Throttle(rows=speed).passed([StoredRow(b"a", {})])
+    assert slept == [1e9] * 3

@@ -15,6 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from hbmodel import localhbase
 from hbmodel.localhbase import configuration, lifecycle, log_file, processes
 from hbmodel.tools.cli import main
 from hbmodel.tools.cli.hbase import appended, last_lines
@@ -122,6 +123,14 @@ def test_an_error_is_one_line_and_exit_status_1(directory: Path, monkeypatch: py
 )
 def test_wrong_usage_is_exit_status_2(arguments: list[str]) -> None:
     assert CliRunner().invoke(main, ["hbase", *arguments]).exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "0", "-1"])
+def test_a_start_needs_a_finite_time(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for call in ("prepare", "start"):
+        monkeypatch.setattr(localhbase, call, lambda *_, **__: pytest.fail("HBase is started"))
+    result = CliRunner().invoke(main, ["hbase", "start", "--timeout", text])
+    assert result.exit_code == 2
 
 
 def test_a_property_needs_a_value() -> None:

@@ -129,7 +129,7 @@ def test_a_status_exits_by_the_share_of_stale_entries(url: str, tmp_path: Path) 
         assert run(url, tmp_path, "status", "--threshold", threshold).exit_code == status, threshold
     # without a model nothing is checked
     assert run(url, tmp_path, "status", "--threshold", "0", model=None).exit_code == 0
-    for threshold in ("-0.1", "1.1", "x"):
+    for threshold in ("-0.1", "1.1", "x", "nan"):
         assert run(url, tmp_path, "status", "--threshold", threshold).exit_code == 2
     assert json.loads(run(url, tmp_path, "repair", "--json").stdout)["deleted"] == 1
     assert run(url, tmp_path, "status", "--threshold", "0").exit_code == 0
@@ -246,6 +246,14 @@ def test_times_are_checked(url: str, tmp_path: Path, text: str) -> None:
     result = run(url, tmp_path, "verify", "--every", text)
     assert result.exit_code == 2
     assert "must be a time such as 30s, 10m or 6h" in result.output
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "0", "-1"])
+@pytest.mark.parametrize("option", ["--rows-per-second", "--bytes-per-second"])
+def test_speeds_are_checked(url: str, tmp_path: Path, option: str, text: str) -> None:
+    result = run(url, tmp_path, "verify", option, text)
+    assert result.exit_code == 2
+    assert "is not in the range" in result.output or "must be a finite number" in result.output
 
 
 @pytest.mark.parametrize("command", ["verify", "repair", "purge", "status"])

@@ -55,6 +55,9 @@ class IndexProgress:
 
 Report = Callable[[IndexProgress], object]
 
+LONGEST_SLEEP = 1e9
+"""The largest number of seconds for which a thread sleeps at once; the system refuses times that are much longer."""
+
 
 @define
 class Throttle:
@@ -79,7 +82,7 @@ class Throttle:
             return
         self._due = max(self._due, time.monotonic() - seconds) + seconds
         if (left := self._due - time.monotonic()) > 0:
-            time.sleep(left)
+            time.sleep(min(left, LONGEST_SLEEP))
 
 
 @frozen

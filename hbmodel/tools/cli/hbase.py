@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from hbmodel.errors import LocalHBaseError
+from hbmodel.tools.cli.finite import FiniteRange
 
 if TYPE_CHECKING:
     from hbmodel.localhbase import Status
@@ -74,7 +75,7 @@ def _pairs(_ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1),
     default=180.0,
     show_default=True,
     help="Seconds that the start may take, without the download.",

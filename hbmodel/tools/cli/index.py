@@ -25,6 +25,7 @@ from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, waiting
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tools.cli.finite import FiniteRange
 from hbmodel.tools.cli.one_line import one_line
 from hbmodel.tools.cli.table_options import known_keys
 from hbmodel.tools.cli.waits import told_once, waiting_text
@@ -100,13 +101,13 @@ def speed_options(command: Command) -> Command:
     """Adds the options of commands that read whole tables."""
     rows = click.option(
         "--rows-per-second",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         help="Largest number of rows to read per second.",
     )
     return rows(
         click.option(
             "--bytes-per-second",
-            type=click.FloatRange(min=0, min_open=True),
+            type=FiniteRange(min=0, min_open=True),
             help="Largest number of bytes to read per second.",
         )(command)
     )
@@ -348,7 +349,7 @@ def repair(
 @click.argument("table")
 @_model()
 @click.option(
-    "--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Largest number of rows to read per second."
+    "--rows-per-second", type=FiniteRange(min=0, min_open=True), help="Largest number of rows to read per second."
 )
 @_dry_run
 @_every
@@ -402,7 +403,7 @@ def purge(
 )
 @click.option(
     "--threshold",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     default=0.05,
     show_default=True,
     help="Largest share of entries that may be stale.",

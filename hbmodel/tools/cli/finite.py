@@ -1,0 +1,19 @@
+"""Numbers of options: those that are no numbers, and infinite ones, are refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+
+class FiniteRange(click.FloatRange):
+    """A range that, unlike click's, contains neither `nan` nor `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number that the text of an option stands for."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail("must be a finite number", param, ctx)
+        return number
