@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hbmodel.encoding.codec_check import check_codec
 from hbmodel.encoding.codecs import (
     UUID128,
     Bool,
@@ -43,7 +44,6 @@ from hbmodel.encoding.codecs import (
     UInt64,
 )
 from hbmodel.encoding.codecs.base import FixedWidth
-from hbmodel.encoding.codecs.check import check_codec
 
 __all__ = [
     "UUID128",

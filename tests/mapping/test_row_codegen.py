@@ -253,7 +253,7 @@ class Sealed(FixedWidth[str]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        return {}
+        return {"codec": "of a test"}
 
 
 class Alike(Enum):
@@ -320,7 +320,7 @@ class Big(Codec[int]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        return {}
+        return {"codec": "of a test"}
 
 
 @hb.model(table="bigs", family="d")

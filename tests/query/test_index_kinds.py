@@ -248,7 +248,7 @@ def test_indexes_of_every_kind_are_built_on_rows_that_are_there() -> None:
         n: Paper(number=n, tags=[LETTERS[n % 3], "a"][: n % 4], title=LETTERS[: n % 4], rank=n % 3 or None)
         for n in range(12)
     }
-    rows[3].state = "open"
+    object.__setattr__(rows[3], "state", "open")
     with hb.connect("memory:") as store:
         hb.create_tables(store, bare)
         with hb.Session(store) as session:

@@ -75,7 +75,7 @@ class RegistryKey:
     @property
     def shown(self) -> str:
         """The family, followed by the kind if the model has one, for people."""
-        return " ".join([self.family.decode(), *([self.kind.decode("latin-1")] if self.kind else [])])
+        return " ".join([self.family.decode(errors="replace"), *([self.kind.decode("latin-1")] if self.kind else [])])
 
 
 def registry_row(schema: TableSchema | RegistryKey) -> bytes:
@@ -402,8 +402,10 @@ class Registry:
         try:
             (batches,) = self._store.scan(self.table, [Scan(KeyRange(MODEL_ROWS))])
             for row in (row.row for batch in batches for row in batch):
-                table = row.partition(b"\x00")[0].decode()
-                tables.setdefault(table, []).append(RegistryKey.of_row(table, row))
+                name, _, rest = row.partition(b"\x00")
+                family, _, kind = rest.partition(b"\x00")
+                table = name.decode(errors="replace")  # a damaged file may hold any bytes
+                tables.setdefault(table, []).append(RegistryKey(table, family, kind))
         except TableNotFound:  # there is no registry yet
             return {}
         return dict(sorted(tables.items()))
