@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "models": ("Models, fields, salts", ("mapping", "encoding.salts")),
-    "codecs": ("Codecs", ("encoding.codecs",)),
+    "codecs": ("Codecs", ("encoding.codecs", "encoding.codec_check")),
     "sessions": ("Sessions", ("session", "protocol")),
     "queries": ("Queries", ("query",)),
     "tables": ("Tables and indexes", ("tables",)),
