@@ -30,8 +30,8 @@ class NoCell(bytes):
 
 
 NO_CELL: Final = NoCell()
-"""In the cells of a write, None of a column that stores None as the absence of its cell. It is told apart from an empty
-value by identity.
+"""Stands for None in the cells of a write, if the column stores None as the absence of its cell. Compare it with `is`:
+it equals an empty value.
 """
 
 FieldKind = Literal["key", "column", "counter", "version", "computed", "element"]

@@ -63,7 +63,7 @@ def test_a_call_that_runs_at_once_names_the_pending_call(atomic_bed: Bed, pendin
         assert found is not None
         assert (found.size, found.views) == (1, int(at_once == "increment"))
         return
-    with pytest.raises(hb.SessionError, match=r"runs at once.*call commit\(\) before") as caught:
+    with pytest.raises(hb.SessionError, match=r"runs at once.*call commit\(\) first") as caught:
         AT_ONCE[at_once](session)
     assert caught.value.pending == pending
     assert caught.value.table == "waiting_posts"

@@ -56,7 +56,9 @@ class PendingRows:
             raise _refusal(call, schema.table, pending, row)
 
     def check_ranges(self, call: str, schema: TableSchema, ranges: Sequence[KeyRange]) -> None:
-        """Raises `SessionError` if a pending call for the same model puts or deletes an object in these ranges."""
+        """Raises `SessionError`, which names the row, if a pending call for the same model puts or deletes an object in
+        these ranges.
+        """
         for row, pending in self._known.get(schema.registry_keys, {}).items():
             if pending is not UpdateFields and any(row in key_range for key_range in ranges):
                 raise _refusal(call, schema.table, pending, row)
@@ -64,7 +66,7 @@ class PendingRows:
 
 def _refusal(call: str, table: str, pending: type[RowWrite], row: bytes) -> SessionError:
     return SessionError(
-        f"{call}() runs at once, and a call that is still pending writes the same row: call commit() before.",
+        f"{call}() runs at once, and a call that is still pending writes a row that it concerns: call commit() first.",
         table=table,
         key=row,
         pending=f"{_NAMES[pending]}()",
