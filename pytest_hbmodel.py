@@ -11,6 +11,7 @@ Environment:
         skipped.
     HBMODEL_TEST_HBASE: `HOST:PORT,HOST:PORT`, the Thrift1 and Thrift2 gateways of a running cluster, used instead of
         starting one. Either side may be empty (`,HOST:PORT`).
+    HBMODEL_TEST_HBASE_VERSION: the version of HBase to start, such as `2.4.17`; the newest by default.
 """
 
 from __future__ import annotations

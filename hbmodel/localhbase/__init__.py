@@ -11,10 +11,12 @@ from __future__ import annotations
 from hbmodel.localhbase.configuration import GATEWAYS, Settings
 from hbmodel.localhbase.directory import Status, default_directory, log_file, resolved
 from hbmodel.localhbase.lifecycle import kill, prepare, restart, start, status, stop
+from hbmodel.localhbase.pins import VERSIONS
 from hbmodel.localhbase.running import LocalHBase
 
 __all__ = [
     "GATEWAYS",
+    "VERSIONS",
     "LocalHBase",
     "Settings",
     "Status",

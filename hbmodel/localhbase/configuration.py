@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.java import Java
+from hbmodel.localhbase.pins import checked
 from hbmodel.localhbase.ports import ADDRESS
 
 SERVER = "server"
@@ -78,6 +79,11 @@ def _gateways(_: object, __: Any, value: tuple[str, ...]) -> None:
         raise LocalHBaseError("There is no such gateway: name 'thrift1' or 'thrift2'.", found=unknown)
 
 
+def _version(_: object, __: Any, value: str | None) -> None:
+    if value is not None:
+        checked(value)
+
+
 @frozen
 class Settings:
     """How a local HBase is started.
@@ -88,6 +94,8 @@ class Settings:
         gateway_heap: maximum heap of each gateway.
         properties: HBase properties for every process; they override those of this module.
         gateway_properties: HBase properties for the gateways only; they override `properties`.
+        version: the version of HBase, one of `VERSIONS`. None takes the distribution that `HBASE_HOME` names, else the
+            version that wrote the directory, else the newest one.
     """
 
     gateways: tuple[str, ...] = field(default=GATEWAYS, converter=_names, validator=_gateways)
@@ -95,6 +103,7 @@ class Settings:
     gateway_heap: str = field(default="512m", validator=_heap)
     properties: Mapping[str, str] = field(factory=dict, converter=_pairs)
     gateway_properties: Mapping[str, str] = field(factory=dict, converter=_pairs)
+    version: str | None = field(default=None, validator=_version)
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ class Status:
         url: store URL of the Thrift1 gateway, None without one.
         thrift2_url: store URL of the Thrift2 gateway, None without one.
         logs: log file by role.
+        version: the version of HBase; None if it is that of an installed distribution.
         owner: process id of the owner, None if it runs until it is stopped.
     """
 
@@ -93,6 +94,7 @@ class Status:
     url: str | None
     thrift2_url: str | None
     logs: Mapping[str, Path]
+    version: str | None
     owner: int | None = None
 
     @property
@@ -114,6 +116,7 @@ class Status:
         """Plain values for JSON."""
         return {
             "state": self.state,
+            "version": self.version,
             "url": self.url,
             "thrift2_url": self.thrift2_url,
             "zookeeper_port": self.zookeeper_port,

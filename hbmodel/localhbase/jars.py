@@ -82,17 +82,17 @@ class Downloader:
     fetch: Callable[[Pin, Path, Callable[[int], None]], Path] = fetch
     pause: float = PAUSE
 
-    def download(self, pins: Sequence[Pin], jars: Path, scratch: Path, *, progress: bool) -> None:
+    def download(self, title: str, pins: Sequence[Pin], jars: Path, scratch: Path, *, progress: bool) -> None:
         """Fetches jars into their directory; the caller holds the lock.
 
         Args:
+            title: what is shown beside the progress.
             scratch: a directory for incomplete downloads; it is deleted at the beginning and at the end.
 
         Raises:
             LocalHBaseError: a download failed.
         """
         shutil.rmtree(scratch, ignore_errors=True)
-        title = f"Downloading HBase {HBASE_VERSION} (once)"
         total = sum(pin.size for pin in pins)
         try:
             with (
@@ -154,19 +154,30 @@ DOWNLOADER = Downloader()
 """Downloads from the repositories of jgo."""
 
 
-def class_path(*, progress: bool = True) -> str:
+def installed_distribution() -> Path | None:
+    """The unpacked HBase distribution that `HBASE_HOME` names; None if it names none."""
+    home = os.environ.get("HBASE_HOME")
+    return Path(home) if home else None
+
+
+def class_path(version: str | None = None, *, progress: bool = True) -> str:
     """Java class path of the server and both gateways, without the configuration directory.
 
-    `HBASE_HOME` names an installed distribution. Without it the pinned jars are used; missing jars are downloaded.
+    Args:
+        version: one of `pins.VERSIONS`, whose jars are used; missing jars are downloaded. None takes the distribution
+            that `HBASE_HOME` names, or else the newest version.
+        progress: show the download on standard error.
 
     Raises:
-        LocalHBaseError: `HBASE_HOME` does not name an HBase distribution, or the download failed.
+        LocalHBaseError: there is no such version, `HBASE_HOME` does not name an HBase distribution, or the download
+            failed.
     """
-    home = os.environ.get("HBASE_HOME")
-    if home:
-        return distribution_class_path(Path(home))
-    jars = pinned_jars(progress=progress)
-    return os.pathsep.join(str(jars / pin.filename) for pin in pinned())
+    home = installed_distribution()
+    if home and version is None:
+        return distribution_class_path(home)
+    version = version or HBASE_VERSION
+    jars = pinned_jars(version=version, progress=progress)
+    return os.pathsep.join(str(jars / pin.filename) for pin in pinned(version))
 
 
 def distribution_class_path(home: Path) -> str:
@@ -185,23 +196,25 @@ def distribution_class_path(home: Path) -> str:
 
 
 def cache_directory() -> Path:
-    """The directory in which this user's jars are kept."""
+    """The directory in which this user's jars are kept, those of all versions together, as most are the same."""
     path: Path = required("platformdirs").user_cache_path("hbmodel")
-    return path / "hbase" / HBASE_VERSION
+    return path / "hbase"
 
 
 def pinned_jars(
     directory: Path | None = None,
     *,
+    version: str = HBASE_VERSION,
     pins: Sequence[Pin] | None = None,
     progress: bool = True,
     downloader: Downloader = DOWNLOADER,
 ) -> Path:
-    """The directory with all pinned jars; missing jars are downloaded, by one process at a time.
+    """The directory with all pinned jars of a version; missing jars are downloaded, by one process at a time.
 
     Args:
         directory: the cache; the user's cache by default.
-        pins: the jars; all jars of HBase by default.
+        version: one of `pins.VERSIONS`.
+        pins: the jars; all jars of the version by default.
         progress: show the download on standard error.
         downloader: downloads missing jars.
 
@@ -209,7 +222,7 @@ def pinned_jars(
         LocalHBaseError: the cache cannot be written or a download failed.
     """
     directory = directory or cache_directory()
-    pins = pinned() if pins is None else pins
+    pins = pinned(version) if pins is None else pins
     jars = directory / "jars"
     if not _missing(jars, pins):
         return jars
@@ -224,7 +237,8 @@ def pinned_jars(
     busy = "Another process is downloading HBase and has not finished; stop it or wait for it."
     with file_lock(directory / "lock", timeout=_DOWNLOAD_TIMEOUT, busy=busy):
         if missing := _missing(jars, pins):
-            downloader.download(missing, jars, directory / "download", progress=progress)
+            title = f"Downloading HBase {version} (once)"
+            downloader.download(title, missing, jars, directory / "download", progress=progress)
     return jars
 
 

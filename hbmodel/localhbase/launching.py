@@ -180,10 +180,13 @@ class Launcher:
             write_state(self.directory, evolve(state, processes={}, owner=None))
 
 
-def launcher(directory: Path, *, timeout: float, progress: bool) -> Launcher:
+def launcher(directory: Path, version: str | None, *, timeout: float, progress: bool) -> Launcher:
     """A launcher with the Java runtime and the jars of this machine; missing jars are downloaded.
+
+    Args:
+        version: see `jars.class_path`.
 
     Raises:
         LocalHBaseError: there is no suitable Java, or the download failed.
     """
-    return Launcher(directory, find_java(), class_path(progress=progress), timeout)
+    return Launcher(directory, find_java(), class_path(version, progress=progress), timeout)

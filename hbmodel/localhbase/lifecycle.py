@@ -22,9 +22,10 @@ from hbmodel.localhbase.directory import (
     resolved,
     write_state,
 )
-from hbmodel.localhbase.jars import class_path
+from hbmodel.localhbase.jars import class_path, installed_distribution
 from hbmodel.localhbase.java import find_java
 from hbmodel.localhbase.launching import WATCHDOG, launcher
+from hbmodel.localhbase.pins import HBASE_VERSION, VERSIONS
 from hbmodel.localhbase.ports import ADDRESS
 
 START_TIMEOUT = 180.0
@@ -38,17 +39,34 @@ of writes is on disk.
 Directory = str | os.PathLike[str] | None
 
 
-def prepare(*, progress: bool = True) -> None:
+def prepare(version: str | None = None, *, progress: bool = True) -> None:
     """Finds Java and downloads the jars in advance, so that starts are quick and need no network.
 
     Args:
+        version: the version of HBase, one of `VERSIONS`; None takes the distribution that `HBASE_HOME` names, or else
+            the newest version.
         progress: show the download on standard error.
 
     Raises:
-        LocalHBaseError: there is no suitable Java, or the download failed.
+        LocalHBaseError: there is no such version or no suitable Java, or the download failed.
     """
     find_java()
-    class_path(progress=progress)
+    class_path(version, progress=progress)
+
+
+def version_to_start(directory: Directory, version: str | None) -> str | None:
+    """The version of HBase that a start in a directory takes; None stands for the distribution of `HBASE_HOME`.
+
+    Args:
+        directory: the user's default directory if None.
+        version: the version that the user named, if any.
+    """
+    state = read_state(resolved(directory))
+    if version is None and state and _alive(state):
+        return state.settings.version
+    if version is None and installed_distribution() is None:
+        return (state.settings.version if state else None) or HBASE_VERSION
+    return version
 
 
 def start(
@@ -82,7 +100,8 @@ def start(
     """
     path = resolved(directory)
     # The lock is not held during a download, which may take minutes.
-    launch = launcher(path, timeout=timeout, progress=progress)
+    version = version_to_start(path, settings.version if settings else None)
+    launch = launcher(path, version, timeout=timeout, progress=progress)
     make(path)
     with locked(path):
         state = read_state(path)
@@ -95,12 +114,16 @@ def start(
             _refuse_other_settings(path, state, settings, ports or {})
             launch.start_roles(state, [role for role in state.settings.roles if not _runs(state, role)])
         else:
+            _refuse_older_version(path, state, version)
             before = state.ports if state else {}
             # End what is left of an HBase that died: its watchdog, and processes that a killed start did not record.
             left = state.processes.values() if state else ()
             processes.end([*left, *processes.marked(configuration.mark(path))], grace=0)
             new = State(
-                settings or Settings(), {}, owner=processes.known(owner) if owner else None, temporary=temporary
+                evolve(settings or Settings(), version=version),
+                {},
+                owner=processes.known(owner) if owner else None,
+                temporary=temporary,
             )
             launch.start_anew(new, given=ports or {}, before=before)
         return _started(path)
@@ -160,6 +183,7 @@ def status(directory: Directory = None) -> Status | None:
         url=f"hbase://{ADDRESS}:{state.ports['thrift1']}" if "thrift1" in roles else None,
         thrift2_url=f"hbase+thrift2://{ADDRESS}:{state.ports['thrift2']}" if "thrift2" in roles else None,
         logs={role: log_file(path, role) for role in roles},
+        version=state.settings.version,
         owner=state.owner.pid if state.owner else None,
     )
 
@@ -191,7 +215,7 @@ def restart(directory: Directory, role: str, *, timeout: float = START_TIMEOUT) 
         LocalHBaseError: this process was not started in the directory before, or it does not start now.
     """
     path = resolved(directory)
-    launch = launcher(path, timeout=timeout, progress=True)
+    launch = launcher(path, _recorded(path, role).settings.version, timeout=timeout, progress=True)
     with locked(path):
         state = _recorded(path, role)
         processes.end([state.processes[role]], grace=0)
@@ -233,10 +257,25 @@ def _recorded(path: Path, role: str) -> State:
 
 def _refuse_other_settings(path: Path, state: State, settings: Settings | None, ports: Mapping[str, int]) -> None:
     other_ports = any(state.ports.get(name) != port for name, port in ports.items())
+    if settings is not None and settings.version is None:
+        settings = evolve(settings, version=state.settings.version)
     if other_ports or (settings is not None and settings != state.settings):
         raise LocalHBaseError(
             "An HBase with other settings is running in the directory; stop it first, or choose another one.",
             directory=str(path),
+        )
+
+
+def _refuse_older_version(path: Path, state: State | None, version: str | None) -> None:
+    # A newer HBase converts the data of an older one, but not the other way round.
+    written = state.settings.version if state else None
+    if written in VERSIONS and version in VERSIONS and VERSIONS.index(version) < VERSIONS.index(written):
+        raise LocalHBaseError(
+            "The directory's data was written by a newer version of HBase; name that version, or choose another "
+            "directory.",
+            directory=str(path),
+            found=written,
+            version=version,
         )
 
 
@@ -252,4 +291,15 @@ def remove(directory: Path, *, keep_logs: bool = False) -> None:
             entry.unlink(missing_ok=True)
 
 
-__all__ = ["START_TIMEOUT", "STOP_GRACE", "kill", "prepare", "remove", "restart", "start", "status", "stop"]
+__all__ = [
+    "START_TIMEOUT",
+    "STOP_GRACE",
+    "kill",
+    "prepare",
+    "remove",
+    "restart",
+    "start",
+    "status",
+    "stop",
+    "version_to_start",
+]

@@ -1,27 +1,68 @@
-"""The jars of HBase that this release was tested with, each by coordinates, size and SHA-256.
+"""The jars of each version of HBase that can be started, each by coordinates, size and SHA-256.
 
-With the list, no dependencies have to be resolved. Jars are fetched at once and in parallel, the number of bytes is
-known in advance, and the jars are those that were tested. For another version of HBase, `listing` makes the list.
+With a list, no dependencies have to be resolved. Jars are fetched at once and in parallel, the number of bytes is known
+in advance, and the jars are those that were tested. `listing` makes the list of a version.
 """
 
 from __future__ import annotations
 
 import hashlib
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
+from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.extras import required
 
-HBASE_VERSION = "2.6.1"
-"""The version of HBase in the list."""
+VERSIONS = ("2.2.6", "2.3.3", "2.4.17", "2.5.8", "2.6.1")
+"""The versions of HBase that have a list, the oldest first."""
 
+HBASE_VERSION = VERSIONS[-1]
+"""The version that is started if none is named."""
 
 _LEFT_OUT = {
     # This is servlet API 2.5, and HBase needs 3.1: if 2.5 comes first, a gateway over HTTP does not start.
     ("javax.servlet", "servlet-api"),
 }
+
+_MODULES = [
+    "asyncfs",
+    "client",
+    "common",
+    "hadoop-compat",
+    "hadoop2-compat",
+    "http",
+    "logging",
+    "metrics",
+    "metrics-api",
+    "procedure",
+    "protocol",
+    "protocol-shaded",
+    "replication",
+    "server",
+    "thrift",
+    "zookeeper",
+]
+_SHADED = [
+    "shaded-gson",
+    "shaded-jersey",
+    "shaded-jetty",
+    "shaded-miscellaneous",
+    "shaded-netty",
+    "shaded-protobuf",
+    "unsafe",
+]
+_JETTY = ["http", "io", "security", "server", "servlet", "util", "util-ajax", "webapp", "xml"]
+_JERSEY = [
+    "org.glassfish.jersey.core:jersey-client",
+    "org.glassfish.jersey.core:jersey-common",
+    "org.glassfish.jersey.core:jersey-server",
+    "org.glassfish.jersey.containers:jersey-container-servlet-core",
+]
 
 
 @frozen
@@ -52,43 +93,137 @@ class Pin:
 
 
 def parse(line: str) -> Pin:
-    """Read one line of the list, in the form that `str(pin)` gives."""
+    """Read one line of a list, in the form that `str(pin)` gives."""
     sha256, size, coordinates = line.split()
     return Pin(sha256, int(size), *coordinates.split(":"))
 
 
-def pinned() -> tuple[Pin, ...]:
-    """All jars of HBase's server and gateways."""
-    text = resources.files("hbmodel.localhbase").joinpath("jars.txt").read_text("utf-8")
+def checked(version: str) -> str:
+    """The version itself.
+
+    Raises:
+        LocalHBaseError: there is no list for this version.
+    """
+    if version not in VERSIONS:
+        raise LocalHBaseError(
+            "hbmodel cannot download this version of HBase: name one of the known ones, or set HBASE_HOME to an "
+            "unpacked distribution.",
+            found=version,
+            known=list(VERSIONS),
+        )
+    return version
+
+
+def pinned(version: str = HBASE_VERSION) -> tuple[Pin, ...]:
+    """All jars of the server and gateways of one of `VERSIONS`.
+
+    Raises:
+        LocalHBaseError: there is no list for this version.
+    """
+    lists = resources.files("hbmodel.localhbase").joinpath("versions")
+    text = lists.joinpath(f"{checked(version)}.txt").read_text("utf-8")
     return tuple(parse(line) for line in text.splitlines() if line and not line.startswith("#"))
 
 
-def listing(coordinates: str) -> str:
+@frozen
+class OlderVersion:
+    """The libraries of an older version that differ from those of the newest one.
+
+    The resolver cannot follow the dependencies of these versions. All versions were built for Hadoop 2.10 too, so the
+    other libraries, Hadoop's among them, are those of the newest version.
+
+    Attributes:
+        shaded: version of `org.apache.hbase.thirdparty`, the property `hbase-thirdparty.version` of HBase's POM.
+        thrift: version of `libthrift`.
+        jetty: version of Jetty, where it is not among the shaded libraries; Jersey is not among them then either.
+    """
+
+    shaded: str
+    thrift: str
+    jetty: str | None = None
+
+    def coordinates(self, version: str) -> list[str]:
+        """Coordinates of HBase's own modules and of these libraries; some of them do not exist in every version."""
+        return [
+            *(f"org.apache.hbase:hbase-{name}:{version}" for name in _MODULES),
+            *(f"org.apache.hbase.thirdparty:hbase-{name}:{self.shaded}" for name in _SHADED),
+            f"org.apache.thrift:libthrift:{self.thrift}",
+            *([f"org.eclipse.jetty:jetty-{name}:{self.jetty}" for name in _JETTY] if self.jetty else ()),
+            *([f"{name}:2.25.1" for name in _JERSEY] + ["javax.ws.rs:javax.ws.rs-api:2.0.1"] if self.jetty else ()),
+        ]
+
+
+OLDER: Mapping[str, OlderVersion] = {
+    "2.2.6": OlderVersion("2.2.1", "0.13.0", "9.3.27.v20190418"),
+    "2.3.3": OlderVersion("3.3.0", "0.13.0", "9.3.28.v20191105"),
+    "2.4.17": OlderVersion("4.1.4", "0.14.1"),
+    "2.5.8": OlderVersion("4.1.5", "0.14.1"),
+}
+"""The older ones of `VERSIONS`, from the POM of each."""
+
+
+def listing(version: str) -> str:
     """The text of the list for a version of HBase.
 
-    Resolves the dependencies, downloads the jars into the user's Maven repository, and pins each of them.
+    Downloads the jars and pins each of them. For the newest version, the dependencies of `hbase-thrift` are resolved;
+    for one of `OLDER`, the jars of the newest version are the rest.
+
+    Raises:
+        LocalHBaseError: there is neither a newest version of this name nor one of `OLDER`.
+    """
+    if version in OLDER:
+        pins = older_pins(OLDER[version].coordinates(version), pinned())
+    else:
+        pins = _resolved(f"org.apache.hbase:hbase-thrift:{checked(version)}")
+    lines = [
+        f"# The class path of HBase {version}, its server and gateways: SHA-256, bytes, group:artifact:version.",
+        "# Made by hbmodel.localhbase.pins.listing.",
+        *map(str, sorted(pins, key=lambda pin: (pin.group, pin.artifact))),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _resolved(coordinates: str) -> list[Pin]:
+    """The artifact and all it needs."""
+    return [
+        _pin(Path(each.resolve()), each.groupId, each.artifactId, each.version)
+        for each in required("jgo").resolve(coordinates)
+        if (each.groupId, each.artifactId) not in _LEFT_OUT
+    ]
+
+
+def older_pins(
+    coordinates: Sequence[str], newest: Sequence[Pin], fetch: Callable[[str, str, str, Path], Path | None] | None = None
+) -> list[Pin]:
+    """The jars of an older version: those named, and of the newest version those that are not replaced.
 
     Args:
-        coordinates: `group:artifact:version`, as in `org.apache.hbase:hbase-thrift:2.6.1`.
+        coordinates: `group:artifact:version` of each.
+        newest: the jars of the newest version.
+        fetch: fetches a jar into a directory and returns its path, or None if there is no such jar.
     """
-    artifacts = [
-        each for each in required("jgo").resolve(coordinates) if (each.groupId, each.artifactId) not in _LEFT_OUT
+    fetch = fetch or _fetched
+    own = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for each in coordinates:
+            group, artifact, version = each.split(":")
+            if path := fetch(group, artifact, version, Path(scratch) / artifact):
+                own.append(_pin(path, group, artifact, version))
+    named = {(pin.group, pin.artifact) for pin in own}
+    return own + [
+        pin for pin in newest if (pin.group, pin.artifact) not in named and not pin.group.startswith("org.apache.hbase")
     ]
-    lines = [
-        f"# The class path of {coordinates} and all it needs: SHA-256, bytes, group:artifact:version.",
-        "# Made by hbmodel.localhbase.pins.listing.",
-    ]
-    for artifact in sorted(artifacts, key=lambda each: (each.groupId, each.artifactId)):
-        content = Path(artifact.resolve()).read_bytes()
-        lines.append(
-            str(
-                Pin(
-                    hashlib.sha256(content).hexdigest(),
-                    len(content),
-                    artifact.groupId,
-                    artifact.artifactId,
-                    artifact.version,
-                )
-            )
-        )
-    return "\n".join(lines) + "\n"
+
+
+def _fetched(group: str, artifact: str, version: str, directory: Path) -> Path | None:
+    maven: Any = required("jgo.maven")
+    context = maven.MavenContext(resolver=maven.PythonResolver(), repo_cache=directory)
+    try:
+        return Path(context.project(group, artifact).at_version(version).artifact().resolve())
+    except RuntimeError:  # jgo's way to say that no repository has the jar
+        return None
+
+
+def _pin(path: Path, group: str, artifact: str, version: str) -> Pin:
+    content = path.read_bytes()
+    return Pin(hashlib.sha256(content).hexdigest(), len(content), group, artifact, version)

@@ -32,6 +32,8 @@ class LocalHBase:
         properties: HBase properties for all processes.
         gateway_properties: HBase properties for the gateways, such as those of HTTP and TLS; they override
             `properties`.
+        version: the version of HBase, one of `VERSIONS`. None takes the distribution that `HBASE_HOME` names, else the
+            version that wrote the directory, else the newest one.
         ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); free ones are chosen
             for the others.
         timeout: seconds that a start may take, without the first download of HBase.
@@ -51,13 +53,16 @@ class LocalHBase:
         gateway_heap: str = "512m",
         properties: Mapping[str, str] | None = None,
         gateway_properties: Mapping[str, str] | None = None,
+        version: str | None = None,
         ports: Mapping[str, int] | None = None,
         timeout: float = lifecycle.START_TIMEOUT,
         progress: bool = True,
         temporary: bool | None = None,
         owner: int | None = None,
     ) -> None:
-        self._settings = Settings(gateways, server_heap, gateway_heap, properties or {}, gateway_properties or {})
+        self._settings = Settings(
+            gateways, server_heap, gateway_heap, properties or {}, gateway_properties or {}, version
+        )
         self._given = directory
         self._ports = dict(ports or {})
         self._timeout = timeout

@@ -101,8 +101,9 @@ def _hbase(shared: Mapping[str, Any]) -> Iterator[Any]:
     if named := os.environ.get("HBMODEL_TEST_HBASE"):
         yield external_hbase(named)
         return
+    version = os.environ.get("HBMODEL_TEST_HBASE_VERSION") or None
     # A worker on another machine cannot share the HBase: its parent process is not the one that sent the directory.
-    with _local_hbase_class()(**(shared if shared.get("owner") == os.getppid() else {})) as hbase:
+    with _local_hbase_class()(version=version, **(shared if shared.get("owner") == os.getppid() else {})) as hbase:
         yield hbase
 
 

@@ -27,19 +27,38 @@ def one_line(error: pytest.ExceptionInfo[LocalHBaseError]) -> str:
 # --- the list ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_list_names_every_jar_once() -> None:
-    listed = pins.pinned()
-    assert len({pin.filename for pin in listed}) == len(listed) == 151
+@pytest.mark.parametrize("version", pins.VERSIONS)
+def test_a_list_names_every_jar_once(version: str) -> None:
+    listed = pins.pinned(version)
+    assert len({(pin.group, pin.artifact) for pin in listed}) == len({pin.filename for pin in listed}) == len(listed)
     assert 100e6 < sum(pin.size for pin in listed) < 120e6
-    assert f"hbase-thrift-{pins.HBASE_VERSION}.jar" in {pin.filename for pin in listed}
+    assert {pin.version for pin in listed if pin.group == "org.apache.hbase"} == {version}
+    assert {"hbase-server", "hbase-thrift", "hadoop-common", "libthrift"} <= {pin.artifact for pin in listed}
     assert all(len(bytes.fromhex(pin.sha256)) == 32 for pin in listed)
 
 
-def test_the_list_has_one_servlet_api() -> None:
+@pytest.mark.parametrize("version", pins.VERSIONS)
+def test_a_list_has_one_servlet_api(version: str) -> None:
     # Two would let the order on the class path decide whether a gateway can speak HTTP.
-    assert [str(pin.filename) for pin in pins.pinned() if pin.artifact.endswith("servlet-api")] == [
+    assert [str(pin.filename) for pin in pins.pinned(version) if pin.artifact.endswith("servlet-api")] == [
         "javax.servlet-api-3.1.0.jar"
     ]
+
+
+def test_jars_of_one_name_are_the_same_in_all_lists() -> None:
+    # They are kept in one directory.
+    named: dict[str, set[Pin]] = {}
+    for version in pins.VERSIONS:
+        for pin in pins.pinned(version):
+            named.setdefault(pin.filename, set()).add(pin)
+    assert all(len(each) == 1 for each in named.values())
+
+
+def test_a_version_without_a_list_is_refused_with_those_there_are() -> None:
+    with pytest.raises(LocalHBaseError, match="name one of the known ones, or set HBASE_HOME") as error:
+        pins.pinned("../2.6.1")
+    assert "2.4.17" in one_line(error)
+    assert error.value.known == list(pins.VERSIONS)
 
 
 def test_a_pin_is_read_as_it_is_written() -> None:
@@ -55,11 +74,49 @@ def test_a_list_is_made_of_what_the_resolver_finds(monkeypatch: pytest.MonkeyPat
 
     found = [artifact("z", "last"), artifact("javax.servlet", "servlet-api"), artifact("a", "first")]
     monkeypatch.setattr(pins, "required", lambda name: SimpleNamespace(resolve=lambda coordinates: found))
-    lines = pins.listing("g:a:1").splitlines()
+    lines = pins.listing(pins.HBASE_VERSION).splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
         f"{hashlib.sha256(b'first').hexdigest()} 5 a:first:1",
         f"{hashlib.sha256(b'last').hexdigest()} 4 z:last:1",
     ]
+
+
+def test_an_older_version_takes_the_other_jars_of_the_newest_one(tmp_path: Path) -> None:
+    def fetch(group: str, artifact: str, version: str, directory: Path) -> Path | None:
+        path = tmp_path / artifact
+        path.write_bytes(artifact.encode())
+        return None if artifact == "hbase-asyncfs" else path
+
+    newest = [
+        Pin("00", 1, group, artifact, "9")
+        for group, artifact in (
+            ("org.apache.hbase", "hbase-new"),
+            ("org.apache.hbase.thirdparty", "hbase-unsafe"),
+            ("org.apache.thrift", "libthrift"),
+            ("org.apache.hadoop", "hadoop-common"),
+        )
+    ]
+    older = pins.older_pins(
+        ["org.apache.hbase:hbase-asyncfs:2.2", "org.apache.hbase:hbase-common:2.2", "org.apache.thrift:libthrift:0.1"],
+        newest,
+        fetch,
+    )
+    assert [str(pin) for pin in older] == [
+        f"{hashlib.sha256(b'hbase-common').hexdigest()} 12 org.apache.hbase:hbase-common:2.2",
+        f"{hashlib.sha256(b'libthrift').hexdigest()} 9 org.apache.thrift:libthrift:0.1",
+        "00 1 org.apache.hadoop:hadoop-common:9",
+    ]
+
+
+@pytest.mark.parametrize("version", pins.OLDER)
+def test_the_list_of_an_older_version_is_what_its_coordinates_give(version: str) -> None:
+    named = dict.fromkeys(each.rpartition(":")[0] for each in pins.OLDER[version].coordinates(version))
+    own = {f"{pin.group}:{pin.artifact}" for pin in pins.pinned(version) if pin not in pins.pinned()}
+    assert own <= set(named)
+    rest = [pin for pin in pins.pinned() if not pin.group.startswith("org.apache.hbase")]
+    assert {f"{pin.group}:{pin.artifact}" for pin in rest} <= {
+        f"{pin.group}:{pin.artifact}" for pin in pins.pinned(version)
+    }
 
 
 # --- the download -----------------------------------------------------------------------------------------------------
@@ -192,9 +249,13 @@ def test_an_installed_distribution_is_used_where_it_is_named(monkeypatch: pytest
 
 def test_without_one_the_pinned_jars_are_the_class_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("HBASE_HOME", raising=False)
-    monkeypatch.setattr(jars, "pinned_jars", lambda *, progress: tmp_path)
+    monkeypatch.setattr(jars, "pinned_jars", lambda *, version, progress: tmp_path)
     entries = jars.class_path().split(os.pathsep)
     assert entries == [str(tmp_path / pin.filename) for pin in pins.pinned()]
+    # A version that is named is more than what the environment says.
+    monkeypatch.setenv("HBASE_HOME", str(tmp_path))
+    entries = jars.class_path("2.4.17").split(os.pathsep)
+    assert entries == [str(tmp_path / pin.filename) for pin in pins.pinned("2.4.17")]
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------

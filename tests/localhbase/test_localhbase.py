@@ -14,7 +14,17 @@ import psutil
 import pytest
 
 from hbmodel.errors import LocalHBaseError
-from hbmodel.localhbase import LocalHBase, Settings, Status, configuration, lifecycle, ports, processes, readiness
+from hbmodel.localhbase import (
+    VERSIONS,
+    LocalHBase,
+    Settings,
+    Status,
+    configuration,
+    lifecycle,
+    ports,
+    processes,
+    readiness,
+)
 from hbmodel.localhbase import directory as directories
 from hbmodel.localhbase.processes import Process
 from tests.support import fake_java
@@ -78,6 +88,39 @@ def test_a_second_start_changes_nothing(fake: Path) -> None:
     with pytest.raises(LocalHBaseError, match="An HBase is already running in the"):
         LocalHBase(fake).start()
     assert lifecycle.status(fake) == first
+
+
+def test_a_directory_keeps_the_version_that_wrote_it(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HBASE_HOME", raising=False)
+    started = lifecycle.start(fake, settings=Settings(gateways=("thrift1",), version="2.4.17"))
+    assert started.version == started.as_json()["version"] == "2.4.17"
+    assert lifecycle.start(fake, settings=Settings(gateways=("thrift1",))) == started
+    with pytest.raises(LocalHBaseError, match="other settings"):
+        lifecycle.start(fake, settings=Settings(gateways=("thrift1",), version="2.5.8"))
+    lifecycle.kill(fake, "thrift1")
+    monkeypatch.setenv("HBASE_HOME", str(fake))  # what runs is completed with what it was started with
+    assert lifecycle.version_to_start(fake, None) == "2.4.17"
+    lifecycle.stop(fake, grace=0)
+    assert lifecycle.version_to_start(fake, None) is None
+    assert lifecycle.version_to_start(fake, "2.5.8") == "2.5.8"
+    monkeypatch.delenv("HBASE_HOME")
+    again = lifecycle.start(fake)
+    assert again.version == "2.4.17"
+    lifecycle.stop(fake, grace=0)
+    newer = lifecycle.start(fake, settings=Settings(version="2.5.8"))
+    assert newer.version == "2.5.8"
+    lifecycle.stop(fake, grace=0)
+    with pytest.raises(LocalHBaseError, match="written by a newer version") as error:
+        lifecycle.start(fake, settings=Settings(version="2.4.17"))
+    assert (error.value.found, error.value.version) == ("2.5.8", "2.4.17")
+    one_line(error)
+    assert processes_of(fake) == []
+
+
+def test_a_version_that_cannot_be_had_is_refused_before_anything_starts(fake: Path) -> None:
+    with pytest.raises(LocalHBaseError, match="cannot download this version"):
+        LocalHBase(fake, version="1.4")
+    assert not fake.exists()
 
 
 def test_one_object_is_started_once(fake: Path) -> None:
@@ -436,3 +479,17 @@ def test_a_real_hbase_keeps_rows_over_a_crash_and_leaves_nothing(real: LocalHBas
     assert not directory.exists()
     assert processes_of(directory) == []
     assert not any(psutil.pid_exists(pid) for pid in pids.values())
+
+
+@pytest.mark.hbase
+@pytest.mark.slow  # it starts and stops two servers
+def test_a_newer_version_takes_over_the_data_of_an_older_one(tmp_path: Path) -> None:
+    def table(hbase: LocalHBase) -> happybase.Table:
+        return happybase.Connection("127.0.0.1", hbase.ports["thrift1"], timeout=120_000).table("t")
+
+    with LocalHBase(tmp_path / "hbase", gateways=["thrift1"], version=VERSIONS[0]) as older:
+        happybase.Connection("127.0.0.1", older.ports["thrift1"], timeout=120_000).create_table("t", {"d": {}})
+        for number in range(100):
+            table(older).put(b"row %d" % number, {b"d:x": b"value"})
+    with LocalHBase(tmp_path / "hbase", gateways=["thrift1"], version=VERSIONS[-1]) as newer:
+        assert sum(1 for _ in table(newer).scan()) == 100

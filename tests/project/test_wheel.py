@@ -31,7 +31,7 @@ def test_a_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
         names = set(archive.namelist())
         points = ConfigParser()
         points.read_string(archive.read(f"hbmodel-{hbmodel.__version__}.dist-info/entry_points.txt").decode())
-    assert {"hbmodel/py.typed", "hbmodel/localhbase/jars.txt", "hbmodel/store/thrift2/hbase.thrift"} <= names
+    assert {"hbmodel/py.typed", "hbmodel/localhbase/versions/2.2.6.txt", "hbmodel/store/thrift2/hbase.thrift"} <= names
     there = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "hbmodel").rglob("*")

@@ -34,7 +34,7 @@ def install(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Path:
     java.chmod(0o755)
     for module in (launching, lifecycle):
         monkeypatch.setattr(module, "find_java", lambda: Java(java, 21))
-        monkeypatch.setattr(module, "class_path", lambda *, progress=True: "fake.jar")
+        monkeypatch.setattr(module, "class_path", lambda version=None, *, progress=True: f"fake-{version}.jar")
     return java
 
 

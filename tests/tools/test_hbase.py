@@ -51,6 +51,17 @@ def test_start_prints_where_it_runs(directory: Path) -> None:
     assert run(directory, "start").stdout == result.stdout
 
 
+def test_start_takes_a_version(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HBASE_HOME", raising=False)
+    assert "version    2.4.17\n" in run(directory, "start", "--version", "2.4.17").stdout
+    assert "version    2.4.17\n" in run(directory, "start").stdout
+    assert json.loads(run(directory, "status", "--json").stdout)["version"] == "2.4.17"
+    result = run(directory, "start", "--version", "2.0")
+    assert result.exit_code == 1
+    assert "name one of the known ones" in result.stderr
+    assert "2.4.17" in result.stderr
+
+
 def test_stop_says_whether_anything_ran(directory: Path) -> None:
     run(directory, "start")
     assert run(directory, "stop").stdout == "stopped\n"

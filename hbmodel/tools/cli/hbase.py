@@ -63,6 +63,11 @@ def _pairs(_ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 )
 @click.option("--thrift2-port", type=click.IntRange(1, 65_535), help="Port of the Thrift2 gateway.")
 @click.option("--zookeeper-port", type=click.IntRange(1, 65_535), help="Port of ZooKeeper.")
+@click.option(
+    "--version",
+    metavar="VERSION",
+    help="Version of HBase, such as 2.4.17. [default: the one last used, or the newest]",
+)
 @click.option("--server-heap", metavar="SIZE", help="Largest heap of the server. [default: 1g]")
 @click.option("--gateway-heap", metavar="SIZE", help="Largest heap of each gateway. [default: 512m]")
 @click.option(
@@ -86,6 +91,7 @@ def start(
     thrift1_port: int | None,
     thrift2_port: int | None,
     zookeeper_port: int | None,
+    version: str | None,
     server_heap: str | None,
     gateway_heap: str | None,
     properties: Mapping[str, str],
@@ -96,21 +102,24 @@ def start(
     The first start downloads HBase (113 MB). An HBase that is already running is left unchanged.
     """
     from hbmodel import localhbase
+    from hbmodel.localhbase.lifecycle import version_to_start
 
     console = Console(stderr=True)
     chosen: dict[str, Any] = {
         "gateways": gateways or None,
+        "version": version,
         "server_heap": server_heap,
         "gateway_heap": gateway_heap,
         "properties": properties or None,
     }
     given = {name: value for name, value in chosen.items() if value is not None}
     ports = {"thrift1": thrift1_port, "thrift2": thrift2_port, "zookeeper": zookeeper_port}
-    localhbase.prepare()
+    settings = localhbase.Settings(**given) if given else None
+    localhbase.prepare(version_to_start(directory, version))
     with console.status("Starting HBase ..."):
         running = localhbase.start(
             directory,
-            settings=localhbase.Settings(**given) if given else None,
+            settings=settings,
             ports={name: port for name, port in ports.items() if port is not None},
             timeout=timeout,
         )
@@ -149,6 +158,7 @@ def status(ctx: click.Context, directory: Path | None, as_json: bool) -> None:
 def _show(status: Status) -> None:
     """Print a status as text."""
     click.echo(f"state      {status.state}")
+    click.echo(f"version    {status.version or 'of the distribution that HBASE_HOME named'}")
     for name, value in (("thrift1", status.url), ("thrift2", status.thrift2_url)):
         if value:
             click.echo(f"{name:<10} {value}")
