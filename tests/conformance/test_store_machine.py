@@ -119,7 +119,9 @@ def filters_of(families: Sequence[Family]) -> st.SearchStrategy[Filter]:
         st.builds(FirstCellOnly),
     )
     several = st.deferred(lambda: st.lists(filters, min_size=1, max_size=3))
-    filters = st.deferred(lambda: leaves | st.builds(And, several) | st.builds(Or, several))
+    # Most lists in another order are refused.
+    ranges_first = several.map(lambda parts: sorted(parts, key=lambda p: not isinstance(p, ColumnRange | ColumnPrefix)))
+    filters = st.deferred(lambda: leaves | st.builds(And, ranges_first) | st.builds(Or, several))
     return filters
 
 

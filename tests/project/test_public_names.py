@@ -294,6 +294,7 @@ ERRORS = [
 ]
 LOCALHBASE = [
     "GATEWAYS",
+    "VERSIONS",
     "LocalHBase",
     "Settings",
     "Status",

@@ -10,7 +10,17 @@ from typing import get_args
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.store.checks.rows import check_read_columns, check_timestamp
-from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, Operator, Or, Pagination, ValueFilter
+from hbmodel.store.filters import (
+    And,
+    ColumnPrefix,
+    ColumnRange,
+    Filter,
+    FirstCellOnly,
+    Operator,
+    Or,
+    Pagination,
+    ValueFilter,
+)
 from hbmodel.store.values import Scan
 
 _OPERATORS = frozenset(get_args(Operator))
@@ -77,10 +87,14 @@ def _judges_rows(filter: Filter) -> bool:
 
 
 def check_filter(filter: Filter, *, reversed: bool) -> None:
-    """Raises InvalidRequest for a filter that HBase cannot evaluate.
+    """Raises InvalidRequest for a filter that HBase cannot evaluate, or that its versions evaluate differently.
 
-    In a reversed scan a column range or prefix inside an Or makes HBase 2.6 lose cells behind the first one that is
-    left out: `FilterListWithOR` compares seek hints the wrong way round there.
+    In a reversed scan a column range or prefix inside an Or makes HBase lose cells behind the first one that is left
+    out: `FilterListWithOR` compares seek hints the wrong way round there.
+
+    A value filter, a pagination or a `FirstCellOnly` depends on which cells it has seen before. If a column range or
+    prefix stands behind it in an And, that differs: from 2.6.1 on, `FilterListWithAND` asks the range for a jump where
+    the filter before it leaves a cell out, and older servers do not (HBASE-28622).
     """
     match filter:
         case ValueFilter(column, operator):
@@ -98,10 +112,32 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
                 raise InvalidRequest("And and Or take at least one filter.")
             if reversed and isinstance(filter, Or) and any(_seeks(part) for part in filters):
                 raise InvalidRequest("A reversed scan cannot have a column range or prefix inside Or.")
+            if isinstance(filter, And) and any(_seeks(part) for part in _behind_counting(filters)):
+                raise InvalidRequest(
+                    "In an And, column ranges and prefixes must stand in front of value filters, paginations and "
+                    "FirstCellOnly: otherwise versions of HBase answer differently."
+                )
             for part in filters:
                 check_filter(part, reversed=reversed)
         case _:
             pass
+
+
+def _behind_counting(filters: Sequence[Filter]) -> Sequence[Filter]:
+    """The column ranges and prefixes behind the first filter that depends on the cells before."""
+    counting = next((number for number, part in enumerate(filters) if _counts(part)), len(filters))
+    # Inside another list they are not asked for a jump, in no version.
+    return [part for part in filters[counting + 1 :] if isinstance(part, ColumnRange | ColumnPrefix)]
+
+
+def _counts(filter: Filter) -> bool:
+    match filter:
+        case ValueFilter() | Pagination() | FirstCellOnly():
+            return True
+        case And(filters) | Or(filters):
+            return any(map(_counts, filters))
+        case _:
+            return False
 
 
 def reversible(filter: Filter) -> Filter:
@@ -128,8 +164,8 @@ def _seeks(filter: Filter) -> bool:
     match filter:
         case ColumnRange(start=start):
             return bool(start)
-        case ColumnPrefix():
-            return True
+        case ColumnPrefix(prefix):
+            return bool(prefix)
         case And(filters) | Or(filters):
             return any(_seeks(part) for part in filters)
         case _:

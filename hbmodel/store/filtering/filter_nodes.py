@@ -51,9 +51,6 @@ class Node:
 
     __slots__ = ()
 
-    seeks = False
-    """Whether it can give hints where to continue (`HintingFilter`)."""
-
     def reset(self) -> None:
         """Forgets the previous row."""
 
@@ -143,7 +140,6 @@ class _Row(Node):
 class _Range(Node):
     """`ColumnRangeFilter`."""
 
-    seeks = True
     __slots__ = ("_start", "_start_inclusive", "_stop", "_stop_inclusive")
 
     def __init__(self, filter: ColumnRange) -> None:
@@ -169,7 +165,6 @@ class _Range(Node):
 class _Prefix(Node):
     """`ColumnPrefixFilter`."""
 
-    seeks = True
     __slots__ = ("_prefix",)
 
     def __init__(self, filter: ColumnPrefix) -> None:
@@ -274,15 +269,15 @@ class _And(_List):
         for index, node in enumerate(self._nodes):
             self._included[index] = False
             # If a filter leaves the cell out, the filters behind it do not see the cell, so that their counts stay
-            # (HBASE-20565). But filters that can give hints always see it (HBASE-28622).
-            if result & 1 and not node.seeks:
+            # (HBASE-20565). Newer servers ask column ranges for a hint all the same (HBASE-28622). That makes no
+            # difference to the filters that `check_filter` allows.
+            if result & 1:
                 continue
             code = node.code(family, qualifier, cell)
             if code == HINT:
                 self._hinting.append(node)
-            if not result & 1:
-                result = max(result >> 1, code >> 1) << 1 | code & 1
-                self._included[index] = not code & 1
+            result = max(result >> 1, code >> 1) << 1 | code & 1
+            self._included[index] = not code & 1
         return HINT if self._hinting else result
 
     def hint(self, qualifier: bytes) -> bytes | None:

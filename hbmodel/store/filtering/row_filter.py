@@ -23,8 +23,7 @@ def seen_qualifiers(filter: Filter) -> KeyRange:
     """A range of qualifiers outside of which no part of the filter takes notice of a cell.
 
     Only a column range or prefix that comes first gives such a range: a filter before it in an And would see every
-    cell. If a later column range or prefix begins above the first, every cell matters: HBase shows the later one the
-    cells below the first range too, and jumps from them over cells that the filters in between would see (HBASE-28622).
+    cell.
     """
     match filter:
         case ColumnRange(start, start_inclusive, stop, stop_inclusive):
@@ -34,21 +33,9 @@ def seen_qualifiers(filter: Filter) -> KeyRange:
         case ColumnPrefix(prefix):
             return KeyRange.prefix(prefix)
         case And(filters):
-            seen = seen_qualifiers(filters[0])
-            return KeyRange() if any(_jump(later) > seen.start for later in filters[1:]) else seen
+            return seen_qualifiers(filters[0])
         case _:
             return KeyRange()
-
-
-def _jump(filter: Filter) -> bytes:
-    """The qualifier to which a filter makes the scanner jump from the cells below it; empty if it makes no jump."""
-    match filter:
-        case ColumnRange(start):
-            return start or b""
-        case ColumnPrefix(prefix):
-            return prefix
-        case _:
-            return b""
 
 
 def first_piece(filter: Filter, cells: int) -> Filter:
