@@ -65,6 +65,11 @@ of a dead row contains 00 and a nonce.
 FLAG = b"\x01"
 """Value of the existence flag."""
 
+CLAIMED: Final = b"\x00"
+"""What the flag of a row begins with while an insert has claimed its key; the nonce of the claim follows."""
+
+_CLAIM_LENGTH = 9
+
 COUNTER_ZERO = bytes(8)
 
 COMPILED_KEPT = 256
@@ -93,6 +98,8 @@ class TableSchema:
         external: whether other programs write the table; deletes then touch mapped columns only.
         blind_puts: whether whole objects are put without a read of their rows.
         exists: qualifier of the flag that marks existence, or None.
+        flag_value: what puts store in the flag.
+        witness: `family:qualifier` of the column that shows which rows of an external table are objects, or None.
         families: options of the model's families.
         computed: fields that are computed from others and not stored.
         row: the one row that contains all objects, or None.
@@ -116,6 +123,8 @@ class TableSchema:
     external: bool = False
     blind_puts: bool = True
     exists: bytes | None = None
+    flag_value: bytes = FLAG
+    witness: bytes | None = None
     families: Sequence[Family] = attrs.field(factory=tuple)
     computed: Sequence[Field] = ()
     row: bytes | None = None
@@ -186,6 +195,19 @@ class TableSchema:
     def exists_column(self) -> bytes | None:
         """`family:qualifier` of the existence flag."""
         return None if self.exists is None else self.family + b":" + self.exists
+
+    def is_flag(self, value: bytes) -> bool:
+        """Whether this value of the existence flag says that the row exists. Other programs may put any value."""
+        return not is_claim(value) if self.external else value == FLAG
+
+    @cached_property
+    def any_cell_shows(self) -> bool:
+        """Whether any cell in the model's families shows that a row of an external table is an object.
+
+        The cells of other programs need not be those of the model. So reads must ask for everything in the families, or
+        rows without the model's cells would be missing.
+        """
+        return self.external and self.wide is None and self.exists is None and self.witness is None
 
     @cached_property
     def spare_flag_column(self) -> bytes | None:
@@ -400,6 +422,7 @@ class TableSchema:
             }
             | {map_field.column.decode("latin-1"): map_field.spec for map_field in self.maps},
             "exists": None if self.exists is None else self.exists.decode("latin-1"),
+            **({"flag": "any"} if self.external and self.exists is not None else {}),
             **versioned,
             **row,
             **kind,
@@ -412,6 +435,11 @@ class TableSchema:
         keys = [(f"key {at}", key_field) for at, key_field in enumerate(self.key_fields)]
         values = [(map_field.column.decode("latin-1"), map_field.value) for map_field in self.maps]
         return [*keys, *((field.column.decode("latin-1"), field) for field in self.columns), *values]
+
+
+def is_claim(flag: bytes) -> bool:
+    """Whether the value of an existence flag says only that an insert has claimed the key."""
+    return len(flag) == _CLAIM_LENGTH and flag.startswith(CLAIMED)
 
 
 _COLLECTIONS = (list, tuple, set, frozenset, GeneratorType)

@@ -44,6 +44,13 @@ def read_masks(
     """
     rows_read: Sequence[Row | None] = yield GetRows(schema.table, rows, columns)
     cells = {row.row: row.columns for row in rows_read if row is not None}
+    return (yield from masks_of(schema, cells, bound))
+
+
+def masks_of(
+    schema: TableSchema, cells: Mapping[bytes, Mapping[bytes, Cell]], bound: int
+) -> Protocol[dict[bytes, Delete | ClockError]]:
+    """The same for rows that were read, given by their keys and the cells that may be ahead of the server's clock."""
     now = yield from time_for(schema, cells.values())
     if now is None:
         return {}

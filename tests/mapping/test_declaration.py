@@ -232,14 +232,84 @@ def flag_of_a_system_cell() -> None:
 
 @mistake("A column alias must be text", field="exists", found="b'e'")
 def flag_of_bytes() -> None:
-    @hb.model(table="t", exists=hb.flag(b"e"))  # type: ignore[arg-type]
+    @hb.model(table="t", exists=hb.flag(b"e"))
     class Bad:
         k: hb.Key[int] = hb.key()
 
 
+@mistake("reserved for system cells, in the tables of other programs too", field="a")
+def alias_of_a_system_cell_in_an_external_table() -> None:
+    @hb.model(table="t", external=True)
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("_t")
+
+
+@mistake("reserved for system cells, in the tables of other programs too", field="exists")
+def flag_of_a_system_cell_in_an_external_table() -> None:
+    @hb.model(table="t", external=True, exists=hb.flag(b"_parent"))
+    class Bad:
+        k: hb.Key[int] = hb.key()
+
+
+@mistake("A column alias must be text", field="a", found="b'x'")
+def alias_of_bytes() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column(b"x")
+
+
+@mistake("at most 32,767 bytes", field="a", length=32_768)
+def long_alias_of_bytes() -> None:
+    @hb.model(table="t", external=True)
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column(bytes(32_768))
+
+
+@mistake("has a flag with another value", option="exists")
+def value_of_a_flag_of_our_own() -> None:
+    @hb.model(table="t", exists=hb.flag("e", b"x"))
+    class Bad:
+        k: hb.Key[int] = hb.key()
+
+
+@mistake("must be bytes that are not empty", option="exists", found="b''")
+def empty_value_of_a_flag() -> None:
+    @hb.model(table="t", external=True, exists=hb.flag("_0", b""))
+    class Bad:
+        k: hb.Key[int] = hb.key()
+
+
+@mistake("must be bytes that are not empty", option="exists", found=repr(bytes(9)))
+def value_of_a_claim() -> None:
+    @hb.model(table="t", external=True, exists=hb.flag("_0", bytes(9)))
+    class Bad:
+        k: hb.Key[int] = hb.key()
+
+
+@mistake("a field whose cell each row has", field="a", known=["b"])
+def existence_by_a_column_with_a_default() -> None:
+    @hb.model(table="t", external=True, exists="a")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column(default=3)
+        b: hb.Column[int] = hb.column()
+
+
+@mistake("Objects that share rows exist if they have any of their cells", option="exists")
+def existence_by_a_column_of_a_wide_row() -> None:
+    @hb.model(table="t", external=True, exists="a")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        n: hb.Key[int] = hb.key(in_qualifier=True)
+        a: hb.Column[int] = hb.column()
+
+
 @mistake("exists takes a flag", found="'e'")
 def text_for_a_flag() -> None:
-    @hb.model(table="t", exists="e")  # type: ignore[arg-type]
+    @hb.model(table="t", exists="e")
     class Bad:
         k: hb.Key[int] = hb.key()
 

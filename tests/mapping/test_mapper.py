@@ -52,6 +52,13 @@ class External:
     level: hb.Column[int] = hb.column("l", family="x")
 
 
+@hb.model(table="witnessed", external=True, exists="level")
+class Witnessed:
+    k: hb.Key[int] = hb.key(hb.codecs.UInt8)
+    note: hb.Column[str | None] = hb.column("o", default=None)
+    level: hb.Column[int] = hb.column("l", family="x")
+
+
 @hb.model(table="claimed", external=True, exists=hb.flag("e"))
 class Claimed:
     k: hb.Key[int] = hb.key(hb.codecs.UInt8)
@@ -159,8 +166,11 @@ def test_what_exists() -> None:
         (Flagged, False, {"note"}, (b"d:e", b"d:o")),
         (Flagged, False, set(), (b"d:e",)),
         (Loose, False, {"note"}, (b"d", b"x")),  # no column is in every row
-        (External, False, None, (b"d:o", b"x:l")),
-        (External, False, {"note"}, (b"d:o", b"x:l")),
+        (External, False, None, (b"d", b"x")),  # a row may have only cells of other programs
+        (External, False, {"note"}, (b"d", b"x")),
+        (Witnessed, False, None, (b"d:o", b"x:l")),
+        (Witnessed, False, {"note"}, (b"d:o", b"x:l")),
+        (Witnessed, False, set(), (b"x:l",)),
         (Claimed, False, None, (b"d:e", b"d:o")),
     ],
 )

@@ -33,7 +33,7 @@ SOON = timedelta(milliseconds=700)
 LATER = timedelta(hours=1)
 
 
-@hb.model(table="slips", family="d", external=True)
+@hb.model(table="slips", family="d", external=True, exists="page")
 class Slip:
     """In a table that others write too."""
 

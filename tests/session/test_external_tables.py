@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.protocol.server_timed.unindexed_batch import ATOMIC_ROWS
-from hbmodel.store import Put
+from hbmodel.store import Family, Put
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
 from tests.support.random_queries import COLUMN_CODECS
@@ -400,3 +400,303 @@ def test_objects_of_salted_wide_rows_are_read(bed: Bed) -> None:
     bed.store.put("salted_wide", [Put(bytes([right[0] ^ 1]) + b"a", {b"d:\0\0\0\x07v": b"x"})])
     with pytest.raises(hb.DecodingError, match="not in the salt bucket"):
         session.query(SaltedPart).allow_full_scan().all()
+
+
+# --- rows without the declared cells ----------------------------------------------------------------------------------
+
+
+@hb.model(table="stats", family="0", families=(hb.family("x"),), external=True)
+class Stat:
+    """Some of the columns of a table; the rows may have none of them."""
+
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    cpu: hb.Column[str | None] = hb.column("CPU", default=None)
+    disk: hb.Column[str | None] = hb.column("DISK", default=None, family="x")
+
+
+@hb.model(table="stats_marked", family="0", external=True, exists=hb.flag("_0", b"x"))
+class Marked:
+    """With the cell that each row has."""
+
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    cpu: hb.Column[str | None] = hb.column("CPU", default=None)
+    ident: hb.Column[str | None] = hb.column("_id", default=None)
+    coded: hb.Column[str | None] = hb.column(b"\x80\x0b", default=None)
+
+
+@hb.model(table="stats_seen", family="0", external=True)
+class Seen:
+    """With a required column."""
+
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    cpu: hb.Column[str] = hb.column("CPU")
+    disk: hb.Column[str | None] = hb.column("DISK", default=None)
+
+
+@hb.model(table="stats_own", family="0", external=True, exists="cpu")
+class Own:
+    """Only some of the rows are objects."""
+
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    cpu: hb.Column[str] = hb.column("CPU")
+    disk: hb.Column[str | None] = hb.column("DISK", default=None)
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(4, "big")
+
+
+OTHERS: list[dict[bytes, bytes]] = [
+    {b"0:_0": b"x"},
+    {b"0:_0": b"x", b"0:CPU": b"c"},
+    {b"0:_0": b"", b"0:ZZ": b"z"},
+    {b"0:_0": b"\x00", b"0:AA": b"a"},
+    {b"0:_0": b"x", b"0:CPU": b"", b"0:ZZ": b"z"},
+]
+
+
+def filled(bed: Bed, model: type[Any], rows: list[dict[bytes, bytes]] = OTHERS) -> hb.Session:
+    """A session on a table with these rows of another program."""
+    session = bed.use(model)
+    bed.store.put(hb.schema.schema_of(model).table, [Put(key(number), cells) for number, cells in enumerate(rows)])
+    return session
+
+
+def ways(session: hb.Session, model: Any, numbers: list[int], every: int) -> dict[str, list[int]]:
+    """The numbers of the objects that each kind of read finds."""
+    query = session.query(model).allow_full_scan()
+    page, paged = query.page(2), []
+    while True:
+        paged += page.items
+        if page.next_token is None:
+            break
+        page = query.page(2, after=page.next_token)
+    gets = [session.get(model, number=number) for number in range(every)]
+    many = session.get_many(model, [{"number": number} for number in range(every)])
+    return {
+        "all": [one.number for one in query],
+        "reversed": [one.number for one in query.reversed()][::-1],
+        "pages": [one.number for one in paged],
+        "limit": [one.number for one in query.limit(every + 1)],
+        "select": [number for (number,) in query.select(model.number)],
+        "select of a column": [number for number, _ in query.select(model.number, model.cpu)],
+        "get": [one.number for one in gets if one is not None],
+        "get_many": [one.number for one in many if one is not None],
+        "first": [] if (first := query.first()) is None else [first.number, *numbers[1:]],
+        "count": numbers if query.count() == len(numbers) else [-1, query.count()],
+    }
+
+
+@pytest.mark.parametrize("model", [Stat, Marked])
+@pytest.mark.every_store
+def test_rows_without_the_declared_cells_are_rows(bed: Bed, model: Any) -> None:
+    session, numbers = filled(bed, model), list(range(len(OTHERS)))
+    found = ways(session, model, numbers, len(OTHERS))
+    assert found == dict.fromkeys(found, numbers)
+    query = session.query(model).allow_full_scan()
+    assert [one.cpu for one in query] == [None, "c", None, None, ""]
+    assert [one.number for one in query.where(model.cpu.is_(None))] == [0, 2, 3]
+    assert query.where(model.cpu.is_(None)).count() == 3
+    assert [one.number for one in query.where(model.cpu == "c")] == [1]
+    assert session.get(model, number=len(OTHERS)) is None
+
+
+@pytest.mark.every_store
+def test_a_row_without_a_required_column_is_an_error(bed: Bed) -> None:
+    session = filled(bed, Seen)
+    query = session.query(Seen).allow_full_scan()
+    for read in (
+        query.all,
+        query.select(Seen.cpu).all,
+        lambda: query.page(3),
+        lambda: session.get(Seen, number=0),
+        lambda: session.get_many(Seen, [{"number": 0}]),
+    ):
+        with pytest.raises(hb.IncompleteRow) as caught:
+            read()
+        assert (caught.value.table, caught.value.key, caught.value.field) == ("stats_seen", key(0), "cpu")
+    assert query.count() == len(OTHERS)
+    assert session.get(Seen, number=1) == Seen(number=1, cpu="c")
+    assert [one.number for one in query.where(Seen.cpu == "c")] == [1]
+
+
+@pytest.mark.every_store
+def test_a_required_column_can_say_which_rows_are_objects(bed: Bed) -> None:
+    session = filled(bed, Own, [*OTHERS, {b"0:DISK": b"d"}, {b"0:CPU": b"last"}])
+    numbers = [1, 4, 6]
+    found = ways(session, Own, numbers, len(OTHERS) + 2)
+    assert found == dict.fromkeys(found, numbers)
+    last = session.get(Own, number=6)
+    assert last is not None
+    session.delete(last)
+    session.delete(Own(number=4, cpu=""))
+    session.commit()
+    assert session.query(Own).allow_full_scan().all() == [Own(number=1, cpu="c")]
+    assert bed.store.get("stats_own", [key(4)])[0] is not None
+
+
+@pytest.mark.every_store
+def test_a_row_of_other_cells_can_be_updated_and_put(bed: Bed) -> None:
+    session = filled(bed, Stat)
+    assert session.update(Stat(number=2), cpu="new") == Stat(number=2, cpu="new")
+    session.commit()
+    session.add(Stat(number=0, disk="d"))
+    session.commit()
+    assert [(one.cpu, one.disk) for one in session.query(Stat).allow_full_scan()][:3] == [
+        (None, "d"),
+        ("c", None),
+        ("new", None),
+    ]
+    (row,) = bed.store.get("stats", [key(2)])
+    assert row is not None
+    assert {column: cell.value for column, cell in row.columns.items()} == {**OTHERS[2], b"0:CPU": b"new"}
+
+
+@pytest.mark.every_store
+def test_a_delete_that_would_leave_a_row_is_refused(bed: Bed) -> None:
+    session = filled(bed, Stat, [{b"0:CPU": b"c"}, {b"0:CPU": b"c", b"0:ZZ": b"z"}, {b"0:ZZ": b"z"}, {b"x:DISK": b"d"}])
+    for number in range(4):
+        session.delete(Stat(number=number))
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    refused = {outcome.key: outcome.error for outcome in caught.value.failures}
+    assert refused.keys() == {key(1), key(2)}
+    error = refused[key(1)]
+    assert isinstance(error, hb.CapabilityError)
+    assert "would still be there" in error.message
+    assert error.details["columns"] == [b"0:ZZ"]
+    assert session.query(Stat).allow_full_scan().all() == [Stat(number=1, cpu="c"), Stat(number=2)]
+
+
+@pytest.mark.every_store
+def test_a_flag_has_the_value_of_the_other_program(bed: Bed) -> None:
+    session = filled(bed, Marked)
+    session.add(Marked(number=9, ident="i", coded="k"))
+    session.commit()
+    (row,) = bed.store.get("stats_marked", [key(9)])
+    assert row is not None
+    assert {column: cell.value for column, cell in row.columns.items()} == {
+        b"0:_0": b"x",
+        b"0:_id": b"i",
+        b"0:\x80\x0b": b"k",
+    }
+    assert session.get(Marked, number=9) == Marked(number=9, ident="i", coded="k")
+    for number in (*range(5), 9):
+        with pytest.raises(hb.RowExists):
+            session.insert(Marked(number=number))
+    session.insert(Marked(number=10, cpu="c"))
+    assert session.update(Marked(number=3), cpu="three").cpu == "three"
+    session.commit()
+    session.delete(Marked(number=0))
+    session.commit()
+    assert [one.number for one in session.query(Marked).allow_full_scan()] == [1, 2, 3, 4, 9, 10]
+    session.update(Marked(number=2), cpu="two")
+    with pytest.raises(hb.CapabilityError, match="is empty"):  # HBase's check cannot tell it from an absent cell
+        session.commit()
+    (row,) = bed.store.get("stats_marked", [key(10)])
+    assert row is not None
+    assert row.columns[b"0:_0"].value == b"x"
+
+
+def test_explain_says_what_is_read(bed: Bed) -> None:
+    query = bed.use(Stat, Marked, Own).query
+    assert query(Stat).allow_full_scan().explain().whole == ["0", "x"]
+    assert "  cells:   all in 0, x, since" in str(query(Stat).where(Stat.number == 1).explain())
+    assert "cells:" not in str(query(Marked).allow_full_scan().explain())
+    assert "cells:" not in str(query(Own).allow_full_scan().explain())
+
+
+@hb.model(table="stats_indexed", family="0", external=True, immutable=True)
+class Indexed:
+    """With an index over a column that a row may lack."""
+
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    cpu: hb.Column[str | None] = hb.column("CPU", default=None)
+
+    by_cpu = hb.index("cpu")
+
+
+@pytest.mark.every_store
+def test_an_index_contains_rows_without_the_declared_cells(bed: Bed) -> None:
+    session = filled(bed, Indexed)
+    hb.indexes.repair_index(bed.store, Indexed, "by_cpu")
+    query = session.query(Indexed).use_index("by_cpu")
+    assert [one.number for one in query.where(Indexed.cpu.is_(None))] == [0, 2, 3]
+    assert query.allow_full_scan().count() == len(OTHERS)
+    assert hb.indexes.verify_index(bed.store, Indexed, "by_cpu").sound
+
+
+# --- no row is unaccounted for ----------------------------------------------------------------------------------------
+
+
+NAMES = [b"CPU", b"DISK", b"_0", b"_id", b"A", b"\x80\x0b", b"zz", b"_", b""]
+
+FOREIGN_ROWS = st.lists(
+    st.dictionaries(
+        st.tuples(st.sampled_from([b"0", b"x", b"y"]), st.sampled_from(NAMES[:-2])),
+        st.sampled_from([b"", b"\x00", b"x", b"value", bytes(4)]),
+        min_size=1,
+        max_size=4,
+    ),
+    max_size=8,
+)
+
+
+@st.composite
+def foreign_models(draw: st.DrawFn) -> Any:
+    """A model of some of the columns of a table."""
+    body: dict[str, Any] = {"number": hb.key(hb.UInt32), "__module__": __name__}
+    hints: dict[str, Any] = {"number": hb.Key[int]}
+    for name, alias in (("cpu", "CPU"), ("disk", "DISK"), ("ident", "_id"), ("coded", b"\x80\x0b")):
+        kind = draw(st.sampled_from(["", "", "nullable", "required", "default"]))
+        if not kind and not (name == "coded" and len(hints) == 1):
+            continue
+        family = draw(st.sampled_from(["0", "x"]))
+        options = {"nullable": {"default": None}, "default": {"default": 7}}.get(kind, {})
+        body[name] = hb.column(alias, hb.UInt32, family=family, **options)
+        hints[name] = hb.Column[int | None] if kind == "nullable" else hb.Column[int]
+    body["__annotations__"] = hints
+    salt = draw(st.sampled_from([None, None, hb.HashSalt(3)]))
+    flag = draw(st.sampled_from([None, None, hb.flag("_0", b"x")]))
+    return hb.model(table="foreign", family="0", external=True, salt=salt, exists=flag)(type("Foreign", (), body))
+
+
+@settings(max_examples=examples(150))
+@given(foreign_models(), FOREIGN_ROWS, st.booleans())
+def test_each_row_is_an_object_or_refused(model: Any, rows: list[Any], backwards: bool) -> None:
+    """Objects and refused rows are the rows that have a cell in the families, or the flag, and nothing is between."""
+    schema = hb.schema.schema_of(model)
+    with hb.connect("memory:") as store:
+        store.create_table("foreign", [Family(b"0"), Family(b"x"), Family(b"y")])
+        hb.create_tables(store, model)
+        session = hb.Session(store)
+        expected = []
+        for number, cells in enumerate(rows):
+            row = {family + b":" + name: value for (family, name), value in cells.items()}
+            store.put("foreign", [Put(hb.row_key(model, number=number), row)])
+            shown = (
+                any(column.partition(b":")[0] in schema.family_names for column in row)
+                if schema.exists is None
+                else schema.exists_column in row
+            )
+            expected += [number] if shown else []
+        accounted, refused = [], False
+        for number in range(len(rows)):
+            try:
+                accounted += [] if session.get(model, number=number) is None else [number]
+            except (hb.DecodingError, hb.IncompleteRow) as error:
+                refused = True
+                assert error.key == hb.row_key(model, number=number)  # noqa: PT017
+                accounted.append(number)
+        assert accounted == expected
+        query = session.query(model).allow_full_scan()
+        assert query.count() == len(expected)
+        keys = query.select(model.number)
+        assert [number for (number,) in (keys.reversed() if backwards else keys)] == (
+            expected[::-1] if backwards else expected
+        )
+        if refused:
+            with pytest.raises((hb.DecodingError, hb.IncompleteRow)):
+                query.all()
+        else:
+            assert [one.number for one in query] == expected

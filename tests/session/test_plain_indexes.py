@@ -31,7 +31,7 @@ WORDS = ("a", "b", "c")
 def declare(**options: Any) -> type[Any]:
     """A model of a table that others fill."""
 
-    @hb.model(table=f"given-{uuid4().hex[:10]}", family="d", external=True, immutable=True, **options)
+    @hb.model(table=f"given-{uuid4().hex[:10]}", family="d", external=True, immutable=True, exists="topic", **options)
     class Given:
         name: hb.Key[str] = hb.key()
         topic: hb.Column[str] = hb.column("t")

@@ -104,7 +104,7 @@ class Person:
     by_place = hb.index("city", "street")
 
 
-@hb.model(table="legacy", family="f", external=True, salt=hb.salts.TextSalt(("a-", "b-", "c-")))
+@hb.model(table="legacy", family="f", external=True, exists="title", salt=hb.salts.TextSalt(("a-", "b-", "c-")))
 class Legacy:
     """A table that other programs write: salted by text, absent columns instead of empty cells."""
 

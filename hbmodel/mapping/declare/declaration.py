@@ -87,7 +87,7 @@ def build_schema(
     placed = StoredNames.of(by_name, layout)
     families = _families(name, fields, maps, system, options)
     marked = system or options.exists is not None
-    flag = None if options.exists is None else options.family_name.encode() + b":" + options.exists.encode()
+    flag = None if options.exists is None else options.family_name.encode() + b":" + options.exists
     checked = check_maps(
         name, maps, fields, families, immutable=options.immutable, external=options.external, marked=system, flag=flag
     )
@@ -135,7 +135,9 @@ def build_schema(
         immutable=options.immutable,
         external=options.external,
         blind_puts=options.blind_puts,
-        exists=None if options.exists is None else options.exists.encode(),
+        exists=options.exists,
+        flag_value=options.flag_value,
+        witness=None if options.witness is None else _witness(name, fields, options),
         families=families,
         computed=tuple(computed_fields),
         row=options.row,
@@ -143,6 +145,26 @@ def build_schema(
         wide=wide,
         maps=checked,
     )
+
+
+def _witness(model: str, fields: Sequence[Field], options: ModelOptions) -> bytes:
+    """The column of the field whose cell every row of an external table has."""
+    known = {f.name: f.column for f in fields if f.required and not f.is_key}
+    column = known.get(options.witness or "")
+    if column is None:
+        raise DeclarationError(
+            "exists names a field whose cell each row has: a column without a default, and no key field.",
+            model=model,
+            field=options.witness,
+            known=sorted(known),
+        )
+    if any(f.in_qualifier for f in fields):
+        raise DeclarationError(
+            "Objects that share rows exist if they have any of their cells: leave out exists.",
+            model=model,
+            option="exists",
+        )
+    return column
 
 
 def _computed(model: str, name: str, spec: ComputedSpec, stored: Mapping[str, Field]) -> Field:
@@ -166,7 +188,7 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
         raise DeclarationError("A model needs at least one hb.key field.", model=model)
     taken: dict[bytes, str] = {}
     if options.exists is not None:
-        taken[options.family_name.encode() + b":" + options.exists.encode()] = "exists"
+        taken[options.family_name.encode() + b":" + options.exists] = "exists"
     for f in fields:
         if f.kind in {"key", "column"}:
             _check_spec(model, f)

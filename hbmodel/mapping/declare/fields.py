@@ -17,7 +17,7 @@ from hbmodel.mapping.index_kinds.multi_valued import EachField
 from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.index_kinds.plain import IndexField
 from hbmodel.mapping.predicates import Predicate
-from hbmodel.mapping.schema import REQUIRED
+from hbmodel.mapping.schema import FLAG, REQUIRED
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class FieldSpec:
 
     kind: Literal["key", "column", "counter", "version"]
     codec: Codec[Any] | None
-    alias: str | None = None
+    alias: str | bytes | None = None
     family: str | None = None
     default: Any = REQUIRED
     desc: bool = False
@@ -76,9 +76,10 @@ class FieldSpec:
 
 @attrs.frozen
 class FlagSpec:
-    """The return value of `flag`: the qualifier of a cell that contains 01 while the row exists."""
+    """The return value of `flag`: the qualifier and the value of a cell that a row has while it exists."""
 
-    alias: str
+    alias: str | bytes
+    value: bytes = FLAG
 
 
 @overload
@@ -147,7 +148,7 @@ def key(
 # that infer from the annotation choose it.
 @overload
 def column(
-    alias: str | None = None,
+    alias: str | bytes | None = None,
     /,
     codec: None = None,
     *,
@@ -160,7 +161,7 @@ def column(
 ) -> Any: ...
 @overload
 def column(  # pyright: ignore[reportOverlappingOverload]
-    alias: str | None = None,
+    alias: str | bytes | None = None,
     /,
     codec: Codec[T] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
     *,
@@ -171,7 +172,7 @@ def column(  # pyright: ignore[reportOverlappingOverload]
 ) -> Column[T]: ...
 @overload
 def column(
-    alias: str | None = None,
+    alias: str | bytes | None = None,
     /,
     codec: Codec[T] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
     *,
@@ -184,7 +185,7 @@ def column(
 ) -> Column[T | None]: ...
 @overload
 def column(
-    alias: str | None = None,
+    alias: str | bytes | None = None,
     /,
     codec: Codec[T] = ...,
     *,
@@ -196,7 +197,7 @@ def column(
 ) -> Column[T]: ...
 @overload
 def column(
-    alias: str | None = None,
+    alias: str | bytes | None = None,
     /,
     codec: Codec[T] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
     *,
@@ -208,7 +209,7 @@ def column(
     versions: int | None = None,
 ) -> Column[T | None]: ...
 def column(
-    alias: str | None = None,
+    alias: str | bytes | None = None,
     /,
     codec: Codec[Any] | None = None,
     *,
@@ -224,7 +225,8 @@ def column(
     Args:
         alias: the column qualifier; keep it short, since every cell contains it. By default the attribute's name.
             It is positional only, because type checkers take a keyword `alias` for the name of the constructor's
-            argument. It may be empty for the only column of a model with key fields in the qualifier.
+            argument. It may be empty for the only column of a model with key fields in the qualifier. In
+            an external table it may be bytes, and may begin with an underscore.
         codec: how values become bytes; by default the codec for the annotation.
         default: the value for new objects, and for stored rows that lack the cell; `attrs.Factory(list)` makes a new
             list each time. Without a default the column is required: reading a row that lacks it raises
@@ -252,7 +254,9 @@ def column(
     )
 
 
-def counter(alias: str | None = None, /, *, family: str | None = None, init: Literal[False] = False) -> Column[int]:
+def counter(
+    alias: str | bytes | None = None, /, *, family: str | None = None, init: Literal[False] = False
+) -> Column[int]:
     """Declares a counter: a Java long of 8 bytes that `Session.increment` changes atomically on the server.
 
     It is 0 until it is incremented. It is not part of the constructor, of `add`, of an index or of its covered columns.
@@ -272,13 +276,18 @@ def version(*, init: Literal[False] = False) -> Column[int]:
     return typing.cast("Column[int]", FieldSpec("version", VersionCodec(), default=UNKNOWN))
 
 
-def flag(alias: str) -> FlagSpec:
+def flag(alias: str | bytes, value: bytes = FLAG) -> FlagSpec:
     """Names the cell that contains 01 while a row exists, for `@hb.model(exists=hb.flag("e"))`.
 
     `insert` needs it if every required column may be stored as an empty cell, since HBase's check cannot distinguish an
     empty cell from an absent one.
+
+    Args:
+        alias: the column qualifier; in an external table it may be bytes.
+        value: what puts store in the cell, in an external table: the value that its other programs put, such as `x`
+            in Phoenix's cell `_0`. A row with any value in the cell exists.
     """
-    return FlagSpec(alias)
+    return FlagSpec(alias, value)
 
 
 def index(

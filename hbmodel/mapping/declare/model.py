@@ -54,7 +54,7 @@ def model(
     immutable: bool = False,
     external: bool = False,
     blind_puts: bool = True,
-    exists: FlagSpec | None = None,
+    exists: FlagSpec | str | None = None,
     row: bytes | None = None,
     kind: bytes | None = None,
     frozen: bool = True,
@@ -79,7 +79,9 @@ def model(
         blind_puts: whether `add` and `bulk_add` put objects without reading their rows. Without an index or version, a
             put does not notice a cell whose timestamp is ahead of the server's clock. With False, each commit first
             reads the rows of its puts in one call. If it finds such cells, it waits, or raises `ClockError`.
-        exists: the cell that marks a row as existing, see `flag`.
+        exists: the cell that marks a row as existing, see `flag`. In an external table every row with a cell in the
+            model's families is a row of the model, unless a flag is named here, or the field of a required column: the
+            rows that have this cell are then the rows of the model, and reads need not ask for whole families.
         row: the key of the one row that contains all objects; every key field then has `in_qualifier=True`.
         kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one
             family, such as an owner and his pets. It cannot be added later.
@@ -101,15 +103,19 @@ def model(
         )
     if table is _NO_TABLE:
         raise DeclarationError("hb.model needs the name of the table: @hb.model(table=...).")
-    flagged = exists.alias if isinstance(exists, FlagSpec) else None
-    options = ModelOptions(table, family, families, salt, immutable, external, flagged, row, kind, blind_puts)
 
     def decorate(cls: C) -> C:
         if not isinstance(cls, type):
             raise DeclarationError("@hb.model(...) decorates a class.", found=type(cls).__name__)
-        check_options(cls.__name__, options)
-        if exists is not None and not isinstance(exists, FlagSpec):
+        if exists is not None and not isinstance(exists, FlagSpec if not external else FlagSpec | str):
             raise DeclarationError('exists takes a flag: exists=hb.flag("e").', model=cls.__name__, found=repr(exists))
+        options = ModelOptions(table, family, families, salt, immutable, external, None, row, kind, blind_puts)
+        if isinstance(exists, FlagSpec):
+            alias = as_qualifier(cls.__name__, exists.alias, external=external, field="exists")
+            options = attrs.evolve(options, exists=alias, flag_value=exists.value)
+        elif exists is not None:
+            options = attrs.evolve(options, witness=exists)
+        check_options(cls.__name__, options)
         specs = in_key_order(cls, _declared(cls), key_order)
         fields, maps = _fields(cls, specs, sys._getframe(1), options)
         indexes = {name: spec for name, spec in specs.items() if isinstance(spec, IndexSpec)}
@@ -348,7 +354,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         nullable,
         spec.default,
         family=family_name(family, model=cls.__name__, field=name),
-        qualifier=as_qualifier(cls.__name__, alias, empty=spec.kind == "column", field=name),
+        qualifier=as_qualifier(cls.__name__, alias, empty=spec.kind == "column", external=options.external, field=name),
         null=null,
         hint=inner,
         renamed_from=spec.renamed_from,

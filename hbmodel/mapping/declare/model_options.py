@@ -10,7 +10,7 @@ from attrs import frozen
 from hbmodel.encoding.salts import Salt
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.declare.families import check_family, family_name
-from hbmodel.mapping.declare.names import as_qualifier
+from hbmodel.mapping.schema import FLAG, is_claim
 from hbmodel.store.values import Family
 
 # TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.
@@ -27,10 +27,12 @@ class ModelOptions:
     salt: Salt | None
     immutable: bool
     external: bool
-    exists: str | None
+    exists: bytes | None
     row: bytes | None = None
     kind: bytes | None = None
     blind_puts: bool = True
+    flag_value: bytes = FLAG
+    witness: str | None = None
 
     @property
     def family_name(self) -> str:
@@ -83,5 +85,22 @@ def check_options(model: str, options: ModelOptions) -> None:
         )
     if options.salt is not None and not isinstance(options.salt, Salt):
         raise DeclarationError("A salt must be a Salt, such as hb.HashSalt(16).", model=model, found=repr(options.salt))
-    if options.exists is not None:
-        as_qualifier(model, options.exists, field="exists")
+    _check_existence(model, options)
+
+
+def _check_existence(model: str, options: ModelOptions) -> None:
+    """Checks what shows that a row exists."""
+    value = options.flag_value
+    if value != FLAG and not options.external:
+        raise DeclarationError(
+            "Only a table of other programs (external=True) has a flag with another value: leave the value out.",
+            model=model,
+            option="exists",
+        )
+    if not isinstance(value, bytes) or not value or is_claim(value):
+        raise DeclarationError(
+            'The value of a flag must be bytes that are not empty, and not a 00 and 8 more bytes: hb.flag("_0", b"x").',
+            model=model,
+            option="exists",
+            found=repr(value),
+        )

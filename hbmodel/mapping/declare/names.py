@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from keyword import iskeyword
 from typing import Any
 from unicodedata import normalize
@@ -9,27 +10,51 @@ from unicodedata import normalize
 from hbmodel.errors import DeclarationError
 from hbmodel.store.values import MAX_ROW_LENGTH
 
+LONG_ALIAS = "A column alias must be at most 32,767 bytes long."
 
-def as_qualifier(model: str, alias: Any, *, empty: bool = False, **details: Any) -> bytes:
-    """The bytes of a column alias, which may be empty if `empty` is true; raises `DeclarationError` for an invalid
-    one.
+
+_SYSTEM = re.compile(rb"_[lrstuv]?|_p.*", re.DOTALL)
+"""The qualifiers of hbmodel's own cells, in tables of rows and of indexes."""
+
+
+def as_qualifier(model: str, alias: Any, *, empty: bool = False, external: bool = False, **details: Any) -> bytes:
+    """The bytes of a column alias; raises `DeclarationError` for an invalid one.
+
+    Args:
+        model: name of the model, for errors.
+        alias: the alias.
+        empty: whether it may be empty.
+        external: whether other programs write the table. They may have chosen any bytes, and names that begin with
+            an underscore.
     """
-    if not isinstance(alias, str):
+    if external and isinstance(alias, bytes | bytearray):
+        qualifier = bytes(alias)
+        _check_length(model, qualifier, MAX_ROW_LENGTH, LONG_ALIAS, **details)
+    elif not isinstance(alias, str):
         raise DeclarationError(
             'A column alias must be text: hb.column("n", codec), hb.flag("e").',
             model=model,
             found=repr(alias),
             **details,
         )
-    if not alias and not empty:
+    else:
+        qualifier = _utf8(model, alias, MAX_ROW_LENGTH, LONG_ALIAS, **details)
+    if not qualifier and not empty:
         raise DeclarationError("A column alias must not be empty.", model=model, **details)
-    if alias.startswith("_"):
+    if qualifier.startswith(b"_") and not external:
         raise DeclarationError(
             "Column aliases that begin with '_' are reserved for system cells: give another alias.",
             model=model,
             **details,
         )
-    return _utf8(model, alias, MAX_ROW_LENGTH, "A column alias must be at most 32,767 bytes long.", **details)
+    if external and _SYSTEM.fullmatch(qualifier):
+        raise DeclarationError(
+            "The aliases _, _l, _r, _s, _t, _u, _v and those that begin with _p are reserved for system cells, in the "
+            "tables of other programs too: this column cannot be declared.",
+            model=model,
+            **details,
+        )
+    return qualifier
 
 
 def is_field_name(name: str) -> bool:
@@ -47,6 +72,10 @@ def _utf8(model: str, text: str, longest: int, message: str, **details: Any) -> 
         raise DeclarationError(
             "A name with a lone surrogate cannot be encoded as UTF-8: choose another name.", model=model, **details
         ) from None
+    _check_length(model, data, longest, message, **details)
+    return data
+
+
+def _check_length(model: str, data: bytes, longest: int, message: str, **details: Any) -> None:
     if len(data) > longest:
         raise DeclarationError(message, model=model, length=len(data), **details)
-    return data

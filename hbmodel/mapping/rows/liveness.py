@@ -4,9 +4,9 @@ cells.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from hbmodel.mapping.schema import FLAG, LIVE, TableSchema
+from hbmodel.mapping.schema import LIVE, TableSchema
 from hbmodel.store.values import Row
 
 
@@ -16,13 +16,20 @@ def existence(schema: TableSchema, indexed: bool, adopting: bool) -> Callable[[R
     If rows need not have a liveness cell, and a row has none, its other cells decide. A deleted row to which an update
     has written is then not an object, because it lacks every required column. In an indexed table a delete leaves empty
     cells, and an update may leave other cells. So if a row has a liveness cell, only that cell decides.
+
+    In an external table any cell makes a row an object, unless the model says which cell does: a row that lacks a
+    required column is then an error of its decoding, and does not vanish.
     """
     if indexed and not adopting:
         return _live(schema.liveness_column)
     liveness = schema.liveness_column if adopting else b""  # no column has this name
     if schema.exists_column is not None:
-        return _flagged(liveness, schema.exists_column)
-    required, is_system = schema.required_columns, schema.is_system
+        return _flagged(liveness, schema.exists_column, schema.is_flag)
+    is_system = schema.is_system
+    if schema.witness is not None:
+        required: Sequence[bytes] = (schema.witness,)
+    else:
+        required = () if schema.any_cell_shows else schema.required_columns
     if not required:
 
         def any_cell(row: Row) -> bool:
@@ -50,12 +57,12 @@ def _live(liveness: bytes) -> Callable[[Row], bool]:
     return live
 
 
-def _flagged(liveness: bytes, flag: bytes) -> Callable[[Row], bool]:
+def _flagged(liveness: bytes, flag: bytes, is_flag: Callable[[bytes], bool]) -> Callable[[Row], bool]:
     def flagged(row: Row) -> bool:
         cell = row.columns.get(liveness)
         if cell is not None:
             return cell.value[:1] == LIVE
         cell = row.columns.get(flag)
-        return cell is not None and cell.value == FLAG
+        return cell is not None and is_flag(cell.value)
 
     return flagged

@@ -72,10 +72,18 @@ class RowDecoder:
         liveness = self.schema.liveness_column
         if self.indexed and not self.adopting:
             return (liveness,)
-        own = self.schema.exists_column or next(iter(self.schema.required_columns), None)
+        schema = self.schema
+        own = schema.exists_column or schema.witness
+        if own is None and not schema.any_cell_shows:
+            own = next(iter(schema.required_columns), None)
         if own is None:
             return ()
         return (own, liveness) if self.adopting else (own,)
+
+    @cached_property
+    def whole_families(self) -> bool:
+        """Whether rows of an external table are read with cells that no field needs, since any cell shows a row."""
+        return self.schema.any_cell_shows and not (self.indexed and not self.adopting)
 
     @cached_property
     def columns(self) -> Sequence[bytes]:
@@ -84,6 +92,8 @@ class RowDecoder:
         """
         if self.names is not None and self.anchors:
             return tuple(sorted({*self.anchors, *(f.column for f in self.fields)}))
+        if self.whole_families:
+            return self.schema.family_names
         if self.schema.external:
             flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
             marks = (self.schema.liveness_column,) if self.indexed or self.adopting else ()

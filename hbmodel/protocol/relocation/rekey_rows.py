@@ -178,7 +178,7 @@ class UnindexedMover(RowMover):
     def columns(self) -> Sequence[bytes]:
         if not self.schema.external:
             return self.schema.family_names
-        return tuple(sorted({*self.planner.columns, self.schema.move_column}))
+        return tuple(sorted({*self.planner.own_columns, self.schema.move_column}))
 
     @property
     def moves_unmarked(self) -> bool:

@@ -4,15 +4,10 @@ take it over.
 
 from __future__ import annotations
 
-from typing import Final
-
 from hbmodel.errors import RowExists
-from hbmodel.mapping.schema import FLAG
+from hbmodel.mapping.schema import is_claim
 from hbmodel.protocol.operations import Protocol, ReadClock
 from hbmodel.store.values import Cell
-
-CLAIMED: Final = b"\x00"
-"""What the flag of a claimed row begins with; the nonce of the claim follows."""
 
 
 def abandoned_claim(table: str, row: bytes, flag: Cell | None, grace: int) -> Protocol[bytes]:
@@ -21,14 +16,14 @@ def abandoned_claim(table: str, row: bytes, flag: Cell | None, grace: int) -> Pr
     Args:
         flag: the flag of the row, which was present before; None if it is gone now.
     """
-    if flag is None or flag.value == FLAG:
+    if flag is None or not is_claim(flag.value):
         raise RowExists(
             "A row with this key exists already: use another key, or change the row with update().",
             table=table,
             key=row,
         )
     now = yield ReadClock()
-    if flag.value[:1] != CLAIMED or now - flag.timestamp <= grace:
+    if now - flag.timestamp <= grace:
         raise RowExists(
             "Another program is inserting a row with this key, or crashed while it did: try again after the "
             "grace time.",

@@ -208,6 +208,8 @@ def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
     columns = [schema.exists_column, schema.spare_flag_column]
     if schema.exists_column is None:
         columns += sorted(schema.proving_columns, key=counters.__contains__)
+    if schema.any_cell_shows:  # a cell of another program shows it too
+        columns += sorted(column for column in row.columns if column not in columns and not schema.is_system(column))
     return [column for column in columns if column is not None and column in row.columns]
 
 

@@ -16,11 +16,11 @@ from collections.abc import Callable
 
 from attrs import evolve
 
-from hbmodel.mapping.schema import FLAG
+from hbmodel.mapping.schema import CLAIMED
 from hbmodel.protocol.future_cells import error_if_hidden
 from hbmodel.protocol.operations import CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol, PutRows
-from hbmodel.protocol.server_timed.flag_claim import CLAIMED, abandoned_claim
-from hbmodel.protocol.server_timed.unindexed_insert import counters_over, whole_row
+from hbmodel.protocol.server_timed.flag_claim import abandoned_claim
+from hbmodel.protocol.server_timed.unindexed_insert import check_free, counters_over, whole_row
 from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import Outcome, PutObject
 from hbmodel.store.values import Delete, Put, Row
@@ -48,6 +48,8 @@ def insert_claimed(
         column for column in columns if any(column.startswith(map_field.column) for map_field in planner.schema.maps)
     )
     expected = b""
+    if planner.schema.external:
+        yield from check_free(planner, write)
     while True:
         claim = CLAIMED + draw()
         yield CheckAndPut(table, row, flag, expected, Put(row, {flag: claim}))
@@ -76,7 +78,7 @@ def insert_claimed(
             yield PutRows(table, puts)
         if plan.deletes:
             yield DeleteRows(table, [evolve(delete, timestamp=flag_cell.timestamp) for delete in plan.deletes])
-        if (yield CheckAndPut(table, row, flag, claim, Put(row, {flag: FLAG}))):
+        if (yield CheckAndPut(table, row, flag, claim, Put(row, {flag: planner.schema.flag_value}))):
             return plan.outcome
         if entries:  # a row put over the claim hides this insert's columns, but not map entries that it does not put
             yield DeleteRows(table, [Delete(row, columns=entries, timestamp=flag_cell.timestamp)])

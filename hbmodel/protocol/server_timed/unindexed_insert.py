@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbmodel.errors import RowExists, UnknownOutcome
-from hbmodel.mapping.schema import COUNTER_ZERO, FLAG
+from hbmodel.mapping.schema import COUNTER_ZERO
 from hbmodel.protocol.clock import GRACE
 from hbmodel.protocol.future_cells import check_shown, counters_above
 from hbmodel.protocol.operations import (
@@ -50,6 +50,8 @@ def insert_unindexed(
     schema = planner.schema
     stamped: StampedRow | None = None
     claim: bytes | None = None
+    if schema.external and not planner.marking:
+        yield from check_free(planner, write)
     while True:
         checked: tuple[bytes, bytes | None] = (column, claim)
         if planner.marking:
@@ -132,17 +134,26 @@ def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Prot
 
     Raises `RowExists` if the key is not free.
     """
+    row = yield from check_free(planner, write)
+    marker = None if row is None else row.columns.get(planner.schema.liveness_column)
+    return (column, None) if marker is None else (planner.schema.liveness_column, marker.value)
+
+
+def check_free(planner: UnindexedRowPlanner, write: PutObject) -> Protocol[Row | None]:
+    """Returns what a row that is not an object contains; raises `RowExists` if it is one.
+
+    In an external table the check of a single cell does not see every object: the row may have only cells of other
+    programs, or an empty cell, which HBase's check cannot distinguish from an absent one.
+    """
+    row: Row | None
     (row,) = yield GetRows(planner.schema.table, [write.row], planner.columns)
-    if row is None:
-        return column, None
-    if planner.reader.exists(row):
+    if row is not None and planner.reader.exists(row):
         raise RowExists(
             "A row with this key exists already: use another key, or change the row with update().",
             table=planner.schema.table,
             key=write.row,
         )
-    marker = row.columns.get(planner.schema.liveness_column)
-    return (column, None) if marker is None else (planner.schema.liveness_column, marker.value)
+    return row
 
 
 def counters_over(planner: UnindexedRowPlanner, put: Put, column: bytes, bound: int) -> Protocol[list[Put]]:
@@ -164,7 +175,7 @@ def counters_over(planner: UnindexedRowPlanner, put: Put, column: bytes, bound: 
     if current is None or schema.counter_columns.isdisjoint(current.columns):
         return []
     cell = current.columns.get(column)
-    if cell is not None and not (column == schema.exists_column and cell.value != FLAG):
+    if cell is not None and not (column == schema.exists_column and not schema.is_flag(cell.value)):
         return []  # there is an object
     return counters_above(schema, put.row, current.columns, put.cells, (yield ReadClock()), bound)
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from hbmodel.errors import ClockError, EncodingError, HbmodelError
+from hbmodel.errors import CapabilityError, ClockError, EncodingError, HbmodelError
 from hbmodel.mapping.model_field import NO_CELL
 from hbmodel.mapping.rows.cells_of_update import cells_of_changes
 from hbmodel.mapping.rows.mapper import RowDecoder
-from hbmodel.mapping.schema import FLAG, LIVE, TableSchema
+from hbmodel.mapping.schema import LIVE, TableSchema
 from hbmodel.protocol.expiry import (
     end_of_adopted,
     end_of_live,
@@ -25,7 +25,7 @@ from hbmodel.protocol.expiry import (
     read_end,
     refuses_ttl,
 )
-from hbmodel.protocol.future_cells import await_replaced, read_masks
+from hbmodel.protocol.future_cells import await_replaced, masks_of, read_masks
 from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.server_time import OWN, STAMP_LIFE, StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan
@@ -61,6 +61,7 @@ class UnindexedRowPlanner:
     gone: frozenset[bytes] = field(init=False)
     bare: frozenset[bytes] = field(init=False)
     own_columns: tuple[bytes, ...] = field(init=False)
+    _declared: frozenset[bytes] = field(init=False, repr=False)
 
     @classmethod
     def of(cls, schema: TableSchema, marking: bool = False) -> UnindexedRowPlanner:
@@ -77,6 +78,8 @@ class UnindexedRowPlanner:
             self, "own_columns", (*flag, *(f.column for f in self.schema.columns), self.schema.expiry_column)
         )
 
+        object.__setattr__(self, "_declared", frozenset(self.own_columns))
+
     # --- reading ------------------------------------------------------------------------------------------------------
 
     @property
@@ -89,7 +92,7 @@ class UnindexedRowPlanner:
     def columns(self) -> Sequence[bytes]:
         """Every column of the model, and unless the table is external, everything else in its families."""
         columns = RowDecoder.of(self.schema, indexed=False).columns
-        return self._with_end(columns) if self.schema.external else columns
+        return self._with_end(columns) if columns != self.schema.family_names and self.schema.external else columns
 
     def _with_end(self, columns: Iterable[bytes]) -> Sequence[bytes]:
         return tuple(sorted({*columns, self.schema.expiry_column}))
@@ -114,16 +117,37 @@ class UnindexedRowPlanner:
         """The columns that an update changes, without entries of map columns."""
         return [self.schema.by_name[name].column for name in write.changes if name in self.schema.by_name]
 
-    def read_masks(self, writes: Iterable[RowWrite], bound: int) -> Protocol[dict[bytes, Delete | ClockError]]:
+    def read_masks(self, writes: Iterable[RowWrite], bound: int) -> Protocol[dict[bytes, Delete | HbmodelError]]:
         """For the rows of deletes, the deletes of cells that are ahead of the server's clock; see `read_masks`.
 
-        Entries of map columns are not looked at: an object may have any number of them.
+        Or the errors that say why the rows cannot be deleted. Entries of map columns are not looked at: an object may
+        have any number of them.
         """
         rows = [write.row for write in writes if isinstance(write, DeleteRow)]
         if not rows:
             return {}
+        if self.schema.any_cell_shows:
+            return (yield from self._masks_of_external(rows, bound))
         columns = self.own_columns if self.schema.external or self.schema.maps else self.schema.family_names
-        return (yield from read_masks(self.schema, rows, columns, bound))
+        return dict((yield from read_masks(self.schema, rows, columns, bound)))
+
+    def _masks_of_external(self, rows: Sequence[bytes], bound: int) -> Protocol[dict[bytes, Delete | HbmodelError]]:
+        """The masks of rows of other programs; an error for a row that would still be one after the delete, since a
+        cell that the model does not declare shows it too.
+        """
+        schema, is_system = self.schema, self.schema.is_system
+        rows_read: Sequence[Row | None] = yield GetRows(schema.table, rows, schema.family_names)
+        refused: dict[bytes, Delete | HbmodelError] = {}
+        cells: dict[bytes, Mapping[bytes, Cell]] = {}
+        for row in rows_read:
+            if row is None:
+                continue
+            others = [c for c in row.columns if c not in self._declared and not is_system(c)]
+            if others:
+                refused[row.row] = CapabilityError(_OTHERS_STAY, table=schema.table, key=row.row, columns=others)
+            else:
+                cells[row.row] = {c: cell for c, cell in row.columns.items() if c in self._declared}
+        return {**refused, **(yield from masks_of(schema, cells, bound))}
 
     def await_replaced(
         self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
@@ -203,7 +227,7 @@ class UnindexedRowPlanner:
             puts.append(Put(write.row, cells))
         return puts
 
-    def plan(self, write: RowWrite, row: Row | None, mask: Delete | ClockError | None = None) -> UnindexedRowPlan:
+    def plan(self, write: RowWrite, row: Row | None, mask: Delete | HbmodelError | None = None) -> UnindexedRowPlan:
         """The plan of `write` over `row`, which was read as far as needed.
 
         Args:
@@ -219,8 +243,8 @@ class UnindexedRowPlanner:
             left = [unstamped(row)] if isinstance(row, StampedRow) and row.timestamp else []
             return UnindexedRowPlan(Outcome("failed", write.row, error=error), deletes=left)
 
-    def _plan(self, write: RowWrite, row: Row | None, mask: Delete | ClockError | None = None) -> UnindexedRowPlan:
-        if isinstance(mask, ClockError):
+    def _plan(self, write: RowWrite, row: Row | None, mask: Delete | HbmodelError | None = None) -> UnindexedRowPlan:
+        if isinstance(mask, HbmodelError):
             raise mask
         if isinstance(write, DeleteRow):
             masks = () if mask is None else (mask,)
@@ -266,7 +290,9 @@ class UnindexedRowPlanner:
         }
 
     def own(self, old_cells: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
-        """The cells of a row without its system cells."""
+        """The cells of a row without its system cells, and in an external table without those of other programs."""
+        if self.schema.any_cell_shows:
+            old_cells = {column: old_cells[column] for column in self.own_columns if column in old_cells}
         return {column: cell for column, cell in old_cells.items() if not self.schema.is_system(column)}
 
     def _put(self, write: PutObject | UpdateFields, cells: Mapping[bytes, bytes]) -> UnindexedRowPlan:
@@ -350,7 +376,8 @@ class UnindexedRowPlanner:
         schema = self.schema
         if isinstance(write, UpdateFields):
             return cells_of_changes(schema, write.changes)
-        flag = schema.spare_flag(write.cells) if schema.exists_column is None else {schema.exists_column: FLAG}
+        declared = schema.exists_column
+        flag = schema.spare_flag(write.cells) if declared is None else {declared: schema.flag_value}
         marks = {schema.liveness_column: LIVE} if self.marking else {}
         return {**write.cells, **flag, **marks} if flag or marks else write.cells
 
@@ -360,6 +387,12 @@ class UnindexedRowPlanner:
         if not schema.external:
             return Delete(row, families=schema.family_names, timestamp=timestamp)
         return Delete(row, columns=self.own_columns, timestamp=timestamp)
+
+
+_OTHERS_STAY = (
+    "The row has cells that the model does not declare. A delete leaves them, so the row would still be there: name "
+    "the cell that every row has, by exists=hb.flag(...) or the name of a required column, or declare these columns."
+)
 
 
 def nothing_to_store(schema: TableSchema, row: bytes) -> EncodingError:

@@ -82,6 +82,8 @@ class Explanation:
         dropping: the conditions that only the client tests. If there are any, a batch of rows may contain no item.
         at_least: whether `calls` and `round_trips` are only the minimum for the first item: the client tests
             conditions, or the `ranges` of one bucket are read one after the other.
+        whole: the families that are read whole, although no field needs some of their cells: in an external table any
+            cell may be the only one of a row.
         as_of: the time as of which the rows are read, otherwise None.
     """
 
@@ -114,6 +116,7 @@ class Explanation:
     dropping: Sequence[str] = ()
     at_least: bool = False
     as_of: datetime | None = None
+    whole: Sequence[str] = ()
 
     def __str__(self) -> str:
         fixed = ", ".join(self.equalities) or "nothing"
@@ -135,6 +138,7 @@ class Explanation:
                 if self.as_of is None
                 else [f"  as of:   {self.as_of.isoformat()}, in the versions that the columns keep"]
             ),
+            *([] if not self.whole else [f"  cells:   {self._of_families}"]),
             *self._of_rows,
             f"  calls:   {least}{self.calls} until the first item ({calls}), in {least}{self.round_trips} round trip(s)"
             + (
@@ -161,6 +165,13 @@ class Explanation:
         if self.dropping:
             return f"the client drops rows that fail {', '.join(self.dropping)}, and reads on until one passes"
         return "the ranges of a bucket are read one after the other, and the first ones may be empty"
+
+    @property
+    def _of_families(self) -> str:
+        return (
+            f"all in {', '.join(self.whole)}, since a row may have none that is declared; with exists= only the "
+            "declared ones"
+        )
 
     @property
     def _of_rows(self) -> list[str]:

@@ -79,11 +79,18 @@ def explain(
         lease=lease,
         slices=slices,
         as_of=plan.terms.moment,
+        whole=_whole(plan),
         limit=_limit(plan),
         merged=[] if plan.order is None else [plan.path.layout.names[at] for at in plan.order.merged],
         dropping=[describe(p) for p in dropping],
         at_least=bool(dropping) or in_turn,
     )
+
+
+def _whole(plan: Plan) -> list[str]:
+    """The families that are read whole to see which rows exist."""
+    reads_rows = bool(plan.buckets) and plan.covering is None and plan.reader.whole_families
+    return [family.decode() for family in plan.terms.schema.family_names] if reads_rows else []
 
 
 def _limit(plan: Plan) -> int | None:

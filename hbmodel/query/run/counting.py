@@ -23,6 +23,8 @@ def count_items(executor: PlanExecutor) -> int:
     exists = reader.exists
     if reader.schema.exists_column in reader.anchors:  # its value says whether an insert has only claimed the row
         return sum(sum(map(exists, batch)) for batch in executor.one_by_one(plan.buckets, plan.filter, reader.columns))
+    if reader.schema.external and reader.schema.wide is None and not reader.indexed:
+        return _count_external(executor)
     if salted:
         cells = KeyOnly() if plan.filter is None else plan.filter
         return sum(sum(map(exists, batch)) for batch in executor.one_by_one(plan.buckets, cells, reader.columns))
@@ -34,6 +36,23 @@ def count_items(executor: PlanExecutor) -> int:
     if not reader.anchors:  # a row may have only system cells
         return sum(sum(map(exists, batch)) for batch in executor.one_by_one(plan.buckets, KeyOnly(), reader.columns))
     return sum(map(len, executor.one_by_one(plan.buckets, And((FirstCellOnly(), KeyOnly())), reader.columns)))
+
+
+def _count_external(executor: PlanExecutor) -> int:
+    """The number of rows of other programs that are objects; mostly the first cell of a row shows it."""
+    plan, reader = executor.plan, executor.plan.reader
+    if plan.filter is not None or not reader.whole_families:
+        cells = KeyOnly() if plan.filter is None else plan.filter
+        return sum(sum(map(reader.exists, batch)) for batch in executor.one_by_one(plan.buckets, cells, reader.columns))
+    count, first = 0, And((FirstCellOnly(), KeyOnly()))
+    for batch in executor.one_by_one(plan.buckets, first, reader.columns):
+        doubtful = [row.row for row in batch if not reader.exists(row)]  # a system cell comes first
+        count += len(batch) - len(doubtful)
+        for start in range(0, len(doubtful), GET_CHUNK):
+            rows = executor.store.get(plan.path.table, doubtful[start : start + GET_CHUNK], reader.columns)
+            executor.check()
+            count += sum(row is not None and reader.exists(row) for row in rows)
+    return count
 
 
 def _live(executor: PlanExecutor, keys: Sequence[Row]) -> int:

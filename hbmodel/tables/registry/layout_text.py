@@ -93,7 +93,7 @@ def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> 
 def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """The differences between two layouts, each with what is declared and what is live."""
     differences: list[tuple[str, Any, Any]] = []
-    for part in ("format", "key", "salt", "exists", "version", "row", "kind"):
+    for part in ("format", "key", "salt", "exists", "flag", "version", "row", "kind"):
         if jsonable(declared.get(part)) != jsonable(live.get(part)):
             differences.append((part, declared.get(part), live.get(part)))
     for column, spec in declared["columns"].items():

@@ -83,7 +83,9 @@ def _index_model(place: RegistryKey, registration: Registration, state: IndexSta
     )
     salt = salt_of(state.table, state.spec["salt"])
     model = type(state.table, (), {})
-    options = ModelOptions(state.table, place.family.decode(), (), salt, immutable=True, external=True, exists=None)
+    options = ModelOptions(
+        state.table, place.family.decode(), (), salt, immutable=True, external=True, exists=None, witness=ENTRY_CELL
+    )
     schema = _built(state.table, model, fields, {}, options)
     if state.spec["tail"]:
         layout = KeyLayout(
@@ -120,8 +122,8 @@ def _schema(place: RegistryKey, registration: Registration, indexes: Mapping[str
         (),
         salt,
         immutable=external or (salt is not None and salt.random) or (verified and not versioned),
-        external=external,
-        exists=None if exists is None else exists.encode("latin-1").decode(),
+        external=external or layout.get("flag") == "any",
+        exists=None if exists is None else exists.encode("latin-1"),
         row=None if row is None else row.encode("latin-1"),
         kind=None if kind is None else kind.encode("latin-1"),
     )
