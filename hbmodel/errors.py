@@ -200,19 +200,27 @@ class ComputedFieldError(HbmodelError, ValueError):
 
 
 class DecodingError(HbmodelError, ValueError):
-    """Bytes read from a table are not in the format of the declared codec."""
+    """Bytes read from a table are not in the format of the declared codec.
+
+    Attributes:
+        table: the table, or the index table, of the row.
+        key: the key of the row.
+        field: the field whose bytes cannot be read, where that shows.
+        column: the column of the field, unless it is a key field. The bytes themselves are not in the error:
+            `store.get(error.table, [error.key])` returns the row.
+    """
 
     code = "decoding-error"
 
     def __str__(self) -> str:
-        return f"{super().__str__()}\n{_UNREADABLE}" if self.table else super().__str__()
+        return f"{super().__str__()}\n{_UNREADABLE}\n{_BEHIND}" if self.table else super().__str__()
 
 
 _UNREADABLE = (
-    "Another program, or another model, wrote these bytes: hb.diff(store, Model) compares the layouts, and "
-    "`hbmodel scan` shows rows as "
-    "the registry describes them."
+    "Another program, or another model, wrote these bytes: hb.diff(store, Model) compares the layouts if the table is "
+    "not external, `hbmodel scan` shows rows as the registry describes them, and store.get(table, [key]) returns them."
 )
+_BEHIND = 'To go on behind such rows, call on_unreadable("skip") on the query, or give it a function.'
 
 
 class RowKeyError(HbmodelError):
@@ -234,9 +242,19 @@ class KeyTooLong(RowKeyError, ValueError):
 
 
 class IncompleteRow(HbmodelError):
-    """A stored row lacks a required column that has no default."""
+    """A stored row lacks a required column that has no default.
+
+    Attributes:
+        table: the table, or the index table, of the row.
+        key: the key of the row.
+        field: the field whose column is missing.
+        column: that column.
+    """
 
     code = "incomplete-row"
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{_BEHIND}" if self.table else super().__str__()
 
 
 # --- queries ----------------------------------------------------------------------------------------------------------

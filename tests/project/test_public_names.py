@@ -325,6 +325,7 @@ QUERY = [
     "limit",
     "load",
     "offset",
+    "on_unreadable",
     "one",
     "order_by",
     "page",

@@ -134,11 +134,12 @@ class EntryDecoder:
         """The same as `values`, field by field: slower, but reports the cause of an error in an entry."""
         index = self.index
         name: str | None = None
+        column: bytes | None = None
         try:
             in_key = zip(index.layout.names, index.layout.unpack(entry.row, index.salt.width), strict=True)
             values = {name: value for name, value in in_key if name not in index.derived}
             for field in self.fields:
-                name = field.name
+                name, column = field.name, field.column
                 cell = entry.columns.get(field.column)
                 if cell is not None and (cell.value or not field.empty_is_missing):
                     values[name] = field.decode_cell(cell.value)
@@ -150,6 +151,7 @@ class EntryDecoder:
                         table=index.table,
                         key=entry.row,
                         field=name,
+                        column=column,
                     )
         except DecodingError as error:
             details = {
@@ -157,6 +159,7 @@ class EntryDecoder:
                 "table": index.table,
                 "key": entry.row,
                 "field": error.details.get("field", name),
+                "column": column,
             }
             raise DecodingError(error.message, **details) from None
         return values

@@ -140,7 +140,7 @@ class RowDecoder:
 
         def decode(row: Row) -> Values:
             cells = row.columns
-            name = None
+            name = column = None
             try:
                 values = dict(zip(key_names, unpack(row.row, start), strict=True))
                 for name, column, from_cell, default, no_empty in steps:
@@ -155,6 +155,7 @@ class RowDecoder:
                             table=schema.table,
                             key=row.row,
                             field=name,
+                            column=column,
                         )
             except DecodingError as error:
                 raise DecodingError(
@@ -164,6 +165,7 @@ class RowDecoder:
                         "table": schema.table,
                         "key": row.row,
                         "field": error.details.get("field", name),
+                        "column": column,
                     },
                 ) from None
             return values

@@ -39,7 +39,10 @@ def with_salt_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Calla
         if not exists(row):
             return False
         key = row.row
-        expected = prefix(key)
+        try:
+            expected = prefix(key)
+        except DecodingError as error:
+            raise DecodingError(error.message, **{**error.details, "table": schema.table, "key": key}) from None
         if key[:width] != expected:
             raise DecodingError(
                 "The row is not in the salt bucket that the model computes from its key: the program that put it has "

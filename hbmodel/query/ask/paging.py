@@ -36,11 +36,13 @@ class Page(Generic[R_co]):
         items: in the query's order.
         next_token: for `page(size, after=...)`; None only if no item follows the page.
         previous_token: for `page(size, before=...)`; None only if no item precedes the page.
+        skipped: the number of rows that could not be read and were left out; see `Query.on_unreadable`.
     """
 
     items: Sequence[R_co]
     next_token: str | None
     previous_token: str | None = None
+    skipped: int = 0
 
     def __iter__(self) -> Iterator[R_co]:
         return iter(self.items)

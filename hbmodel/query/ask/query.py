@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Never, NoReturn, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, NoReturn, Protocol, TypeVar, overload
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import MultipleResultsFound, NoResultFound, QueryError
+from hbmodel.errors import DecodingError, IncompleteRow, MultipleResultsFound, NoResultFound, QueryError
 from hbmodel.mapping.declare.map_declaration import MapExpression, map_of
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.predicates import Ordering, Predicate
+from hbmodel.mapping.rows.unreadable import Report, leave_out
 from hbmodel.mapping.schema import PRIMARY, Field, Index
 from hbmodel.query.ask.arguments import (
     NO_FORMER_ENTRIES,
@@ -253,6 +254,43 @@ class Query(Generic[R_co]):
         """Allows a plan that reads a whole table."""
         return self._of(evolve(self.terms, full_scan=True))
 
+    def on_unreadable(
+        self, action: Literal["raise", "skip"] | Callable[[DecodingError | IncompleteRow], object]
+    ) -> Query[R_co]:
+        """What the query does with a row that it cannot read: its bytes do not fit the model, or it lacks a required
+        column.
+
+        - `"raise"`, as without this call: the query raises the error of the first such row.
+        - `"skip"`: such rows are left out. `page.skipped` is their number on a page.
+        - a function: such rows are left out too, and it is called with the error of each. `error.key` is the key of the
+          row. What the function raises ends the query.
+
+        Left out rows count neither for `limit` and `offset` nor for the size of a page. They are left out of
+        `count()` and `exists()` too, which therefore decode what the query returns and not only keys. Fields that
+        the query does not read are not decoded. Rows outside of the key ranges, and rows that the server filters, are
+        not read, so nothing is reported of them.
+
+        Pages that are read one after another report every row once. A token from a query without this call is valid
+        with it. Reads of an index report the row behind each entry, and cannot tell whether that entry is current.
+
+        Raises:
+            QueryError: the argument is none of these.
+        """
+        report: Report | None
+        if action == "raise":
+            report = None
+        elif action == "skip":
+            report = leave_out
+        elif callable(action):
+            report = action
+        else:
+            raise QueryError(
+                'on_unreadable() takes "raise", "skip", or a function that is called with the error of each row.',
+                table=self.terms.schema.table,
+                found=repr(action),
+            )
+        return self._of(evolve(self.terms, on_unreadable=report))
+
     @overload
     def select(self, a: FieldExpression[A], /) -> Query[tuple[A]]: ...
     @overload
@@ -419,6 +457,8 @@ class Query(Generic[R_co]):
     def exists(self) -> bool:
         """Whether there is at least one item."""
         at_most = 1 if self.terms.limit is None else min(self.terms.limit, 1)
+        if self.terms.on_unreadable is not None:  # only what is read whole shows whether it can be read
+            return next(iter(self._of(evolve(self.terms, limit=at_most))), None) is not None
         # Selecting nothing reads only the cells that predicates and existence need.
         return next(iter(self._of(evolve(self.terms, selection=(), limit=at_most))), None) is not None
 
@@ -441,7 +481,11 @@ class Query(Generic[R_co]):
 
         Raises:
             PartialWrite: an error occurred after something was deleted; `deleted` objects are certainly deleted.
-            QueryError: the query selects fields, or reads as of a time.
+            QueryError: the query selects fields, reads as of a time, or has `on_unreadable("skip")`: rows are kept only
+                if a function hears of them.
+            DecodingError: the key of a row, or a field that a condition compares, cannot be read. Other fields are
+                not decoded, so their damage does not keep a row from being deleted. With a function in `on_unreadable`
+                whole objects are read, and every row that cannot be read is kept.
         """
         return self._source.delete(self.terms, whole(batch_size, "batch_size", 1), progress)
 
@@ -474,8 +518,8 @@ class Query(Generic[R_co]):
         exactly the items of the query; with concurrent writes, each partition is read like a separate query.
 
         Raises:
-            QueryError: the query has a limit, an offset or an order, which partitions cannot keep, or is a partition
-                itself.
+            QueryError: the query has a limit, an offset, an order or `on_unreadable`, which partitions cannot keep, or
+                is a partition itself.
         """
         terms, number = self.terms, whole(count, "partitions", 1)
         if terms.limit is not None or terms.offset:
@@ -490,6 +534,11 @@ class Query(Generic[R_co]):
             )
         if terms.partition is not None:
             raise QueryError("A partition cannot be divided again: ask the whole query for more partitions.")
+        if terms.on_unreadable is not None:
+            raise QueryError(
+                "A partition does not take on_unreadable() along: call it on the query that read_partition() returns.",
+                table=terms.schema.table,
+            )
         return self._source.partitions(terms, number)
 
     def __reduce__(self) -> NoReturn:

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.predicates import And, Ordering, Predicate, conjuncts, describe
+from hbmodel.mapping.rows.unreadable import Report
 from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.row_bounds import RowBound
@@ -32,6 +33,8 @@ class QueryTerms:
         loading: the map columns that are read with the objects.
         row_bounds: the objects that items are before or after.
         moment: the time as of which the items are read, or None.
+        on_unreadable: called with the error of each row that cannot be read, and is therefore left out; None to raise
+            the error.
     """
 
     schema: TableSchema
@@ -47,6 +50,7 @@ class QueryTerms:
     loading: Sequence[MapField] = ()
     row_bounds: Sequence[RowBound] = ()
     moment: datetime | None = None
+    on_unreadable: Report | None = None
 
     def with_conditions(self, predicates: Iterable[Predicate]) -> QueryTerms:
         """The terms with these conditions as well."""
@@ -66,6 +70,7 @@ class QueryTerms:
         parts += [f"load {', '.join(map_field.name for map_field in self.loading)}"] if self.loading else []
         parts += ["full scan allowed"] if self.full_scan else []
         parts += [f"as of {self.moment.isoformat()}"] if self.moment is not None else []
+        parts += ["unreadable rows left out"] if self.on_unreadable is not None else []
         return ", ".join(parts)
 
     def __repr__(self) -> str:

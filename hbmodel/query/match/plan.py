@@ -10,9 +10,11 @@ from attrs import evolve, field, frozen
 
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
+from hbmodel.errors import DecodingError
 from hbmodel.mapping.predicates import And, Predicate, Test
 from hbmodel.mapping.rows.covering import EntryDecoder, fields_held
 from hbmodel.mapping.rows.mapper import RowDecoder
+from hbmodel.mapping.rows.unreadable import TolerantEntryDecoder, or_unreadable
 from hbmodel.mapping.schema import Index
 from hbmodel.protocol.indexed.verify_entries import EntryScope
 from hbmodel.query.ask.as_of import before
@@ -136,7 +138,16 @@ class Plan:
             values = dict(zip(ordered, unpack(entry, start), strict=True))
             return all(test(values) for test in tests)
 
-        return passes
+        if self.terms.on_unreadable is None:
+            return passes
+
+        def passes_unless_read(entry: bytes) -> bool:
+            try:
+                return passes(entry)
+            except DecodingError:  # reported when its row is looked for
+                return True
+
+        return passes_unless_read
 
     @cached_property
     def covering(self) -> EntryDecoder | None:
@@ -144,7 +155,8 @@ class Plan:
         terms, index = self.terms, self.path.index
         if index is None or self.lacking or index.name not in terms.schema.covering:
             return None
-        return EntryDecoder(terms.schema, index, None if terms.selection is None else self._needed)
+        decoder = EntryDecoder if self.terms.on_unreadable is None else TolerantEntryDecoder
+        return decoder(terms.schema, index, None if terms.selection is None else self._needed)
 
     @cached_property
     def _needed(self) -> frozenset[str]:
@@ -173,7 +185,7 @@ class Plan:
     @cached_property
     def accepts_entry(self) -> Test | None:
         """Tests the values in a verified entry for conditions that its key does not decide; None if there are none."""
-        return And(tuple(self._open_on_entries)).test() if self._open_on_entries else None
+        return self._tested(self._open_on_entries)
 
     @cached_property
     def entry_columns(self) -> Sequence[bytes]:
@@ -199,7 +211,13 @@ class Plan:
     @cached_property
     def accepts(self) -> Test | None:
         """The residual predicates as one function, or None if there are none."""
-        return And(tuple(self.residual)).test() if self.residual else None
+        return self._tested(self.residual)
+
+    def _tested(self, predicates: Sequence[Predicate]) -> Test | None:
+        if not predicates:
+            return None
+        test = And(tuple(predicates)).test()
+        return test if self.terms.on_unreadable is None else or_unreadable(test)
 
     @cached_property
     def digest(self) -> bytes:

@@ -11,6 +11,7 @@ from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
 from hbmodel.mapping.predicates import Predicate, conjuncts
 from hbmodel.mapping.rows.mapper import RowDecoder
+from hbmodel.mapping.rows.unreadable import TolerantDecoder
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
 from hbmodel.query.ask.as_of import check_kept
 from hbmodel.query.ask.terms import QueryTerms
@@ -312,6 +313,8 @@ def _build(
     if path.index is not None and names is not None:
         names |= path.index.reads
     reader = RowDecoder.of(schema, indexed, names, adopting)
+    if terms.on_unreadable is not None:
+        reader = TolerantDecoder.like(reader)
     if terms.moment is not None:
         check_kept(reader)
     read = matched

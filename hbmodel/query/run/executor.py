@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 from hbmodel.errors import IndexUnavailable, QueryError, TokenError
 from hbmodel.mapping.rows.covering import is_bare
 from hbmodel.mapping.rows.mapper import Values
+from hbmodel.mapping.rows.unreadable import RowError
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed.verify_entries import CoveringReader, EntryVerifier, newest
 from hbmodel.protocol.operations import Protocol
@@ -23,6 +24,7 @@ from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.match.plan import Bucket, Plan
 from hbmodel.query.match.pushdown import dropped_by_client
 from hbmodel.query.run.page_window import PageWindow, check_direction
+from hbmodel.query.run.unreadable_rows import TolerantVerifier, portion
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row, Scan
@@ -64,15 +66,24 @@ class PlanExecutor:
             does not truncate the result.
         check: called whenever rows have arrived, and at the end of every scan, before the rows are used; raises if the
             plan no longer matches the way the table is read.
+        load: adds map columns to items, in a read that leaves out objects whose map columns cannot be read.
     """
 
     store: Store
     plan: Plan
     wanted: int | None = None
     check: Callable[[], None] = _nothing
+    load: Callable[[Iterator[Found]], Generator[Found, None, None]] | None = None
 
     def items(self, after: bytes | None = None) -> Generator[Found, None, None]:
-        """Every item of the plan, or those after the position `after`, in the path's order."""
+        """Every item of the plan, or those after the position `after`, in the path's order.
+
+        If the query goes on behind rows that cannot be read, these are among the items, as `Unreadable`.
+        """
+        items = self._items(after)
+        return items if self.load is None else self.load(items)
+
+    def _items(self, after: bytes | None) -> Generator[Found, None, None]:
         plan = self.plan
         if plan.rows is not None:
             return self._decoded(self._got(self._remaining(plan.rows, after)))
@@ -82,7 +93,9 @@ class PlanExecutor:
         return self._decoded(self.merged(ranges, plan.filter, plan.reader.columns))
 
     def taken(self, count: int, after: bytes | None = None) -> list[Found]:
-        """The first items of the plan, or the first after the position `after`; at most `count`."""
+        """The first items of the plan, or the first after the position `after`; at most `count`. The plan raises the
+        errors of rows that cannot be read.
+        """
         plan = self.plan
         rows_found: list[Found] = []
         # Most often one scan of one range has all of them, and reading it directly is quicker than the general case.
@@ -326,9 +339,12 @@ class PlanExecutor:
         assert plan.path.index is not None
         every = plan.accepts
         accepts = every if every is not None else _anything
-        verifier = EntryVerifier(
-            plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope, plan.entry_prefix
-        )
+        if plan.terms.on_unreadable is None:
+            verifier = EntryVerifier(
+                plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope, plan.entry_prefix
+            )
+        else:
+            verifier = TolerantVerifier(plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope)
         if plan.covering is not None:
             return CoveringReader(plan.covering, plan.accepts_entry, verifier).read
         return lambda entries: verifier.verify([entry.row for entry in entries])
@@ -347,21 +363,39 @@ def shape(plan: Plan) -> Callable[[Values], Any]:
     return lambda values: tuple(take(values) for take in takers)
 
 
-def read_page(executor: PlanExecutor, size: int, token: Token | None, seal: Seal | None) -> Page[Any]:
-    """One page: at most `size` items, and a token unless the end is reached.
+def read_page(
+    executor: PlanExecutor, size: int, token: Token | None, seal: Seal | None
+) -> tuple[Page[Any], Sequence[RowError]]:
+    """One page: at most `size` items, and a token unless the end is reached; and the errors of the rows that were left
+    out of it.
 
     One item more than the page holds is read to see whether anything follows.
     """
     plan = executor.plan
     window = PageWindow.of(size, token, plan.terms.limit, plan.terms.offset)
     read = plan.opposite if window.backwards else plan
-    reader = PlanExecutor(executor.store, read, window.wanted, executor.check)
+    reader = PlanExecutor(executor.store, read, window.wanted, executor.check, executor.load)
+    if plan.terms.on_unreadable is not None:
+        with closing(reader.items(window.position) if window.take else _no_items()) as found:
+            return tolerant_page(plan, window, found, seal)
     if window.skip and window.take:
         with closing(reader.items(window.position)) as items:
             taken = list(itertools.islice(items, window.skip, window.wanted))
     else:
         taken = reader.taken(window.wanted, window.position) if window.take else []
-    return page_of(plan, window, taken, seal)
+    return page_of(plan, window, taken, seal), ()
+
+
+def _no_items() -> Generator[Found, None, None]:
+    yield from ()
+
+
+def tolerant_page(
+    plan: Plan, window: PageWindow, items: Iterable[Found], seal: Seal | None
+) -> tuple[Page[Any], Sequence[RowError]]:
+    """The page of a window, without the rows that cannot be read, and the errors of these rows."""
+    read = portion(items, window.skip, window.take, window.last)
+    return evolve(page_of(plan, window, read.objects, seal), skipped=len(read.errors)), read.errors
 
 
 def page_of(plan: Plan, window: PageWindow, taken: Sequence[Found], seal: Seal | None) -> Page[Any]:

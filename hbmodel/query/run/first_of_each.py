@@ -10,6 +10,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.mapping.predicates import In
+from hbmodel.mapping.rows.unreadable import RowError, Unreadable
 from hbmodel.protocol.driver import drive
 from hbmodel.query.match.column_ranges import ColumnRanges, column_ranges
 from hbmodel.query.match.key_conditions import KeyPiece
@@ -118,7 +119,11 @@ def _portions(plan: Plan, places: Sequence[int], keys: Sequence[Sequence[bytes] 
 
 
 def first_of_each(
-    executor: PlanExecutor, names: Sequence[str], keys: Sequence[Key], together: int = TOGETHER
+    executor: PlanExecutor,
+    names: Sequence[str],
+    keys: Sequence[Key],
+    together: int = TOGETHER,
+    errors: list[RowError] | None = None,
 ) -> list[Found | None]:
     """The first item for each key, or None if it has none.
 
@@ -127,28 +132,29 @@ def first_of_each(
         names: the fields whose values are read separately; the plan fixes them to the values of all keys.
         keys: the values of these fields.
         together: the maximum number of scans that are begun before the first answer is awaited.
+        errors: takes the errors of rows that cannot be read, for a query that goes on behind them.
     """
     plan = executor.plan
     places = [plan.path.layout.names.index(name) for name in names]
     packed = _packed(plan, places, keys)
-    if plan.path.index is None and executor.scans_exactly:
+    if plan.path.index is None and executor.scans_exactly and errors is None:
         # Most often one scan of one range has the first item, and reading it directly is quicker than the general case.
         range_of = only_range(plan.reader.schema, plan.path, plan.match, places)
         if range_of is not None:
             return _in_ranges(executor, [None if key is None else range_of(key) for key in packed], together)
     portions = _portions(plan, places, packed)
     if plan.rows is not None:
-        return _got(executor, portions)
+        return _got(executor, portions, errors)
     firsts: list[Found | None] = []
     some: list[Portion] = []
     scans = 0
     for portion in portions:
         if some and scans + len(portion.buckets) > together:
-            firsts += _scanned(executor, some)
+            firsts += _scanned(executor, some, errors)
             some, scans = [], 0
         some.append(portion)
         scans += len(portion.buckets)
-    return firsts + _scanned(executor, some)
+    return firsts + _scanned(executor, some, errors)
 
 
 def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], together: int) -> list[Found | None]:
@@ -188,7 +194,18 @@ def _behind(executor: PlanExecutor, key_range: KeyRange, last: bytes, columns: S
         return next(executor.items_of(batches), None)
 
 
-def _got(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | None]:
+def _first_readable(items: Iterator[Found], errors: list[RowError] | None) -> Found | None:
+    if errors is None:
+        return next(items, None)
+    for item in items:
+        values = item[1]
+        if not isinstance(values, Unreadable):
+            return item
+        errors.append(values.error)
+    return None
+
+
+def _got(executor: PlanExecutor, portions: Sequence[Portion], errors: list[RowError] | None) -> list[Found | None]:
     """The first item of each portion, read by one multi-get, since the whole key is given."""
     plan = executor.plan
     wanted = list(dict.fromkeys(row for portion in portions for row in portion.rows or ()))
@@ -196,12 +213,12 @@ def _got(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | No
     executor.check()
     rows = {row: answer for row, answer in zip(wanted, answers, strict=True) if answer is not None}
     return [
-        next(executor.items_of([[rows[row] for row in portion.rows or () if row in rows]]), None)
+        _first_readable(executor.items_of([[rows[row] for row in portion.rows or () if row in rows]]), errors)
         for portion in portions
     ]
 
 
-def _scanned(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | None]:
+def _scanned(executor: PlanExecutor, portions: Sequence[Portion], errors: list[RowError] | None) -> list[Found | None]:
     plan = executor.plan
     columns = plan.reader.columns if plan.path.index is None else plan.entry_columns
     executors = [
@@ -217,19 +234,23 @@ def _scanned(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found 
             ]
             for batches in merged:
                 closed.callback(batches.close)
-            return _first_entries(executor, [executor.entries(batches) for batches in merged])
+            return _first_entries(executor, [executor.entries(batches) for batches in merged], errors)
         return [
-            _first(each, portion.buckets, columns, begun)
+            _first(each, portion.buckets, columns, begun, errors)
             for each, portion, begun in zip(executors, portions, started, strict=True)
         ]
 
 
 def _first(
-    executor: PlanExecutor, buckets: Sequence[Bucket], columns: Sequence[bytes], started: Started
+    executor: PlanExecutor,
+    buckets: Sequence[Bucket],
+    columns: Sequence[bytes],
+    started: Started,
+    errors: list[RowError] | None,
 ) -> Found | None:
     """The first item in some buckets of the primary table, whose first scans are started."""
     plan = executor.plan
-    if executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
+    if errors is None and executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
         # Most often one scan of one range has the item, and reading it directly is quicker than the general case.
         rows = [row for batch in started[0] for row in batch]
         close_scan(started[0])
@@ -240,7 +261,7 @@ def _first(
             return rows[0].row[plan.path.salt.width :], plan.reader.values(rows[0])
         return _behind(executor, buckets[0].ranges[0], rows[-1].row, columns)
     with closing(executor.merged(buckets, plan.filter, columns, started)) as batches:
-        return next(executor.items_of(batches), None)
+        return _first_readable(executor.items_of(batches), errors)
 
 
 def _started(
@@ -262,7 +283,9 @@ def _started(
     return started
 
 
-def _first_entries(executor: PlanExecutor, streams: Sequence[Iterator[Row]]) -> list[Found | None]:
+def _first_entries(
+    executor: PlanExecutor, streams: Sequence[Iterator[Row]], errors: list[RowError] | None
+) -> list[Found | None]:
     """The first entry of each stream that leads to an item. One multi-get checks one entry of each stream; the next one
     checks the next entry of the streams without an item so far.
     """
@@ -281,6 +304,10 @@ def _first_entries(executor: PlanExecutor, streams: Sequence[Iterator[Row]]) -> 
         for (at, entry), values in zip(heads, answers, strict=True):
             if values is None:
                 left.append(at)
+            elif isinstance(values, Unreadable):
+                left.append(at)
+                if errors is not None:
+                    errors.append(values.error)
             else:
                 firsts[at] = entry.row[width:], values
     return firsts

@@ -55,6 +55,11 @@ class PageWindow:
         """The number of items to read: the skipped ones, those of the page, and one to see whether others follow."""
         return self.skip + self.take + 1 if self.take else 0
 
+    @property
+    def last(self) -> bool:
+        """Whether the query's limit ends behind a page of `take` items."""
+        return not self.backwards and self.maximum is not None and (self.passed or 0) + self.take >= self.maximum
+
     def page(self, items: Sequence[F], item: Callable[[F], Any], token: WriteToken) -> Page[Any]:
         """Makes the page.
 

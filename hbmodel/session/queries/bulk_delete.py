@@ -8,6 +8,8 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.errors import ConditionFailed, ConflictError, HbmodelError, PartialWrite, QueryError
+from hbmodel.mapping.rows.mapper import key_of
+from hbmodel.mapping.rows.unreadable import leave_out
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.writes import DeleteRow
@@ -38,7 +40,7 @@ class BulkDelete:
         """Deletes all items and returns their number.
 
         Raises:
-            QueryError: the query selects fields, or reads as of a time.
+            QueryError: the query selects fields, reads as of a time, or leaves out rows in silence.
             PartialWrite: an error occurred after something was deleted; `deleted` is the number of objects known to be
                 deleted.
         """
@@ -47,12 +49,22 @@ class BulkDelete:
             raise QueryError("delete() deletes whole objects: leave out select().", table=schema.table)
         if terms.moment is not None:
             raise QueryError("delete() deletes the current objects: leave out as_of().", table=schema.table)
-        keys = evolve(terms, selection=tuple(schema.field(name) for name in schema.layout.names), loading=())
+        if terms.on_unreadable is leave_out:
+            raise QueryError(
+                "delete() deletes every item, so it leaves out no row in silence: give on_unreadable() a function, "
+                "which hears of each row that is kept.",
+                table=schema.table,
+            )
+        names = schema.layout.names
+        # A query that leaves out rows deletes the objects that it returns, so it reads them whole.
+        selection = tuple(map(schema.field, names)) if terms.on_unreadable is None else None
+        keys = evolve(terms, selection=selection, loading=())
         deleted, token = 0, None
         while True:
             try:
                 page = self.read(keys, batch_size, token)
-                deleted += self._delete(terms, [dict(zip(schema.layout.names, key, strict=True)) for key in page])
+                found = page.items if selection is not None else [key_of(schema, item) for item in page]
+                deleted += self._delete(terms, [dict(zip(names, key, strict=True)) for key in found])
             except HbmodelError as error:
                 self.work.discard()
                 if not deleted and not isinstance(error, PartialWrite):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from attrs import evolve
 
 from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
+from hbmodel.mapping.rows.unreadable import RowError, Unreadable
 from hbmodel.mapping.schema import PRIMARY, Field, TableSchema, schema_of
 from hbmodel.query.ask.as_of import before
 from hbmodel.query.ask.explanation import Explanation
@@ -23,7 +25,7 @@ from hbmodel.query.match.planner import plan
 from hbmodel.query.run.counting import count_items
 from hbmodel.query.run.executor import Found, PlanExecutor, read_page, read_token, shape
 from hbmodel.query.run.first_of_each import Key, conditions_of, first_of_each, in_plans
-from hbmodel.query.run.loaded_maps import load_maps, with_maps
+from hbmodel.query.run.loaded_maps import load_maps, with_loaded, with_maps
 from hbmodel.query.run.reading import OutdatedPlan, Reading
 from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.unit_of_work import UnitOfWork
@@ -98,9 +100,18 @@ class QueryRunner:
         def plan_again(outdated: Plan) -> PlanExecutor:
             latest, latest_binding = self._planned(terms, outdated.path.name, each)
             same = latest if latest.backwards == outdated.backwards else latest.opposite
-            return PlanExecutor(store, same, wanted, self._check(terms, same, latest_binding))
+            return PlanExecutor(store, same, wanted, self._check(terms, same, latest_binding), load)
 
-        return Reading(PlanExecutor(store, query_plan, wanted, self._check(terms, query_plan, binding)), plan_again)
+        load = None if terms.on_unreadable is None else self._loading(terms)
+        return Reading(
+            PlanExecutor(store, query_plan, wanted, self._check(terms, query_plan, binding), load), plan_again
+        )
+
+    def _loading(self, terms: QueryTerms) -> Callable[[Iterator[Found]], Generator[Found, None, None]] | None:
+        """A function that adds the map columns to the items of a query that leaves out rows that cannot be read."""
+        if not terms.loading or terms.selection is not None:
+            return None
+        return partial(with_loaded, self._view(terms.schema), terms)
 
     def _check(self, terms: QueryTerms, query_plan: Plan, planned: Binding) -> Callable[[], None]:
         """A function that raises `OutdatedPlan` if the lease of the plan's binding has expired and the registry has
@@ -156,7 +167,9 @@ class QueryRunner:
     def stream(self, terms: QueryTerms) -> Iterator[Any]:
         """Iterates over the items."""
         items = self._items(terms, *self._planned(terms))
-        return with_maps(self._view(terms.schema), terms, items) if terms.loading and terms.selection is None else items
+        if not terms.loading or terms.selection is not None or terms.on_unreadable is not None:
+            return items
+        return with_maps(self._view(terms.schema), terms, items)
 
     def _items(self, terms: QueryTerms, query_plan: Plan, binding: Binding) -> Iterator[Any]:
         if terms.limit == 0:
@@ -165,10 +178,16 @@ class QueryRunner:
         item = shape(query_plan)
         remaining, skip = terms.limit, terms.offset
         after: bytes | None = None
+        report = terms.on_unreadable
         for attempt in self._reading(terms, query_plan, binding, wanted):
             with attempt as executor, closing(executor.items(after)) as items:
                 for position, values in items:
                     after = position
+                    if report is not None and isinstance(values, Unreadable):
+                        if self._guard.closed:
+                            raise SessionClosed(_CLOSED)
+                        report(values.error)
+                        continue
                     if skip:
                         skip -= 1
                         continue
@@ -182,10 +201,16 @@ class QueryRunner:
 
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page."""
-        page = self._page(terms, size, at, backwards)
+        page, errors = self._page(terms, size, at, backwards)
+        if terms.on_unreadable is not None:
+            for error in errors:
+                terms.on_unreadable(error)
+            return page
         return evolve(page, items=load_maps(self._view(terms.schema), terms, page.items)) if terms.loading else page
 
-    def _page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
+    def _page(
+        self, terms: QueryTerms, size: int, at: str | None, backwards: bool
+    ) -> tuple[Page[Any], Sequence[RowError]]:
         token: Token | None = None
         if at is None:
             query_plan, binding = self._planned(terms)
@@ -218,6 +243,8 @@ class QueryRunner:
 
     def count(self, terms: QueryTerms) -> int:
         """The number of items."""
+        if terms.on_unreadable is not None:  # only what is read whole shows whether it can be read
+            return sum(1 for _ in self._items(terms, *self._planned(terms)))
         # Counting selects nothing: only the cells that predicates and existence need are read.
         terms = evolve(terms, selection=())
         query_plan, binding = self._planned(terms)
@@ -228,6 +255,8 @@ class QueryRunner:
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
         """The first item for each key, which holds a value of each of the fields; None for a key without an item."""
         firsts: dict[Key, Any] = {}
+        if terms.loading and terms.on_unreadable is not None:
+            return self._loaded_firsts(terms, fields, keys)
         for some in in_plans(list(dict.fromkeys(keys)), self._sizes.ranges):
             narrowed = terms.with_conditions(conditions_of(fields, some))
             firsts.update(zip(some, self._firsts(narrowed, [field.name for field in fields], some), strict=True))
@@ -235,12 +264,34 @@ class QueryRunner:
             load_maps(self._view(terms.schema), terms, [item for item in firsts.values() if item is not None])
         return [firsts[key] for key in keys]
 
+    def _loaded_firsts(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
+        """The same for items with map columns. An item whose map columns cannot be read is left out, so each key is
+        read by a query of its own.
+        """
+        different = list(dict.fromkeys(keys))
+        each = frozenset(field.name for field in fields)
+        for some in in_plans(different, self._sizes.ranges):
+            self._planned(terms.with_conditions(conditions_of(fields, some)), None, each)  # raises if no key has them
+        firsts = {
+            key: next(self.stream(evolve(terms.with_conditions(conditions_of(fields, [key])), limit=1)), None)
+            for key in different
+        }
+        return [firsts[key] for key in keys]
+
     def _firsts(self, terms: QueryTerms, names: Sequence[str], keys: Sequence[Key]) -> Iterator[Any]:
         each = frozenset(names)
         query_plan, binding = self._planned(terms, None, each)
-        firsts = self._reading(terms, query_plan, binding, 1, each).result(
-            lambda executor: first_of_each(executor, names, keys, self._sizes.scans)
-        )
+        errors: list[RowError] | None = None if terms.on_unreadable is None else []
+
+        def read(executor: PlanExecutor) -> list[Found | None]:
+            if errors is not None:
+                errors.clear()
+            return first_of_each(executor, names, keys, self._sizes.scans, errors)
+
+        firsts = self._reading(terms, query_plan, binding, 1, each).result(read)
+        if terms.on_unreadable is not None:
+            for error in errors or ():
+                terms.on_unreadable(error)
         item = shape(query_plan)
         return (None if first is None else item(first[1]) for first in firsts)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import CapabilityError, EncodingError, KeyTooLong, SchemaMismatch
 from hbmodel.mapping.rows.mapper import KeyMapper, Values
+from hbmodel.mapping.rows.unreadable import Report, RowError, Unreadable, leave_out, readable
 from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.query.ask.explanation import Explanation
 from hbmodel.query.ask.in_layout import in_layout
@@ -21,8 +22,9 @@ from hbmodel.query.ask.paging import Page, Token
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.match.plan import Plan
-from hbmodel.query.run.executor import Found, page_of, shape
+from hbmodel.query.run.executor import Found, page_of, shape, tolerant_page
 from hbmodel.query.run.page_window import PageWindow
+from hbmodel.query.run.unreadable_rows import up_to
 from hbmodel.session.commit.migration_routing import MigrationRouting
 from hbmodel.session.queries.bulk_delete import Progress
 from hbmodel.session.queries.query_runner import QueryRunner
@@ -76,9 +78,26 @@ class TwoTableQueries:
             if self.moves.lasts(terms.schema, moment):
                 return result
 
+    def _reported(self, terms: QueryTerms, read: Callable[[QueryTerms], T]) -> T:
+        """The same; each row that cannot be read is reported once, however often the read is repeated."""
+        report = terms.on_unreadable
+        if report is None or report is leave_out:
+            return self._whole(terms, lambda: read(terms))
+        errors: list[RowError] = []
+        gathering = evolve(terms, on_unreadable=errors.append)
+
+        def read_again() -> T:
+            errors.clear()
+            return read(gathering)
+
+        result = self._whole(terms, read_again)
+        for error in errors:
+            report(error)
+        return result
+
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page; a token is valid as long as the same tables are read."""
-        return self._whole(terms, lambda: self._page(terms, size, at, backwards))
+        return self._reported(terms, lambda asked: self._page(asked, size, at, backwards))
 
     def _page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         alone = self._alone(terms)
@@ -103,7 +122,7 @@ class TwoTableQueries:
 
     def count(self, terms: QueryTerms) -> int:
         """The number of items."""
-        return self._whole(terms, lambda: self._count(terms))
+        return self._reported(terms, self._count)
 
     def _count(self, terms: QueryTerms) -> int:
         alone = self._alone(terms)
@@ -125,7 +144,7 @@ class TwoTableQueries:
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The first item of each key; refused while both tables are read."""
-        return self._whole(terms, lambda: self._first_of_each(terms, fields, keys))
+        return self._reported(terms, lambda asked: self._first_of_each(asked, fields, keys))
 
     def _first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
         alone = self._alone(terms)
@@ -152,8 +171,9 @@ class TwoTableQueries:
             return
         query_plan = self.runner.planned(terms)
         wanted = None if terms.limit is None else terms.offset + terms.limit
-        item = shape(query_plan)
-        with self._merged(terms, query_plan, wanted, None) as items:
+        item, report = shape(query_plan), terms.on_unreadable
+        with self._merged(terms, query_plan, wanted, None) as merged:
+            items = merged if report is None else _reporting(up_to(merged, wanted), report)
             for _, values in itertools.islice(items, terms.offset, wanted):
                 yield item(values)
 
@@ -169,6 +189,11 @@ class TwoTableQueries:
             with self._merged(
                 terms, query_plan.opposite if backwards else query_plan, window.wanted, window.position
             ) as merged:
+                if terms.on_unreadable is not None:
+                    page, errors = tolerant_page(query_plan, window, merged, self.runner.seal)
+                    for error in errors:
+                        terms.on_unreadable(error)
+                    return page
                 taken = list(itertools.islice(merged, window.skip, window.wanted))
         return page_of(query_plan, window, taken, self.runner.seal)
 
@@ -209,9 +234,11 @@ class TwoTableQueries:
         new = self.runner.found(terms, query_plan, wanted, after)
         first, second = (new, old) if self.moves.phase(terms.schema).back else (old, new)
         with closing(second), closing(first):
-            before = list(itertools.islice(first, wanted))
-            known = {tuple(values[name] for name in names) for _, values in before}
-            others = (item for item in second if tuple(item[1][name] for name in names) not in known)
+            before = list(up_to(first, wanted))
+            known = {tuple(values[name] for name in names) for _, values in before if readable(values)}
+            others = (
+                item for item in second if not readable(item[1]) or tuple(item[1][name] for name in names) not in known
+            )
             yield from heapq.merge(before, others, key=lambda item: item[0], reverse=query_plan.backwards)
 
     def _old_items(
@@ -237,14 +264,38 @@ class TwoTableQueries:
         position, backwards = _position(query_plan), query_plan.backwards
         placed: Iterator[Found] = (
             (at, values)
-            for _, values in self.runner.found(plan.terms, plan, None, None)
-            if (at := position(values)) is not None and (after is None or (at < after if backwards else at > after))
+            for old, values in self.runner.found(plan.terms, plan, None, None)
+            if (at := position(values) if readable(values) else UNPLACED + old) is not None
+            and (after is None or (at < after if backwards else at > after))
         )
+        apart: list[Found] = []
+        if terms.on_unreadable is not None:
+            placed = _without_unreadable(placed, apart)
         if wanted is None:
-            yield from sorted(placed, key=lambda item: item[0], reverse=backwards)
+            objects = sorted(placed, key=lambda item: item[0], reverse=backwards)
         else:
             first = heapq.nlargest if backwards else heapq.nsmallest
-            yield from first(wanted, placed, key=lambda item: item[0])
+            objects = first(wanted, placed, key=lambda item: item[0])
+        apart.sort(key=lambda item: item[0], reverse=backwards)
+        yield from heapq.merge(objects, apart, key=lambda item: item[0], reverse=backwards) if apart else objects
+
+
+def _without_unreadable(items: Iterable[Found], apart: list[Found]) -> Iterator[Found]:
+    """Yields the objects, and puts the rows that cannot be read into `apart`."""
+    for item in items:
+        if readable(item[1]):
+            yield item
+        else:
+            apart.append(item)
+
+
+def _reporting(items: Iterable[Found], report: Report) -> Iterator[Found]:
+    """Yields the objects, and reports the rows that cannot be read."""
+    for item in items:
+        if isinstance(item[1], Unreadable):
+            report(item[1].error)
+        else:
+            yield item
 
 
 def _alike(query_plan: Plan, layout: TableSchema) -> bool:

@@ -1,0 +1,112 @@
+"""Rows that a model cannot read, as the queries meet them that go on behind such a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+from hbmodel.errors import DecodingError, IncompleteRow
+from hbmodel.mapping.rows.covering import EntryDecoder
+from hbmodel.mapping.rows.mapper import RowDecoder, Values
+from hbmodel.mapping.rows.salt_check import checks_salt
+from hbmodel.store.values import Row
+
+RowError: TypeAlias = DecodingError | IncompleteRow
+"""Why a row cannot be read."""
+
+Report: TypeAlias = Callable[[RowError], object]
+"""Is called with the error of each row that is left out."""
+
+
+def leave_out(error: RowError) -> None:
+    """Reports nothing."""
+
+
+class Unreadable(dict[str, Any]):
+    """Takes the place of the values of a row that cannot be read; it has no values.
+
+    Attributes:
+        error: why the row cannot be read.
+    """
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: RowError) -> None:
+        super().__init__()
+        self.error = error
+
+
+def readable(values: Values) -> bool:
+    """Whether these are the values of a row that could be read."""
+    return not isinstance(values, Unreadable)
+
+
+def or_unreadable(accepts: Callable[[Mapping[str, Any]], bool]) -> Callable[[Mapping[str, Any]], bool]:
+    """A function like `accepts` that lets rows pass that cannot be read: nobody knows whether they match."""
+    return lambda values: isinstance(values, Unreadable) or accepts(values)
+
+
+@frozen(eq=False)
+class TolerantDecoder(RowDecoder):
+    """A decoder whose `values` are `Unreadable` where those of a `RowDecoder` raise."""
+
+    @classmethod
+    def like(cls, reader: RowDecoder) -> TolerantDecoder:
+        """The tolerant decoder of the same rows and fields."""
+        return cls(reader.schema, reader.indexed, reader.names, reader.adopting)
+
+    @property
+    def _strict(self) -> RowDecoder:
+        return RowDecoder.of(self.schema, self.indexed, self.names, self.adopting)
+
+    @cached_property
+    def exists(self) -> Callable[[Row], bool]:
+        """Whether a row is an object; a row in a wrong bucket counts as one, and cannot be read."""
+        exists = self._strict.exists
+        if not checks_salt(self.schema):
+            return exists
+
+        def is_there(row: Row) -> bool:
+            try:
+                return exists(row)
+            except DecodingError:
+                return True
+
+        return is_there
+
+    @cached_property
+    def values(self) -> Callable[[Row], Values]:
+        """Decodes the key and the wanted cells of an existing row; raises nothing."""
+        decode, exists = self._strict.values, self._strict.exists
+        checked = checks_salt(self.schema)
+
+        def values(row: Row) -> Values:
+            try:
+                if checked:
+                    exists(row)
+                return decode(row)
+            except (DecodingError, IncompleteRow) as error:
+                return Unreadable(error)
+
+        return values
+
+
+@frozen(eq=False)
+class TolerantEntryDecoder(EntryDecoder):
+    """A decoder whose `values` are `Unreadable` where those of an `EntryDecoder` raise."""
+
+    @cached_property
+    def values(self) -> Callable[[Row], Values]:
+        """Decodes the key and the wanted cells of a verified entry; raises nothing."""
+        decode = EntryDecoder(self.schema, self.index, self.names).values
+
+        def values(entry: Row) -> Values:
+            try:
+                return decode(entry)
+            except (DecodingError, IncompleteRow) as error:
+                return Unreadable(error)
+
+        return values

@@ -1,0 +1,104 @@
+"""Reads past rows that cannot be read: counts the objects, and keeps the errors of the rows between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from attrs import frozen
+
+from hbmodel.errors import DecodingError
+from hbmodel.mapping.rows.mapper import KeyMapper, Values
+from hbmodel.mapping.rows.unreadable import RowError, Unreadable, readable
+from hbmodel.protocol.indexed.verify_entries import EntryVerifier
+from hbmodel.protocol.operations import Protocol
+from hbmodel.store.values import Row
+
+Found = tuple[bytes, Values]
+"""As in the executor."""
+
+
+def up_to(items: Iterable[Found], count: int | None) -> Iterator[Found]:
+    """The items up to the last of so many objects, with the rows before it that cannot be read."""
+    left = count
+    if left == 0:
+        return
+    for item in items:
+        yield item
+        if left is not None and readable(item[1]):
+            left -= 1
+            if not left:
+                return
+
+
+@frozen
+class Portion:
+    """The objects of a page, and one more to see whether any follow.
+
+    Attributes:
+        objects: without those that the offset skips.
+        errors: of the rows that cannot be read and belong to the page: those before its last object, and those behind
+            it if no object follows. So pages that are read one after another report every row once.
+    """
+
+    objects: Sequence[Found]
+    errors: Sequence[RowError]
+
+
+def portion(items: Iterable[Found], skip: int, take: int, last: bool) -> Portion:
+    """The portion of a page.
+
+    Args:
+        items: in the order of the read, from the start of the page on.
+        skip: the number of objects to skip.
+        take: the number of objects of the page.
+        last: whether the limit of the query ends with a page of so many objects; nothing behind them is then reported.
+    """
+    objects: list[Found] = []
+    errors: list[RowError] = []
+    behind: list[RowError] = []
+    seen = 0
+    for item in items:
+        values = item[1]
+        if isinstance(values, Unreadable):
+            behind.append(values.error)
+            continue
+        seen += 1
+        if seen > skip:
+            objects.append(item)
+        if seen > skip + take:
+            return Portion(objects, errors)
+        errors += behind
+        behind = []
+    return Portion(objects, errors if last and seen == skip + take else errors + behind)
+
+
+@frozen(eq=False)
+class TolerantVerifier(EntryVerifier):
+    """Compares index entries with rows of which some cannot be read.
+
+    An entry whose row cannot be read is returned with the error of that row: whether the entry is current cannot be
+    known. Its reader must be tolerant.
+    """
+
+    def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
+        """The values of the row of each entry, or None for an entry that must not be returned."""
+        rows_of = KeyMapper(self.schema).rows_of_entry_code(self.index)
+        answers: list[Values | None] = []
+        sound: list[bytes] = []
+        for entry in entries:
+            try:
+                rows_of(entry)
+            except DecodingError as error:
+                details = {**error.details, "table": self.index.table, "key": entry}
+                answers.append(Unreadable(DecodingError(error.message, **details)))
+            else:
+                answers.append(None)
+                sound.append(entry)
+        verified = iter((yield from EntryVerifier.verify(self, sound)))
+        return [next(verified) if answer is None else answer for answer in answers]
+
+    def _decide(self, entry: bytes, row: Row) -> Values | None:
+        values = self.reader.values(row)
+        if isinstance(values, Unreadable):
+            return values
+        return values if self._stands_for(entry, self._entries_of(values, row.row)) and self.accepts(values) else None
