@@ -33,6 +33,7 @@ TO_EXAMPLES = re.compile(r"\]\(\.\./examples/([\w./-]*)\)")
 
 MODULES = (
     "codecs",
+    "codecs.java",
     "errors",
     "ids",
     "indexes",
@@ -47,6 +48,9 @@ MODULES = (
 )
 """The public modules beside `hbmodel` itself."""
 
+SUBMODULES = {f"hbmodel.{name}" for name in MODULES if "." in name}
+"""Those that another public module offers as a name."""
+
 
 def exported(module: str) -> dict[str, str]:
     """The names that a public module offers, each with the module of the package that defines it."""
@@ -60,11 +64,11 @@ def exported(module: str) -> dict[str, str]:
         return {node.name: module for node in tree.body if isinstance(node, ast.ClassDef)}
     public = set(ast.literal_eval(listed[0]))
     return {
-        alias.name: node.module.removeprefix("hbmodel.")
+        alias.asname or alias.name: node.module.removeprefix("hbmodel.")
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module is not None
         for alias in node.names
-        if alias.name in public
+        if (alias.asname or alias.name) in public and f"{node.module}.{alias.name}" not in SUBMODULES
     }
 
 
@@ -76,8 +80,12 @@ def references() -> dict[str, str]:
     top.pop("__version__", None)
     paths = {f"hbmodel.{name}": module for name, module in top.items()}
     for public in MODULES:
-        known = {path.rpartition(".")[2] for path in paths}
-        paths |= {f"hbmodel.{public}.{name}": module for name, module in exported(public).items() if name not in known}
+        known = {(path.rpartition(".")[2], module) for path, module in paths.items()}
+        paths |= {
+            f"hbmodel.{public}.{name}": module
+            for name, module in exported(public).items()
+            if (name, module) not in known
+        }
     pages = {}
     for page, (title, rooms) in SECTIONS.items():
         names = [path for path, module in paths.items() if any(f"{module}.".startswith(f"{room}.") for room in rooms)]

@@ -16,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel.encoding.codecs as c
+from hbmodel.encoding.codecs.java import JavaShort
+from hbmodel.encoding.codecs.java_values import IntTime, JavaBoolean, LongTime
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.errors import DeclarationError, DecodingError, QueryError
 from tests.support.strategies import KEY_CODECS, Colour, Level, as_read, plain, values_of
@@ -76,6 +78,11 @@ GOLDEN: list[tuple[c.Codec[Any], Any, str, str | None, str]] = [
     (c.JavaInt, 258, "00000102", None, "fffffefd"),
     (c.JavaLong, 1, "0000000000000001", None, "fffffffffffffffe"),
     (c.JavaLong, -2, "fffffffffffffffe", None, "0000000000000001"),
+    (JavaShort, -2, "fffe", None, "0001"),
+    (JavaBoolean, True, "ff", None, "00"),
+    (JavaBoolean, False, "00", None, "ff"),
+    (LongTime, SECOND, "00000000000003e8", None, "fffffffffffffc17"),
+    (IntTime(signed=True), SECOND, "00000001", None, "fffffffe"),
     (c.ReverseStampInt, 1, "7ffffffffffffffe", None, "8000000000000001"),
     (c.ReverseStamp, SECOND, "7ffffffffffffc17", None, "80000000000003e8"),
     (c.ReverseStamp("s"), SECOND, "7ffffffffffffffe", None, "8000000000000001"),
@@ -170,6 +177,8 @@ def test_bytes_compare_as_values_do_and_no_part_is_a_prefix_of_another(example: 
 UNORDERED: list[tuple[c.Codec[Any], Any, Any]] = [
     (c.JavaInt, -1, 1),
     (c.JavaLong, -1, 1),
+    (JavaShort, -1, 1),
+    (IntTime(signed=True), SECOND.replace(year=1969), SECOND),
     (c.JavaUTF, "aa", "b"),
     (c.Delimited("|"), "a", "a!"),
     (c.Delimited("::"), "a", "a!"),

@@ -138,7 +138,7 @@ def test_rooms_have_an_order() -> None:
 def test_arrows_between_rooms_go_one_way() -> None:
     wrong = [
         f"{name} imports {other}; {room_of(name)} may know {sorted(allowed)}"
-        for name in sorted(set(MODULES) - ABOVE)
+        for name in sorted(name for name in MODULES if room_of(name) not in ABOVE)
         for allowed in [KNOWS.get(room_of(name), set()) | {room_of(name)}]
         for other in sorted(imports()[name])
         if room_of(other) not in allowed

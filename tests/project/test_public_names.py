@@ -129,8 +129,25 @@ CODECS = [
     "UInt32",
     "UInt64",
     "check_codec",
+    "java",
     "UInt8",
     "UUID128",
+]
+JAVA = [
+    "BigDecimal",
+    "Boolean",
+    "Byte",
+    "Double",
+    "Float",
+    "Int",
+    "IntText",
+    "IntTime",
+    "Long",
+    "LongTime",
+    "ReverseStamp",
+    "ReverseStampInt",
+    "Short",
+    "UTF",
 ]
 IDS = [
     "Dictionary",
@@ -375,6 +392,7 @@ EXCUSED_FIELDS = {
 PUBLIC = {
     hbmodel: ["__version__", *TOP],
     codecs: CODECS,
+    codecs.java: JAVA,
     errors: ERRORS,
     ids: IDS,
     indexes: INDEXES,

@@ -23,7 +23,8 @@ from hbmodel.encoding.codecs.decimals import DecimalCodec
 from hbmodel.encoding.codecs.enums import EnumOf
 from hbmodel.encoding.codecs.floats import FloatCodec
 from hbmodel.encoding.codecs.integers import IntCodec
-from hbmodel.encoding.codecs.java import JavaIntCodec, JavaUTFCodec, ReverseLongCodec, ReverseStampCodec
+from hbmodel.encoding.codecs.java import JavaIntCodec, JavaShort, JavaUTFCodec, ReverseLongCodec, ReverseStampCodec
+from hbmodel.encoding.codecs.java_values import IntTime, JavaBoolean, JavaBooleanCodec, JavaTimeCodec, LongTime
 from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, HexText
 from hbmodel.encoding.codecs.text import BytesCodec, FixedBytes, FixedText, PaddedBytes, TextCodec
 from hbmodel.encoding.codecs.times import MICROSECONDS, DateCodec, Datetime, DurationCodec
@@ -93,6 +94,11 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.EnumOf(Stage, codecs.ReverseStampInt),
     codecs.JavaInt,
     codecs.JavaLong,
+    JavaShort,
+    JavaBoolean,
+    LongTime,
+    LongTime("s", round=True),
+    IntTime(signed=True),
     codecs.JavaUTF,
     codecs.ReverseStamp,
     codecs.ReverseStamp("s"),
@@ -175,7 +181,7 @@ def unit_of(codec: codecs.Codec[Any]) -> int:
     match codec:
         case Reversed() | DigestPrefixed():
             return unit_of(codec.codec)
-        case Datetime() | ReverseStampCodec():
+        case Datetime() | ReverseStampCodec() | JavaTimeCodec():
             return MICROSECONDS[codec.unit] if codec.round else 1
     return 1
 
@@ -223,7 +229,7 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
             return st.floats(allow_nan=False)
         case DecimalCodec():
             return _decimals()
-        case BoolCodec():
+        case BoolCodec() | JavaBooleanCodec():
             return st.booleans()
         case UUIDCodec():
             return numbers(0, 2**128 - 1).map(lambda number: UUID(int=number))
@@ -233,6 +239,11 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
             return in_units(codec.unit)
         case ReverseStampCodec():
             return in_units(codec.unit, datetime(1970, 1, 1))
+        case JavaTimeCodec():
+            if codec.bits == 32:
+                low = -(2**31) if codec.signed else 0
+                return numbers(low, 2**31 - 1).map(lambda n: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=n))
+            return in_units(codec.unit, datetime.min if codec.signed else datetime(1970, 1, 1))
         case DurationCodec():
             return numbers(-(2**63), 2**63 - 1).map(lambda number: timedelta(0, 0, number))
         case FixedText():

@@ -21,8 +21,12 @@ NAN = bytes.fromhex("fff8000000000000")
 """The bytes of every NaN: those of Java's canonical NaN, which sort above all numbers."""
 
 
-def _exact(value: object) -> float:
-    # Any real number is welcome if a double holds all of it: ints, NumPy's floats of other sizes, fractions.
+def exact_float(value: object) -> float:
+    """A float that equals a real number: an int, a fraction, one of NumPy's floats.
+
+    Raises:
+        EncodingError: the value is none, or a double cannot hold all of it.
+    """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise wrong_type(float, value)
     try:
@@ -65,7 +69,7 @@ class FloatCodec(FixedWidth[float]):
 
     def encode(self, value: float) -> bytes:
         if type(value) is not float:
-            value = _exact(value)
+            value = exact_float(value)
         if isnan(value):
             if self.nan:
                 return NAN

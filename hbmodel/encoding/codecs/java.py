@@ -1,4 +1,4 @@
-"""Formats of Java programs: `Bytes.toBytes` of int and long, reverse timestamps, and `DataOutput.writeUTF`."""
+"""Formats of Java programs: `Bytes.toBytes` of whole numbers, reverse timestamps, and `DataOutput.writeUTF`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from hbmodel.encoding.codecs.times import (
 from hbmodel.errors import DecodingError, EncodingError
 
 LONG = Struct(">q")
-SIGNED = {32: Struct(">i"), 64: LONG}
+SIGNED = {8: Struct(">b"), 16: Struct(">h"), 32: Struct(">i"), 64: LONG}
 LONG_MAX = (1 << 63) - 1
 
 
 @frozen
 class JavaIntCodec(FixedWidth[int]):
-    """Java's `Bytes.toBytes(int)` or `(long)`: two's complement, big-endian. HBase's counters have the same bytes.
+    """Java's `Bytes.toBytes(int)`, `(long)` or `(short)`, or a single byte: two's complement, big-endian. HBase's
+    counters have the same bytes.
 
     Negative numbers sort after positive ones, so order is not preserved. For numbers that are never negative, `UInt32`
     and `UInt64` write the same bytes and preserve order.
@@ -102,6 +103,8 @@ class ReverseLongCodec(FixedWidth[int]):
 
 
 ReverseStampInt = ReverseLongCodec()
+JavaByte = JavaIntCodec(8)
+JavaShort = JavaIntCodec(16)
 JavaInt = JavaIntCodec(32)
 JavaLong = JavaIntCodec(64)
 

@@ -1,7 +1,11 @@
-"""Codecs: how values become bytes; see the table in the documentation of models."""
+"""Codecs: how values become bytes; see the table in the documentation of models.
+
+Those of what Java programs write are in `hb.codecs.java`.
+"""
 
 from __future__ import annotations
 
+from hbmodel.codecs import java
 from hbmodel.encoding.codec_check import check_codec
 from hbmodel.encoding.codecs import (
     UUID128,
@@ -86,4 +90,5 @@ __all__ = [
     "UInt32",
     "UInt64",
     "check_codec",
+    "java",
 ]

@@ -1,0 +1,356 @@
+"""Values as `Bytes.toBytes` of HBase's Java client writes them: floats, booleans, `BigDecimal` and times; and numbers
+as text.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from decimal import Decimal
+from math import inf, isinf, isnan
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+from attrs import Factory, field, frozen
+
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order, Source, SpecReaders, wrong_type, wrong_width
+from hbmodel.encoding.codecs.floats import exact_float
+from hbmodel.encoding.codecs.integers import integer, out_of_range
+from hbmodel.encoding.codecs.java import SIGNED
+from hbmodel.encoding.codecs.times import (
+    MICROSECONDS,
+    Unit,
+    declared_round,
+    declared_unit,
+    from_epoch,
+    since_epoch,
+    whole_units,
+)
+from hbmodel.errors import DeclarationError, DecodingError, EncodingError
+
+IEEE = {32: Struct(">f"), 64: Struct(">d")}
+LARGEST_SINGLE = IEEE[32].unpack(b"\x7f\x7f\xff\xff")[0]
+SCALE = Struct(">i")
+INTEGER_TEXT = re.compile(rb"0|-?[1-9][0-9]*")
+
+
+def exact_single(value: Any) -> float:
+    """A float that four bytes hold exactly, from any real number.
+
+    Raises:
+        EncodingError: it is none, or would be rounded.
+    """
+    number = exact_float(value)
+    try:
+        same = isnan(number) or isinf(number) or IEEE[32].unpack(IEEE[32].pack(number))[0] == number
+    except OverflowError:
+        same = False
+    if not same:
+        raise EncodingError(
+            "A number has no exact float of 32 bits and would lose precision: round it first, in NumPy with "
+            "float(numpy.float32(number))."
+        )
+    return number
+
+
+def single_below(number: float) -> float:
+    """The largest float of 32 bits that is not above a number.
+
+    Raises:
+        EncodingError: the number is NaN.
+    """
+    if isnan(number):
+        raise EncodingError("NaN has no order: use == or in_ to find the rows that hold it.")
+    try:
+        data = IEEE[32].pack(number)
+    except OverflowError:
+        return LARGEST_SINGLE if number > 0 else -inf
+    near: float = IEEE[32].unpack(data)[0]
+    if near <= number:
+        return near
+    # The number before it has the next smaller word, or, below zero, the next larger one.
+    word = int.from_bytes(data, "big")
+    step = 1 if word >> 31 else -1
+    below: float = IEEE[32].unpack((word + step).to_bytes(4, "big"))[0]
+    return below
+
+
+@frozen
+class JavaFloatCodec(FixedWidth[float]):
+    """Java's `Bytes.toBytes(double)` or `(float)`: IEEE 754, big-endian, for columns.
+
+    Every double reads back, -0.0 and NaN among them. For a float of 32 bits, a value that it cannot hold exactly is
+    refused.
+
+    The bytes do not sort as the numbers do, and 0.0 and -0.0 have different bytes, so the codec is not for keys.
+    Conditions on columns are tested after reading.
+    """
+
+    bits: int
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
+    _struct: Struct = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: IEEE[self.bits], takes_self=True)
+    )
+
+    python_type = float
+    order = None
+    raw_order = None
+    key = False
+
+    def encode(self, value: float) -> bytes:
+        return self._struct.pack(exact_float(value) if self.bits == 64 else exact_single(value))
+
+    def decode(self, data: bytes) -> float:
+        if len(data) != self.width:
+            raise wrong_width(self.width, len(data))
+        number: float = self._struct.unpack(data)[0]
+        # Some NaNs of 32 bits change on the way into a float of 64 bits.
+        if isnan(number) and self._struct.pack(number) != data:
+            raise DecodingError("Stored bytes are a NaN that cannot be written again as it is.")
+        return number
+
+    def floor(self, value: float) -> float:
+        return single_below(exact_float(value)) if self.bits == 32 else value
+
+    @property
+    def source(self) -> Source | None:
+        if self.bits != 64:
+            return None
+        scope = {"unpack": self._struct.unpack, "pack": self._struct.pack}
+        return Source(float, "{unpack}({v})[0]", "{pack}({v})", scope=scope)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        return {"codec": "java_float", "bits": self.bits}
+
+
+@frozen
+class JavaBooleanCodec(FixedWidth[bool]):
+    """Java's `Bytes.toBytes(boolean)`: FF for true, 00 for false."""
+
+    python_type = bool
+    width = 1
+
+    def encode(self, value: bool) -> bytes:
+        if value is True:
+            return b"\xff"
+        if value is False:
+            return b"\x00"
+        raise wrong_type(bool, value)
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> bool:
+        if data == b"\xff":
+            return True
+        if data == b"\x00":
+            return False
+        raise DecodingError("A bool that Bytes.toBytes wrote is 00 or FF; hb.codecs.Bool reads 00 and 01.")
+
+    @property
+    def source(self) -> Source | None:
+        return Source(
+            bool, "{values}[{v}]", "(b'\\xff' if {v} else b'\\x00')", scope={"values": {b"\x00": False, b"\xff": True}}
+        )
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        return {"codec": "java_bool"}
+
+
+@frozen
+class BigDecimalCodec(Codec[Decimal]):
+    """Java's `Bytes.toBytes(BigDecimal)`: the scale (4 bytes) and the unscaled number as two's complement, for columns.
+
+    Zeros at the end are kept: `Decimal("1.50")` reads back as `Decimal("1.50")`. Equal numbers can therefore have
+    different bytes, and the bytes do not sort as the numbers do, so the codec is not for keys.
+    """
+
+    python_type = Decimal
+    order = None
+    raw_order = None
+    key = False
+
+    def encode(self, value: Decimal) -> bytes:
+        if not isinstance(value, Decimal):
+            raise wrong_type(Decimal, value)
+        sign, digits, exponent = value.as_tuple()
+        if not isinstance(exponent, int):
+            raise EncodingError("Only finite decimal numbers can be stored.")
+        # Conversions between Decimal and int are exact and have no limit of digits, unlike those of text.
+        number = int(Decimal((sign, digits, 0)))
+        try:
+            scale = SCALE.pack(-exponent)
+        except StructError:
+            raise EncodingError("The exponent of a decimal number does not fit in 32 bits.") from None
+        return scale + number.to_bytes(_bytes_of(number), "big", signed=True)
+
+    def decode(self, data: bytes) -> Decimal:
+        if len(data) < 5:
+            raise DecodingError("Stored bytes are not a BigDecimal: they are shorter than its 5 bytes.")
+        number = int.from_bytes(data[4:], "big", signed=True)
+        if len(data) - 4 != _bytes_of(number):
+            raise DecodingError("Stored bytes are not a BigDecimal: its number has bytes that it does not need.")
+        sign, digits, _ = Decimal(number).as_tuple()
+        return Decimal((sign, digits, -SCALE.unpack_from(data)[0]))
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        return {"codec": "java_decimal"}
+
+
+def _bytes_of(number: int) -> int:
+    # as many as BigInteger.toByteArray has: all bits, and one for the sign
+    return (number if number >= 0 else ~number).bit_length() // 8 + 1
+
+
+def _declared_signed(signed: Any) -> bool:
+    if type(signed) is not bool:
+        raise DeclarationError("signed must be True or False.", found=repr(signed))
+    return signed
+
+
+@frozen
+class JavaTimeCodec(FixedWidth[datetime]):
+    """An aware datetime as `Bytes.toBytes` of a Java number of units since 1970 (UTC); it reads back in UTC.
+
+    `LongTime` is a long of milliseconds, as `System.currentTimeMillis()` gives, and `IntTime` an int of seconds, which
+    ends in January 2038. Call them for another unit: `LongTime("s")`.
+
+    Times before 1970 are refused, because Java writes negative numbers so that they sort last. With `signed=True` they
+    are stored and read too, and the bytes promise no order.
+
+    Args:
+        unit: `"us"`, `"ms"` or `"s"`. A value with a finer part is refused, unless it is rounded.
+        round: take the last whole unit that is not after the value; see `Datetime`.
+        signed: whether there are times before 1970.
+    """
+
+    bits: int
+    unit: Unit = field(converter=declared_unit)
+    round: bool = field(default=False, converter=declared_round)
+    signed: bool = field(default=False, converter=_declared_signed)
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
+    order: Order = field(
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: None if self.signed else "ascending", takes_self=True),
+    )
+    raw_order: Order = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.order, takes_self=True)
+    )
+    _struct: Struct = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: SIGNED[self.bits], takes_self=True)
+    )
+    _scale: int = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: MICROSECONDS[self.unit], takes_self=True)
+    )
+
+    python_type = datetime
+
+    def __call__(self, unit: Unit | None = None, *, round: bool = False, signed: bool = False) -> JavaTimeCodec:
+        """The same number with another unit, with rounding, or with times before 1970."""
+        return JavaTimeCodec(self.bits, self.unit if unit is None else unit, round, signed)
+
+    @property
+    def _name(self) -> str:
+        return "LongTime" if self.bits == 64 else "IntTime"
+
+    @property
+    def _high(self) -> int:
+        return (1 << (self.bits - 1)) - 1
+
+    def encode(self, value: datetime) -> bytes:
+        instant = since_epoch(value, self.round)
+        if instant < 0 and not self.signed:
+            raise EncodingError(
+                "A time before 1970 would sort last in Java's bytes: declare its codec with signed=True, which stores "
+                "it and promises no order."
+            )
+        units = instant // self._scale if self.round else whole_units(instant, self._scale, f"codecs.java.{self._name}")
+        try:
+            return self._struct.pack(units)
+        except StructError:
+            raise out_of_range(~self._high if self.signed else 0, self._high) from None
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> datetime:
+        if len(data) != self.width:
+            raise wrong_width(self.width, len(data))
+        units = int.from_bytes(data, "big", signed=True)
+        if units < 0 and not self.signed:
+            raise DecodingError(
+                "A stored time is before 1970, and its bytes sort last: declare its codec with signed=True, which "
+                "reads it and promises no order."
+            )
+        return from_epoch(units * self._scale)
+
+    def floor(self, value: datetime) -> datetime | None:
+        instant = since_epoch(value, self.round)
+        if instant < (~self._high * self._scale if self.signed else 0):
+            return None
+        return from_epoch(min(instant // self._scale, self._high) * self._scale)
+
+    @property
+    def exact(self) -> JavaTimeCodec:
+        return JavaTimeCodec(self.bits, self.unit, signed=self.signed) if self.round else self
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        return {"codec": "java_time", "bits": self.bits, "unit": self.unit, "signed": self.signed}
+
+
+@frozen
+class IntTextCodec(Codec[int]):
+    """An integer as decimal text without leading zeros, -42 as `-42`, for columns: `Bytes.toBytes(Long.toString(n))`
+    in Java, and what Hive writes for numbers.
+
+    Text does not sort as numbers do, so the codec is not for keys. `DecimalText` is the text of fixed width.
+    """
+
+    python_type = int
+    order = None
+    raw_order = None
+    key = False
+
+    def encode(self, value: int) -> bytes:
+        try:
+            return b"%d" % integer(value)
+        except ValueError:  # Python converts no more digits than its own limit
+            raise EncodingError("An integer has too many digits to be stored as text.") from None
+
+    def decode(self, data: bytes) -> int:
+        if not INTEGER_TEXT.fullmatch(data):
+            raise DecodingError("Stored bytes are not the text of an integer without leading zeros.")
+        try:
+            return int(data)
+        except ValueError:
+            raise DecodingError("Stored text has more digits than Python converts to an integer.") from None
+
+    @property
+    def canonical(self) -> bool:
+        return True
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        return {"codec": "int_text"}
+
+
+JavaDouble = JavaFloatCodec(64)
+JavaFloat = JavaFloatCodec(32)
+JavaBoolean = JavaBooleanCodec()
+BigDecimal = BigDecimalCodec()
+LongTime = JavaTimeCodec(64, "ms")
+IntTime = JavaTimeCodec(32, "s")
+IntText = IntTextCodec()
+
+SPECS: SpecReaders = {
+    "java_float": lambda spec, codec_of: JavaFloatCodec(spec["bits"]),
+    "java_bool": lambda spec, codec_of: JavaBoolean,
+    "java_decimal": lambda spec, codec_of: BigDecimal,
+    "java_time": lambda spec, codec_of: JavaTimeCodec(spec["bits"], spec["unit"], signed=spec["signed"]),
+    "int_text": lambda spec, codec_of: IntText,
+}
