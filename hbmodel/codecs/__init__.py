@@ -1,11 +1,11 @@
 """Codecs: how values become bytes; see the table in the documentation of models.
 
-Those of what Java programs write are in `hb.codecs.java`.
+Those of what Java programs write are in `hb.codecs.java`, those of Phoenix in `hb.codecs.phoenix`.
 """
 
 from __future__ import annotations
 
-from hbmodel.codecs import java
+from hbmodel.codecs import java, phoenix
 from hbmodel.encoding.codec_check import check_codec
 from hbmodel.encoding.codecs import (
     UUID128,
@@ -91,4 +91,5 @@ __all__ = [
     "UInt64",
     "check_codec",
     "java",
+    "phoenix",
 ]

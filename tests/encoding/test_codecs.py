@@ -18,6 +18,14 @@ from hypothesis import strategies as st
 import hbmodel.encoding.codecs as c
 from hbmodel.encoding.codecs.java import JavaShort
 from hbmodel.encoding.codecs.java_values import IntTime, JavaBoolean, LongTime
+from hbmodel.encoding.codecs.phoenix import (
+    Char,
+    PhoenixDecimal,
+    PhoenixDouble,
+    PhoenixFloat,
+    PhoenixTimestamp,
+    UnsignedInt,
+)
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.errors import DeclarationError, DecodingError, QueryError
 from tests.support.strategies import KEY_CODECS, Colour, Level, as_read, plain, values_of
@@ -83,6 +91,12 @@ GOLDEN: list[tuple[c.Codec[Any], Any, str, str | None, str]] = [
     (JavaBoolean, False, "00", None, "ff"),
     (LongTime, SECOND, "00000000000003e8", None, "fffffffffffffc17"),
     (IntTime(signed=True), SECOND, "00000001", None, "fffffffe"),
+    (UnsignedInt, 1, "00000001", None, "fffffffe"),
+    (PhoenixDouble, -1.5, "4008000000000000", None, "bff7ffffffffffff"),
+    (PhoenixFloat, 1.5, "bfc00001", None, "403ffffe"),
+    (PhoenixDecimal, Decimal("-1.5"), "3e643366", "3e643366 00", "c19bcc99 ff"),
+    (PhoenixTimestamp, SECOND, "80000000000003e8 00000000", None, "7ffffffffffffc17 ffffffff"),
+    (Char(4), "ab", "61622020", None, "9e9ddfdf"),
     (c.ReverseStampInt, 1, "7ffffffffffffffe", None, "8000000000000001"),
     (c.ReverseStamp, SECOND, "7ffffffffffffc17", None, "80000000000003e8"),
     (c.ReverseStamp("s"), SECOND, "7ffffffffffffffe", None, "8000000000000001"),

@@ -26,6 +26,18 @@ from hbmodel.encoding.codecs.integers import IntCodec
 from hbmodel.encoding.codecs.java import JavaIntCodec, JavaShort, JavaUTFCodec, ReverseLongCodec, ReverseStampCodec
 from hbmodel.encoding.codecs.java_values import IntTime, JavaBoolean, JavaBooleanCodec, JavaTimeCodec, LongTime
 from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, HexText
+from hbmodel.encoding.codecs.phoenix import (
+    Char,
+    PhoenixDecimal,
+    PhoenixDecimalCodec,
+    PhoenixDouble,
+    PhoenixFloat,
+    PhoenixFloatCodec,
+    PhoenixTimestamp,
+    PhoenixTimestampCodec,
+    UnsignedCodec,
+    UnsignedInt,
+)
 from hbmodel.encoding.codecs.text import BytesCodec, FixedBytes, FixedText, PaddedBytes, TextCodec
 from hbmodel.encoding.codecs.times import MICROSECONDS, DateCodec, Datetime, DurationCodec
 from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
@@ -99,6 +111,12 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     LongTime,
     LongTime("s", round=True),
     IntTime(signed=True),
+    UnsignedInt,
+    PhoenixDouble,
+    PhoenixFloat,
+    PhoenixDecimal,
+    PhoenixTimestamp,
+    Char(3),
     codecs.JavaUTF,
     codecs.ReverseStamp,
     codecs.ReverseStamp("s"),
@@ -212,10 +230,27 @@ def _decimals() -> st.SearchStrategy[Decimal]:
 
 
 @cache
+def phoenix_decimals() -> st.SearchStrategy[Decimal]:
+    """The decimal numbers that Phoenix keeps in order."""
+    return st.builds(
+        lambda sign, digits, exponent: Decimal((sign, digits, exponent)),
+        st.integers(0, 1),
+        st.lists(st.integers(0, 9), min_size=1, max_size=38).map(tuple),
+        st.one_of(st.integers(-4, 4), st.integers(-126, 86)),
+    ).filter(lambda value: not value or -126 <= value.adjusted() < 124)
+
+
+def chars(width: int) -> st.SearchStrategy[str]:
+    """Texts that Phoenix's `CHAR` of a width stores."""
+    characters = st.one_of(st.sampled_from(" !ab\x7f"), st.characters(min_codepoint=0x20, max_codepoint=0x7F))
+    return st.text(characters, max_size=width).filter(lambda text: not text.endswith(" "))
+
+
+@cache
 def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
     """The values that a codec stores exactly."""
     match codec:
-        case IntCodec():
+        case IntCodec() | UnsignedCodec():
             return numbers(codec.low, codec.high)
         case JavaIntCodec():
             return numbers(-(1 << codec.bits - 1), (1 << codec.bits - 1) - 1)
@@ -227,6 +262,14 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
             return numbers(0, 16**codec.width - 1)
         case FloatCodec():
             return st.floats(allow_nan=False)
+        case PhoenixFloatCodec():
+            return st.floats(allow_nan=False, width=codec.bits)
+        case PhoenixDecimalCodec():
+            return phoenix_decimals()
+        case Char():
+            return chars(codec.width)
+        case PhoenixTimestampCodec():
+            return in_units("us", datetime.min if codec.signed else datetime(1970, 1, 1))
         case DecimalCodec():
             return _decimals()
         case BoolCodec() | JavaBooleanCodec():

@@ -41,7 +41,8 @@ def exact_float(value: object) -> float:
     return number
 
 
-def _declared(nan: Any) -> bool:
+def declared_nan(nan: Any) -> bool:
+    """Whether NaN is stored, given in a declaration; it is True or False."""
     if type(nan) is not bool:
         raise DeclarationError("nan must be True or False.", found=repr(nan))
     return nan
@@ -57,7 +58,7 @@ class FloatCodec(FixedWidth[float]):
     whichever NaN it is; `<` and its like are false for it, as in Python. All other bytes are those of `Float64`.
     """
 
-    nan: bool = field(default=False, converter=_declared)
+    nan: bool = field(default=False, converter=declared_nan)
     key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: not self.nan, takes_self=True))
 
     python_type = float
