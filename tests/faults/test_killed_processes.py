@@ -27,6 +27,7 @@ from hbmodel.store import Family, Scan
 from tests.project.test_flights import flights
 from tests.support.models import Order, Sample, order
 from tests.support.scenarios import check_exact
+from tests.support.tested_version import TESTED
 from tests.support.workers import tables, work
 
 pytestmark = pytest.mark.hbase
@@ -85,7 +86,7 @@ class Own:
 @pytest.fixture(scope="module")
 def own(hbmodel_hbase: Any) -> Iterator[Own]:
     """Where the shared one cannot be started, this is not tried. It leaves nothing behind."""
-    with LocalHBase() as hbase:
+    with LocalHBase(version=TESTED) as hbase:
         yield Own(hbase)
         directory = hbase.directory
     assert not directory.exists()

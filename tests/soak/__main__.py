@@ -18,6 +18,7 @@ from typing import Any
 import hbmodel as hb
 from hbmodel.localhbase import LocalHBase
 from tests.soak.programs import MODELS, TIMES, WRITERS, Account, Item, fixed_rows, journal_of, open_session, patiently
+from tests.support.tested_version import TESTED
 
 ROLES = (
     *(f"writer {model.__name__} {own}" for model, writers in WRITERS.items() for own in range(writers)),
@@ -77,7 +78,7 @@ class Programs:
 
 def soak(minutes: float, *, server: bool = True) -> dict[str, Any]:
     """Runs everything for so many minutes and counts what is wrong in the end."""
-    with tempfile.TemporaryDirectory() as temporary, LocalHBase(gateway_properties=PROPERTIES) as hbase:
+    with tempfile.TemporaryDirectory() as temporary, LocalHBase(gateway_properties=PROPERTIES, version=TESTED) as hbase:
         directory = Path(temporary)
         urls = [f"{hbase.url}?timeout=7", f"{hbase.thrift2_url}?timeout=7"]
         with hb.connect(urls[1]) as store:

@@ -18,6 +18,7 @@ from hbmodel.localhbase.java import find_java
 from hbmodel.localhbase.ports import choose_ports
 from hbmodel.localhbase.processes import Process, end, listens, spawn
 from hbmodel.localhbase.readiness import gateway_answers
+from tests.support.tested_version import TESTED
 
 
 @frozen
@@ -57,7 +58,7 @@ def more_gateways(
         timeout: seconds until all must answer.
     """
     chosen = choose_ports(list(kinds), given={}, before={})
-    java, jars = find_java(), class_path(progress=False)
+    java, jars = find_java(), class_path(TESTED, progress=False)
     started = {}
     try:
         for name, (role, properties) in kinds.items():

@@ -31,6 +31,7 @@ from typing import Any
 from hbmodel.localhbase.configuration import JVM_FLAGS
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import find_java
+from tests.support.tested_version import TESTED
 
 ROOT = Path(__file__).parents[2]
 
@@ -115,7 +116,7 @@ def main(configuration: str) -> None:
         *JVM_FLAGS,
         f"-Dhbmodel.log={os.devnull}",
         "-Xmx256m",
-        classpath=[configuration, *class_path(progress=False).split(os.pathsep)],
+        classpath=[configuration, *class_path(TESTED, progress=False).split(os.pathsep)],
     )
     Bytes = jpype.JClass("org.apache.hadoop.hbase.util.Bytes")
     client = "org.apache.hadoop.hbase.client."

@@ -21,6 +21,7 @@ from hbmodel.localhbase.processes import Process, end, listens, spawn
 from hbmodel.store import Family
 from hbmodel.store.thrift1.store import Thrift1Store
 from hbmodel.store.thrift2.store import Thrift2Store
+from tests.support.tested_version import TESTED
 
 LONG_SESSIONS: Mapping[str, str] = {
     "zookeeper.session.timeout": "900000",
@@ -82,7 +83,10 @@ def second_region_server(hbase: LocalHBase, directory: Path, *, timeout: float =
     process = spawn(
         # The mark of the HBase, too: its watchdog ends this process if the tests are killed.
         [java, mark(hbase.directory), *(_REGION_SERVER if part == _MASTER else part for part in rest)],
-        environment={**os.environ, "CLASSPATH": f"{directory / 'conf'}{os.pathsep}{class_path(progress=False)}"},
+        environment={
+            **os.environ,
+            "CLASSPATH": f"{directory / 'conf'}{os.pathsep}{class_path(TESTED, progress=False)}",
+        },
         output=directory / "out",
     )
     try:

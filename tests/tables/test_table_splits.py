@@ -23,6 +23,7 @@ from hbmodel.store import Delete, Scan
 from hbmodel.tables.registry.registry_table import registry_row
 from tests.support.beds import ATOMIC, HBASE, Bed
 from tests.support.faulty import Crash, FaultyStore, RecordingStore
+from tests.support.tested_version import TESTED
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -305,7 +306,7 @@ def test_those_keys_are_what_a_tool_of_hbase_makes(hbmodel_hbase: Any) -> None:
         "--lastrow",
         "ffffffff",
     ]
-    classes = f"{hbmodel_hbase.directory}/conf/gateways:{class_path(progress=False)}"
+    classes = f"{hbmodel_hbase.directory}/conf/gateways:{class_path(TESTED, progress=False)}"
     done = subprocess.run(
         [*command, *tool, table, "UniformSplit"],
         env={**os.environ, "CLASSPATH": classes},

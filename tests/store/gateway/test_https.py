@@ -24,6 +24,7 @@ from tests.support.beds import drop_left
 from tests.support.certificates import Authority
 from tests.support.gateway_process import GatewayProcess, Kind, more_gateways
 from tests.support.proxy import Proxy
+from tests.support.tested_version import TESTED
 
 pytestmark = pytest.mark.hbase
 
@@ -38,7 +39,7 @@ def hbase(hbmodel_hbase: Any) -> Iterator[LocalHBase]:
     if isinstance(hbmodel_hbase, LocalHBase):
         yield hbmodel_hbase
     else:
-        with LocalHBase(gateways=()) as own:
+        with LocalHBase(gateways=(), version=TESTED) as own:
             yield own
 
 

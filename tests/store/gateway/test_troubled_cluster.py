@@ -28,6 +28,7 @@ from hbmodel.store.thrift2.service import ResultCell, ResultRow
 from hbmodel.store.thrift2.store import Thrift2Store
 from tests.support.own_gateway import own_gateway
 from tests.support.region_server import LONG_SESSIONS, second_region_server
+from tests.support.tested_version import TESTED
 
 # --- increments -------------------------------------------------------------------------------------------------------
 
@@ -156,7 +157,7 @@ def test_a_gateway_tells_of_a_stopped_region_server_before_its_caller_hangs_up(t
     """The reason is HBase's own, and not that nothing came in time."""
     rows = [b"%03d" % (3 * number) for number in range(300)]
     with (
-        LocalHBase(properties=LONG_SESSIONS) as hbase,
+        LocalHBase(properties=LONG_SESSIONS, version=TESTED) as hbase,
         second_region_server(hbase, tmp_path / "second") as server,
         ThreadPoolExecutor(20) as threads,
         ExitStack() as opened,
