@@ -13,6 +13,7 @@ STRESS ?=
 SEED ?=
 MINUTES ?= 10
 SWEEPS ?=
+VERSIONS ?=
 WHEELS ?= dist
 
 DEFAULT_SUITE := -n 6 --dist loadfile --no-loadscope-reorder -m "not slow and not repeated and not checked"
@@ -20,7 +21,7 @@ DEFAULT_SUITE := -n 6 --dist loadfile --no-loadscope-reorder -m "not slow and no
 # The tests start many processes, and each would compile the library and the tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo wheel release test test-fast test-all test-pythons test-stress check-samples check-protocol lint typecheck bench soak docs format update clean
+.PHONY: demo wheel release test test-fast test-all test-pythons test-stress test-versions check-samples check-protocol lint typecheck bench soak docs format update clean
 
 # pip itself first: from 25.3 on it can hold the build backend to the same versions.
 $(STAMP): pyproject.toml constraints.txt hbmodel/_version.py
@@ -47,8 +48,9 @@ test: $(STAMP)  ## the default suite, real HBase included
 test-fast: $(STAMP)  ## without a real HBase, the model checker and lengthy tests, with a fifth of the examples of each property
 	HBMODEL_TEST_EXAMPLES=0.2 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not lengthy and not hbase and not model and not repeated" $(PYTEST_ARGS)
 
-test-all: $(STAMP)  ## everything, long runs too, with twice the examples of each property
+test-all: $(STAMP)  ## everything, long runs too, with twice the examples of each property; then the oldest version of HBase
 	HBMODEL_TEST_EXAMPLES=2 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m tests.versions --oldest
 
 test-pythons:  ## the fast suite on every Python from 3.11 on that this machine has, but those in TESTED
 	.ci/test-pythons $(TESTED)
@@ -57,6 +59,9 @@ test-pythons:  ## the fast suite on every Python from 3.11 on that this machine 
 test-stress: $(STAMP)  ## the default suite, or FILES, TIMES times beside STRESS busy processes, the files in a random order of SEED
 	$(BIN)/python -m tests.stress --times $(TIMES) $(if $(STRESS),--busy $(STRESS)) $(if $(SEED),--seed $(SEED)) -- \
 		$(DEFAULT_SUITE) $(FILES) $(PYTEST_ARGS)
+
+test-versions: $(STAMP)  ## the tests of a real HBase on each version of HBase, or on VERSIONS; renews the tables of what hbmodel works with
+	$(BIN)/python -m tests.versions $(foreach version,$(VERSIONS),--version $(version))
 
 check-samples: $(STAMP)  ## samples and mutants of the model checker, on two processes; where they pass, `make test` leaves them out
 	$(BIN)/python -m tests.checker.checked_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hbmodel.localhbase.pins import HBASE_VERSION
+from hbmodel.localhbase.pins import VERSIONS
 from tests.project.test_release import CLASSIFIED
 
 TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def test_its_lines_can_be_read_side_by_side() -> None:
 
 
 def test_the_first_screen_says_what_a_reader_needs_to_decide() -> None:
-    assert f"tested with HBase {HBASE_VERSION}," in FIRST_SCREEN.replace("\n", " ")
+    assert f"tested with HBase {VERSIONS[0]} to {VERSIONS[-1]}," in FIRST_SCREEN.replace("\n", " ")
     assert f"Python {CLASSIFIED[0]} to {CLASSIFIED[-1]}" in FIRST_SCREEN
     assert "pip install" in FIRST_SCREEN
     assert re.findall(r"^\| (bytes in HBase|Python API|command line) \|", FIRST_SCREEN, re.MULTILINE) == [

@@ -63,7 +63,7 @@ def test_queries_answer_what_their_filters_mean(hbase_bed: Bed, shape: str) -> N
     store = RecordingStore(hbase_bed.store)
     session = hb.Session(store)
 
-    @settings(QUICK, max_examples=examples(15))
+    @settings(QUICK, max_examples=examples(6))
     @given(asking=askings)
     def example(asking: Asking) -> None:
         # Only the primary table is scanned with filters of cells.

@@ -17,6 +17,7 @@ from hbmodel.store.port import check_and_put_each
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.gateway_tables import store_with_table
 from tests.support.proxy import Proxy
+from tests.support.tested_version import TESTED
 
 pytestmark = pytest.mark.hbase
 
@@ -233,6 +234,8 @@ def test_a_silent_gateway_is_not_waited_for_for_ever(proxy: Proxy, gateway: Gate
 def test_options_that_the_gateway_does_not_speak_are_told_long_before_retrying_ends(
     gateway: Gateway, wrong: str
 ) -> None:
+    if wrong == "transport=http" and TESTED in {"2.2.6", "2.3.3"}:
+        pytest.skip("the gateway takes the request for the length of a message, and ends for lack of memory")
     begun = time.monotonic()
     with (
         connect(f"{gateway.url}?{wrong}&timeout=0.5&retry_for=120") as store,

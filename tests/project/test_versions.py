@@ -1,0 +1,64 @@
+"""The tables of what hbmodel works with are those that the runs of `make test-versions` gave."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hbmodel.localhbase.pins import VERSIONS
+from tests.support.outcomes import Outcomes
+from tests.versions import works_with
+from tests.versions.works_with import AREAS
+
+
+@pytest.mark.parametrize(
+    ("path", "table"), [(works_with.README, works_with.readme_table), (works_with.PAGE, works_with.page_table)]
+)
+def test_a_table_is_what_the_record_says(path: Path, table: object) -> None:
+    assert callable(table)
+    assert f"\n\n{table()}\n\n" in path.read_text("utf-8")
+
+
+def test_each_version_has_a_run_behind_it() -> None:
+    recorded = works_with.recorded()
+    assert tuple(recorded) == VERSIONS
+    assert all(passed.keys() == AREAS.keys() and min(passed.values()) > 20 for passed in recorded.values())
+
+
+def test_a_run_renews_the_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    outcomes = Outcomes(
+        exit_status=0,
+        collected=5,
+        tests={
+            "tests/store/thrift1/test_store.py::test_a": "passed",
+            "tests/conformance/test_stores.py::test_b": "passed",
+            "tests/query/test_query.py::test_c": "passed",
+            "tests/query/test_query.py::test_d": "skipped",
+            "tests/faults/test_pauses.py::test_e": "failed",
+        },
+        uncollected=[],
+    )
+    passed = works_with.passed_of(outcomes)
+    assert passed == {"stores": 2, "sessions": 0, "queries": 1, "tables and indexes": 0, "failures": 0}
+    for name in ("README", "PAGE"):
+        monkeypatch.setattr(works_with, name, tmp_path / name)
+    monkeypatch.setattr(works_with, "RECORD", tmp_path / "record")
+    works_with.RECORD.write_text("{}")
+    works_with.README.write_text(f"above\n\n{works_with.readme_table()}\n\nbelow\n")
+    works_with.PAGE.write_text(f"{works_with.page_table()}\n\nbelow\n")
+    for version in (VERSIONS[1], VERSIONS[0], VERSIONS[1]):
+        works_with.record(version, passed | {"failures": 1_200})
+    assert list(json.loads(works_with.RECORD.read_text())) == list(VERSIONS[:2])
+    assert works_with.README.read_text().splitlines() == [
+        "above",
+        "",
+        "| HBase | passed |",
+        "|---|---:|",
+        f"| {VERSIONS[0]} | 1,203 |",
+        f"| {VERSIONS[1]} | 1,203 |",
+        "",
+        "below",
+    ]
+    assert f"| {VERSIONS[1]} | 2 | 0 | 1 | 0 | 1,200 |" in works_with.PAGE.read_text()
