@@ -20,7 +20,6 @@ AREAS: Mapping[str, tuple[str, ...]] = {
     "sessions": ("tests/session", "tests/protocol", "tests/mapping"),
     "queries": ("tests/query",),
     "tables and indexes": ("tests/tables",),
-    "failures": ("tests/faults",),
 }
 """The folders of the tests that run on each version, by what they are about."""
 

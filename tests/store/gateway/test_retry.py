@@ -456,6 +456,9 @@ def test_passing_conditions_are_known_by_name() -> None:
     assert is_passing(
         Refusal("org.apache.hadoop.hbase.client.RetriesExhaustedException: y\nCaused by: java.net.ConnectException")
     )
+    # What the gateways of HBase 2.3 answer, which do not say that a call can be retried.
+    assert is_passing(Refusal("Cannot get the location for replica0 of region for 04- in rows"))
+    assert is_passing(Refusal("Failed 1 action: LockTimeoutException: 1 time, servers with issues: null"))
     assert not is_passing(Refusal("org.apache.hadoop.hbase.TableNotEnabledException: t is disabled."))
     assert not is_passing(Refusal(""))
 
