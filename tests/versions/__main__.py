@@ -22,7 +22,7 @@ SUITE = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "hbase
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.versions")
     parser.add_argument("--version", action="append", choices=VERSIONS, help="only this one; may be repeated")
-    parser.add_argument("--oldest", dest="version", action="append_const", const=VERSIONS[0], help="only the oldest one")
+    parser.add_argument("--oldest", dest="version", action="append_const", const=VERSIONS[0], help="only the oldest")
     parser.add_argument("arguments", nargs="*", help="of pytest")
     chosen = parser.parse_args()
     wrong = []
