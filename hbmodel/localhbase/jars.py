@@ -86,7 +86,7 @@ class Downloader:
         """Fetches jars into their directory; the caller holds the lock.
 
         Args:
-            title: what is shown beside the progress.
+            title: the text in front of the progress bar.
             scratch: a directory for incomplete downloads; it is deleted at the beginning and at the end.
 
         Raises:

@@ -90,7 +90,7 @@ JARS = (
     ("org.apache.phoenix.thirdparty", "phoenix-shaded-guava", "2.1.0"),
     ("joda-time", "joda-time", "2.10.5"),
 )
-"""What the types of Phoenix need beside HBase: 8 MB."""
+"""The jars of the types of Phoenix, without those of HBase: 8 MB in all."""
 
 IN_JAVA = """
 import json, os, sys

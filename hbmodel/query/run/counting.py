@@ -47,24 +47,25 @@ def _count_external(executor: PlanExecutor) -> int:
     count, first = 0, And((FirstCellOnly(), KeyOnly()))
     for batch in executor.one_by_one(plan.buckets, first, reader.columns):
         doubtful = [row.row for row in batch if not reader.exists(row)]  # a system cell comes first
-        count += len(batch) - len(doubtful)
-        for start in range(0, len(doubtful), GET_CHUNK):
-            rows = executor.store.get(plan.path.table, doubtful[start : start + GET_CHUNK], reader.columns)
-            executor.check()
-            count += sum(row is not None and reader.exists(row) for row in rows)
+        count += len(batch) - len(doubtful) + _objects_of(executor, doubtful)
     return count
 
 
 def _live(executor: PlanExecutor, keys: Sequence[Row]) -> int:
     """The number of objects among rows that were read without values. The few with a liveness cell are read again."""
-    reader, table = executor.plan.reader, executor.plan.path.table
+    reader = executor.plan.reader
     liveness = reader.schema.liveness_column
     marked = [row.row for row in keys if liveness in row.columns]
     if not marked:
         return len(keys) if reader.anchors else sum(map(reader.exists, keys))
-    count = sum(reader.exists(row) for row in keys if liveness not in row.columns)
-    for start in range(0, len(marked), GET_CHUNK):
-        rows_read = executor.store.get(table, marked[start : start + GET_CHUNK], reader.columns)
+    return sum(reader.exists(row) for row in keys if liveness not in row.columns) + _objects_of(executor, marked)
+
+
+def _objects_of(executor: PlanExecutor, rows: Sequence[bytes]) -> int:
+    """The number of objects among rows that are read again, with their values."""
+    reader, table, count = executor.plan.reader, executor.plan.path.table, 0
+    for start in range(0, len(rows), GET_CHUNK):
+        rows_read = executor.store.get(table, rows[start : start + GET_CHUNK], reader.columns)
         executor.check()
         count += sum(row is not None and reader.exists(row) for row in rows_read)
     return count
