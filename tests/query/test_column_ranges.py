@@ -59,9 +59,11 @@ def key(pet: Pet) -> Any:
     return pet.owner, pet.name, pet.age
 
 
-def cells_read(store: RecordingStore) -> Iterator[int]:
-    """Repeats the scans of a store, and counts the cells of each."""
+def cells_read(store: RecordingStore, table: str) -> Iterator[int]:
+    """Repeats the scans of a table, and counts the cells of each; the roll of its writers has a table of its own."""
     for call in store.calls[:]:
+        if call.table != table:
+            continue
         assert call.name == "scan"
         for scan in call.items:
             (batches,) = store.inner.scan(call.table, [scan])
@@ -93,7 +95,7 @@ def test_a_slice_of_every_row_is_read_and_nothing_else(session: hb.Session, bed:
             query = query.allow_full_scan() if rows is None else query.where(rows)
             bed.store.calls.clear()
             assert query.all() == expected
-            assert sum(cells_read(bed.store)) == CELLS * len(expected)
+            assert sum(cells_read(bed.store, "slice_pets")) == CELLS * len(expected)
             assert query.count() == len(expected)
             assert (query.first(), query.last()) == (expected[0], expected[-1])
             assert query.reversed().all() == expected[::-1]
@@ -103,7 +105,7 @@ def test_a_slice_of_every_row_is_read_and_nothing_else(session: hb.Session, bed:
                 bed.store.calls.clear()
                 page = query.page(7, after=page.next_token)
                 found += page.items
-                assert sum(cells_read(bed.store)) <= CELLS * len(expected)
+                assert sum(cells_read(bed.store, "slice_pets")) <= CELLS * len(expected)
             assert found == expected
 
 
@@ -119,7 +121,7 @@ def test_several_ranges_of_one_row_are_one_scan(session: hb.Session, bed: Bed) -
     assert [key(pet) for pet in query.all()] == [("o1", name, age) for name in ("m", "max", "tom") for age in (2, 3)]
     (call,) = bed.store.calls
     assert len(call.items) == 1
-    assert list(cells_read(bed.store)) == [6 * CELLS]
+    assert list(cells_read(bed.store, "slice_pets")) == [6 * CELLS]
 
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
@@ -168,7 +170,7 @@ def test_a_split_time_bounds_the_columns_within_its_bucket(bed: Bed) -> None:
         query = session.query(Reading).where(condition).allow_full_scan()
         bed.store.calls.clear()
         assert len(query.all()) == found
-        assert sum(cells_read(bed.store)) == read
+        assert sum(cells_read(bed.store, "slice_readings")) == read
         assert query.count() == found
 
 

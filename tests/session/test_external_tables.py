@@ -127,7 +127,7 @@ def test_rows_that_never_change_need_no_deletes(bed: Bed) -> None:
     session = bed.use(Logged)
     session.add_all(Logged(number=number, note="n") for number in range(3))
     session.commit()
-    assert {call.name for call in bed.store.calls if call.writes and call.table == "logged"} == {"put"}
+    assert {call.name for call in bed.store.calls if call.writes and call.table == "logged_elsewhere"} == {"put"}
 
 
 def test_an_update_tells_none_from_an_empty_value(bed: Bed, session: hb.Session) -> None:
@@ -171,7 +171,7 @@ def test_rekey_and_insert_keep_the_bytes(atomic_bed: Bed) -> None:
             assert {column: cell.value for column, cell in row.columns.items()} == cells
 
 
-@hb.model(table="logged", family="d", external=True, immutable=True)
+@hb.model(table="logged_elsewhere", family="d", external=True, immutable=True)
 class Logged:
     """With an index that covers a column that may be None."""
 
@@ -185,7 +185,7 @@ class Logged:
 def test_entries_tell_none_from_an_empty_value(bed: Bed) -> None:
     session = bed.use(Logged)
     rows = {1: {b"d:p": b"", b"d:n": b""}, 2: {b"d:n": b""}, 3: {b"d:p": b"\0"}, 4: {b"d:p": b"x", b"d:n": b"\0"}}
-    bed.store.put("logged", [Put(number.to_bytes(4, "big"), cells) for number, cells in rows.items()])
+    bed.store.put("logged_elsewhere", [Put(number.to_bytes(4, "big"), cells) for number, cells in rows.items()])
     hb.indexes.repair_index(bed.store, Logged, "by_page")
     expected = [
         Logged(number=2, note=""),
@@ -202,7 +202,7 @@ def test_entries_tell_none_from_an_empty_value(bed: Bed) -> None:
     session.add_all(own)
     session.commit()
     for number, cells in rows.items():
-        (row,) = bed.store.get("logged", [(number + 10).to_bytes(4, "big")])
+        (row,) = bed.store.get("logged_elsewhere", [(number + 10).to_bytes(4, "big")])
         assert row is not None
         assert {column: cell.value for column, cell in row.columns.items()} == cells
     found = session.query(Logged).use_index("by_page").allow_full_scan().all()

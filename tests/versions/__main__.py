@@ -16,7 +16,7 @@ from tests.support.outcomes import outcomes_of, recorded_in
 from tests.versions.works_with import AREAS, passed_of, record
 
 BUILD = Path("build/versions")
-SUITE = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "hbase and not slow and not repeated"]
+SUITE = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "hbase and not slow"]
 
 
 def main() -> None:
