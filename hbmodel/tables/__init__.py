@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from hbmodel._lazy import lazy
 
 if TYPE_CHECKING:
+    from hbmodel.tables.adoption.findings import Finding
     from hbmodel.tables.alter import Alteration
+    from hbmodel.tables.creation.adopt import Adoption, adopt
     from hbmodel.tables.creation.create import Creation, TableOutcome
     from hbmodel.tables.creation.diff import Diff, Difference
     from hbmodel.tables.creation.region_check import RegionUse, check_regions
@@ -18,7 +20,9 @@ else:
     __getattr__, __dir__ = lazy(
         __name__,
         names={
+            "tables.adoption.findings": "Finding",
             "tables.alter": "Alteration",
+            "tables.creation.adopt": "Adoption adopt",
             "tables.creation.create": "Creation TableOutcome",
             "tables.creation.diff": "Diff Difference",
             "tables.creation.region_check": "RegionUse check_regions",
@@ -29,12 +33,14 @@ else:
     )
 
 __all__ = [
+    "Adoption",
     "Alteration",
     "AtKeys",
     "ByBucket",
     "Creation",
     "Diff",
     "Difference",
+    "Finding",
     "Forgotten",
     "FromSample",
     "Hexadecimal",
@@ -42,6 +48,7 @@ __all__ = [
     "TableOutcome",
     "TableWriter",
     "Uniform",
+    "adopt",
     "check_regions",
     "forget",
     "split_keys",

@@ -211,12 +211,14 @@ SCHEMA = [
     "schema_of",
 ]
 TABLES = [
+    "Adoption",
     "Alteration",
     "AtKeys",
     "ByBucket",
     "Creation",
     "Diff",
     "Difference",
+    "Finding",
     "Forgotten",
     "FromSample",
     "Hexadecimal",
@@ -224,6 +226,7 @@ TABLES = [
     "TableOutcome",
     "TableWriter",
     "Uniform",
+    "adopt",
     "check_regions",
     "forget",
     "split_keys",

@@ -21,6 +21,7 @@ from hbmodel.session.commit.sizes import SessionSizes
 from hbmodel.store import ConditionalChange, Put
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.tables.registry.registration import ABSENT, READABLE
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
 from tests.support.beds import HBASE, Bed, cells_of, fresh, rows_of, set_state
 from tests.support.examples import examples
 from tests.support.faulty import MODES, Call, FaultyStore, RecordingStore, failures_of
@@ -546,30 +547,31 @@ def test_a_commit_of_rows_of_which_some_are_in_conflict(atomic_bed: Bed) -> None
     assert "failures=2" in str(all_of_them.value)
 
 
+def told_of_models(bed: Bed) -> list[str]:
+    """The calls since the last look, without those of the registry's table: a slow commit renews its writer's line."""
+    return [call for call in bed.store.told() if not call.endswith(f" {REGISTRY_TABLE}")]
+
+
 @pytest.mark.lengthy
 def test_a_commit_of_many_rows_costs_one_call_per_table_and_phase(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Account, Ticket)
     session.add_all(Account(name=f"a{n:04}", owner="ann") for n in range(1000))
     session.commit()
-    # In HBase the first write of a model puts a line on the writers' roll, which tells the server's time too.
-    roll = ["check_and_put hbmodel"] if atomic_bed.real else []
-    clock = [] if atomic_bed.real else ["put hbmodel", "get hbmodel"]
-    asked = [*roll, "get hbmodel", "get accounts", *clock]
     entries = "put accounts.by_owner"  # put before the rows, verified after them
-    told = atomic_bed.store.told()
-    assert told == [*asked, entries, "check_and_mutate_many accounts", entries], told
+    told = told_of_models(atomic_bed)
+    assert told == ["get accounts", entries, "check_and_mutate_many accounts", entries], told
     held = session.query(Account).where(Account.owner == "ann").all()
     atomic_bed.store.told()
     for found in held:
         session.update(found, owner="bob")
     session.commit()
     writes = [entries, "check_and_mutate_many accounts", entries, "delete accounts.by_owner"]
-    told = atomic_bed.store.told()
+    told = told_of_models(atomic_bed)
     assert told == ["get accounts", *writes], told
     session.add_all(Ticket(name=f"t{n:04}", state="open") for n in range(1000))
     session.commit()
-    told = atomic_bed.store.told()
-    assert told == [*roll, "get hbmodel", "get tickets", "check_and_mutate_many tickets"], told
+    told = told_of_models(atomic_bed)
+    assert told == ["get tickets", "check_and_mutate_many tickets"], told
 
 
 def test_load_overwrites_and_the_last_of_a_repeated_key_wins(atomic_bed: Bed) -> None:

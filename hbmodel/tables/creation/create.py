@@ -20,6 +20,7 @@ from hbmodel.errors import (
 )
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
+from hbmodel.tables.adoption.sample_check import judge_sample
 from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
 from hbmodel.tables.creation.diff import UNDECLARED, Difference, compare_families, unbuilt
 from hbmodel.tables.creation.existing_tables import (
@@ -38,6 +39,14 @@ from hbmodel.tables.registry.registry_cells import check_rows
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 logger = logging.getLogger("hbmodel")
+
+ROWS_JUDGED = 100
+"""About how many rows are judged before an external model is registered."""
+
+SILENT = frozenset({"key", "key-bytes", "bucket", "value", "value-bytes", "qualifier", "system-cell"})
+"""Findings that prevent the registration of an external model: with each of them, reads would fail or, worse, miss or
+change something silently.
+"""
 
 
 @frozen
@@ -113,17 +122,29 @@ def create_tables(
         DeclarationError: no model was given, or a strategy for splits does not suit its table.
     """
     check_store(store)
+    catalog = Registry(store, registry)
+    plans = planned(store, models, splits, catalog)
+    for plan in plans:
+        plan.check_rows_of_others(store)
+    return carried_out(store, plans, catalog)
+
+
+def planned(store: Store, models: Sequence[Declared], splits: SplitsOption, catalog: Registry) -> Sequence[Plan]:
+    """What is to be created and registered; raises the errors of `create_tables`, and changes nothing."""
     if not models:
         raise DeclarationError("Give the models whose tables are to be created: create_tables(store, Model).")
     named, ids = models_and_ids(models)
-    catalog = Registry(store, registry)
     groups = [
-        plan_tables([schema_of(model) for model in some], at, registry)
+        plan_tables([schema_of(model) for model in some], at, catalog.table)
         for some, at in ((ids, None), (named, splits))
         if some
     ]
-    check_names([table for planned in groups for table in planned], registry)
-    plans = [_Plan.of(store, planned, catalog) for planned in groups]
+    check_names([table for tables in groups for table in tables], catalog.table)
+    return [Plan.of(store, tables, catalog) for tables in groups]
+
+
+def carried_out(store: Store, plans: Sequence[Plan], catalog: Registry) -> Creation:
+    """Creates and registers what was planned."""
     outcomes: dict[str, TableOutcome] = {}
     for plan in plans:
         for outcome in plan.carry_out(store, catalog):
@@ -135,7 +156,7 @@ def create_tables(
 
 
 @frozen
-class _Plan:
+class Plan:
     """What to create, as planned after all checks that change nothing.
 
     Attributes:
@@ -153,6 +174,7 @@ class _Plan:
 
     @classmethod
     def of(cls, store: Store, planned: Sequence[DeclaredTable], catalog: Registry) -> Self:
+        """The plan for these tables; raises the errors of `create_tables` for what contradicts live tables."""
         existing = set(store.tables())
         entries = registrations(planned, catalog, existing)
         planned = [as_registered(table, entries) for table in planned]
@@ -178,6 +200,26 @@ class _Plan:
         namespaces = missing_namespaces(store, [catalog.table, *(table.name for table in new)], existing)
         _check_creatable(store, new, namespaces)
         return cls(planned, existing, entries, new, differences, namespaces)
+
+    def has_system_cells(self, schema: TableSchema) -> bool:
+        """Whether the registry knows that hbmodel adds cells to the rows of the model's table."""
+        entry = self.entries.get(schema)
+        return entry is not None and entry.rows not in {"plain", "unindexed"}
+
+    def check_rows_of_others(self, store: Store) -> None:
+        """Raises `SchemaMismatch` if a few rows of a table that is not registered yet contradict an external model."""
+        for schema, entry in self.entries.items():
+            if schema.external and entry is None and schema.table in self.existing:
+                found = judge_sample(store, schema, ROWS_JUDGED, has_system_cells=False).findings
+                wrong = [finding for finding in found if finding.kind in SILENT]
+                if wrong:
+                    raise SchemaMismatch(
+                        "Rows of the external table contradict the model: correct the declaration. "
+                        "hb.tables.adopt(store, Model) judges more rows, and registers the model nevertheless if the "
+                        "findings are accepted.",
+                        table=schema.table,
+                        differences=list(map(str, wrong)),
+                    )
 
     def carry_out(self, store: Store, catalog: Registry) -> Iterator[TableOutcome]:
         """Creates and registers everything; returns what became of each table."""

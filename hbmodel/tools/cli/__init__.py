@@ -11,6 +11,7 @@ import click
 
 from hbmodel._version import __version__
 from hbmodel.errors import HbmodelError
+from hbmodel.tools.cli.adopt import adopt
 from hbmodel.tools.cli.describe import describe
 from hbmodel.tools.cli.hbase import hbase as hbase_commands
 from hbmodel.tools.cli.index import index as index_commands
@@ -58,6 +59,7 @@ main.add_command(hbase_commands)
 main.add_command(index_commands)
 main.add_command(migrate_commands)
 main.add_command(registry_commands)
+main.add_command(adopt)
 main.add_command(describe)
 main.add_command(key_commands)
 main.add_command(row)

@@ -1,0 +1,1 @@
+"""Checks whether a model of a table that other programs write fits the bytes of that table."""

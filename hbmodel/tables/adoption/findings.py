@@ -1,0 +1,232 @@
+"""What a check of a table finds: kinds of contradictions between a model and bytes, each with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from attrs import define, field, frozen
+
+Kind = Literal[
+    "key",
+    "key-bytes",
+    "bucket",
+    "other-row",
+    "value",
+    "value-bytes",
+    "value-form",
+    "required",
+    "no-object",
+    "no-column",
+    "qualifier",
+    "undeclared",
+    "future",
+    "no-milliseconds",
+    "system-cell",
+    "family-ttl",
+    "family-versions",
+]
+
+
+@frozen
+class _About:
+    """What findings of one kind have in common.
+
+    Attributes:
+        what: what was found.
+        do: what to declare or to do instead.
+        note: whether it is worth knowing, but no reason not to adopt the table.
+    """
+
+    what: str
+    do: str
+    note: bool = False
+
+
+ABOUT: Final[Mapping[Kind, _About]] = {
+    "key": _About(
+        "the row key cannot be read as the key fields",
+        "declare the key fields with the order, codecs and widths of the program that writes the table",
+    ),
+    "key-bytes": _About(
+        "the key fields can be read, but hbmodel writes them with other bytes, so gets would not find the row",
+        "declare the codec of the program that writes the table",
+    ),
+    "bucket": _About(
+        "the row is not in the salt bucket that the model computes, so gets and queries would miss it",
+        "declare the number of buckets, the hash and the fields of the salt that the other program has",
+    ),
+    "other-row": _About(
+        "the row is not the one that the model names with row=, so queries do not read it",
+        "declare a key field for the row key, or accept that only one row is read",
+    ),
+    "value": _About(
+        "the value cannot be decoded, so reads of the row raise DecodingError",
+        "declare the codec of the program that writes the column",
+    ),
+    "value-bytes": _About(
+        "the value can be decoded, but hbmodel writes it with other bytes, so == does not find it",
+        "declare the codec of the program that writes the column",
+    ),
+    "value-form": _About(
+        "the value can be decoded, and hbmodel writes the same value with other bytes, such as other spaces in JSON",
+        "nothing, if the other programs can read both forms",
+        note=True,
+    ),
+    "required": _About(
+        "the row lacks a column that has no default, so reads of the row raise IncompleteRow",
+        "give the column a default, or declare with exists= which cell every object has",
+    ),
+    "no-object": _About(
+        "the row has no cell that makes it an object of the model, so queries leave it out",
+        "leave out exists=, or name the cell that every object has",
+    ),
+    "no-column": _About(
+        "the row has none of the model's columns, and would be an object of defaults",
+        "declare the columns that the row has, or declare with exists= which cell every object has",
+    ),
+    "qualifier": _About(
+        "the qualifier cannot be read as key fields and alias, so the cell belongs to no object and is never read",
+        "declare the key fields in the qualifier with the codecs and widths of the program that writes the table",
+    ),
+    "undeclared": _About(
+        "no field explains the column: reads ignore it, and deletes of an object leave it",
+        "declare a column, or accept it",
+    ),
+    "future": _About(
+        "the timestamp is in the future: until then, puts and deletes of this cell at the current time have no effect",
+        "correct the clock of the program that wrote the cell, or write the cell again",
+    ),
+    "no-milliseconds": _About(
+        "the timestamp is not in milliseconds: puts and deletes of this cell at the current time never have an effect",
+        "let the other program write milliseconds; until then, do not write the column",
+    ),
+    "system-cell": _About(
+        "hbmodel wrote the cell for an index or a version of the row, so the table, or the table that it was copied "
+        "from, is one of hbmodel's own: rows that are deleted there would be read as objects",
+        "declare the model without external=True, or use the table's own registry, or copy only live rows",
+    ),
+    "family-ttl": _About(
+        "the family has a TTL, so cells of a row that were put at different times vanish at different times",
+        "give columns a default if they can vanish before others",
+        note=True,
+    ),
+    "family-versions": _About(
+        "the family keeps several versions of a cell",
+        "nothing: reads return the newest one; hb.column(versions=) reads the older ones",
+        note=True,
+    ),
+}
+
+
+@frozen
+class Finding:
+    """One contradiction between a model and the cells of a table.
+
+    Printed, it is one line.
+
+    Attributes:
+        kind: what was found, such as `value`; the page on external tables lists all kinds.
+        subject: the field, or else the column or family, as text; None if the finding concerns whole rows.
+        count: in how many of the sampled objects; of the cells for `qualifier`, `undeclared`, `future`,
+            `no-milliseconds` and `system-cell`.
+        key: the row key of the first one; None for a finding that concerns a family.
+        found: the bytes in question of the first one, at most 64 of them, or None.
+        detail: what is known about the first one besides, such as the message of the codec.
+    """
+
+    kind: Kind
+    subject: str | None
+    count: int
+    key: bytes | None = None
+    found: bytes | None = None
+    detail: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What `accept` calls this finding: the kind, and after a colon the subject, if there is one."""
+        return self.kind if self.subject is None else f"{self.kind}:{self.subject}"
+
+    @property
+    def what(self) -> str:
+        """What was found, in a sentence."""
+        return ABOUT[self.kind].what
+
+    @property
+    def do(self) -> str:
+        """What to declare or to do instead."""
+        return ABOUT[self.kind].do
+
+    @property
+    def note(self) -> bool:
+        """Whether it is only worth knowing: it does not prevent the adoption."""
+        return ABOUT[self.kind].note
+
+    def __str__(self) -> str:
+        shown = [f"key={self.key!r}"] if self.key is not None else []
+        shown += [f"found={self.found!r}"] if self.found is not None else []
+        shown += [self.detail] if self.detail is not None else []
+        example = f" [{', '.join(shown)}]" if shown else ""
+        return f"{'~' if self.note else '!'} {self.name}: {self.count}: {self.what}{example}. To do: {self.do}."
+
+
+SHOWN = 64
+"""The number of bytes of a value that a finding shows, at most."""
+
+SUBJECTS = 20
+"""The number of undeclared columns of a family that are findings of their own, at most."""
+
+
+@define
+class _Counted:
+    count: int
+    key: bytes | None
+    found: bytes | None
+    detail: str | None
+
+
+@define
+class Collected:
+    """Counts what is found, and keeps the first example of each kind and subject."""
+
+    _counted: dict[tuple[Kind, str | None], _Counted] = field(factory=dict)
+
+    def add(
+        self,
+        kind: Kind,
+        subject: str | None = None,
+        *,
+        key: bytes | None = None,
+        found: bytes | None = None,
+        detail: str | None = None,
+    ) -> None:
+        """Counts one more."""
+        known = self._counted.get((kind, subject))
+        if known is None:
+            cut = None if found is None else found[:SHOWN]
+            self._counted[(kind, subject)] = _Counted(1, key, cut, detail)
+        else:
+            known.count += 1
+
+    def add_column(self, kind: Kind, column: bytes, **example: Any) -> None:
+        """Counts one more cell of a column. From the `SUBJECTS`-th column of a family on, it counts for the family."""
+        name = text_of(column)
+        if (kind, name) not in self._counted:
+            family = text_of(column.partition(b":")[0]) + ":"
+            few = sum(other == kind and (at or "").startswith(family) for other, at in self._counted) < SUBJECTS
+            name = name if few else f"{family}*"
+        self.add(kind, name, **example)
+
+    def findings(self) -> Sequence[Finding]:
+        """Everything in the order of the kinds; notes last."""
+        order = {kind: (about.note, at) for at, (kind, about) in enumerate(ABOUT.items())}
+        found = [
+            Finding(kind, subject, each.count, each.key, each.found, each.detail)
+            for (kind, subject), each in self._counted.items()
+        ]
+        return sorted(found, key=lambda finding: (order[finding.kind], finding.subject or ""))
+
+
+def text_of(column: bytes) -> str:
+    """A column or family as text: printable ASCII as it is, other bytes as `\\xNN`."""
+    return "".join(chr(byte) if 32 < byte < 127 and byte != 92 else f"\\x{byte:02x}" for byte in column)

@@ -1,0 +1,249 @@
+"""Judges rows of a table: reads them as the model says, writes them again, and compares the bytes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+
+from attrs import Factory, define, field
+
+from hbmodel.errors import DecodingError, EncodingError
+from hbmodel.mapping.rows.liveness import existence
+from hbmodel.mapping.schema import (
+    CLAIM_QUALIFIER,
+    EXPIRY_QUALIFIER,
+    LIVENESS_QUALIFIER,
+    ROW_VERSION_QUALIFIER,
+    STATUS_QUALIFIER,
+    VERSION_QUALIFIER,
+    Field,
+    TableSchema,
+)
+from hbmodel.store.port import Store
+from hbmodel.store.values import Cell, Row
+from hbmodel.store.wide.row_pieces import cut
+from hbmodel.store.wide.wide_rows import ObjectRow, Unfolding
+from hbmodel.tables.adoption.findings import Collected, Kind, text_of
+from hbmodel.tables.adoption.table_sample import CELLS
+
+LATE = 60_000
+"""By how many milliseconds a timestamp must be ahead of this machine's clock to be in the future."""
+
+MILLISECONDS = 10**14
+"""Timestamps from here on (the year 5138) are surely not in milliseconds."""
+
+SYSTEM = frozenset(
+    (
+        VERSION_QUALIFIER,
+        LIVENESS_QUALIFIER,
+        EXPIRY_QUALIFIER,
+        CLAIM_QUALIFIER,
+        STATUS_QUALIFIER,
+        ROW_VERSION_QUALIFIER,
+    )
+)
+"""The qualifiers of hbmodel's own cells."""
+
+
+@define
+class Tally:
+    """How many rows and objects were judged. The sum of the last three is the number of the first.
+
+    Attributes:
+        rows: of the table.
+        judged: objects and rows that could be objects.
+        objects: those that can be read.
+        unreadable: those whose reading raises an error.
+        absent: those that the model leaves out.
+    """
+
+    rows: int = 0
+    judged: int = 0
+    objects: int = 0
+    unreadable: int = 0
+    absent: int = 0
+
+
+@define
+class RowJudge:
+    """Takes rows as they are in the table, and collects what contradicts the model.
+
+    Attributes:
+        has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
+    """
+
+    store: Store
+    schema: TableSchema
+    has_system_cells: bool = False
+    collected: Collected = field(factory=Collected)
+    tally: Tally = field(factory=Tally)
+    _exists: Callable[[Row], bool] = field(
+        init=False, default=Factory(lambda self: existence(self.schema, False, self.has_system_cells), takes_self=True)
+    )
+    _known: Mapping[bytes, Field] = field(
+        init=False, default=Factory(lambda self: {f.column: f for f in self.schema.columns}, takes_self=True)
+    )
+
+    def judge(self, row: Row) -> None:
+        """Judges one row, with at most `CELLS` of its cells."""
+        self.tally.rows += 1
+        schema, cells = self.schema, row.columns
+        whole = len(cells) < CELLS
+        self._times(row.row, cells)
+        if schema.wide is None:
+            self._object(row.row, row.row, cells if whole else {**cells, **self._declared_cells(row.row)})
+        elif schema.row is not None and row.row != schema.row:
+            self._count("absent")
+            self.collected.add("other-row", key=row.row)
+        else:
+            self._wide(row.row, cells, whole)
+
+    def _count(self, what: str) -> None:
+        self.tally.judged += 1
+        setattr(self.tally, what, getattr(self.tally, what) + 1)
+
+    # --- cells --------------------------------------------------------------------------------------------------------
+
+    def _times(self, key: bytes, cells: Mapping[bytes, Cell]) -> None:
+        latest = time.time() * 1000 + LATE
+        for column, cell in cells.items():
+            if cell.timestamp > latest:
+                kind: Kind = "no-milliseconds" if cell.timestamp >= MILLISECONDS else "future"
+                self.collected.add(
+                    kind, text_of(column.partition(b":")[0]), key=key, detail=f"timestamp={cell.timestamp}"
+                )
+
+    def _declared_cells(self, key: bytes) -> Mapping[bytes, Cell]:
+        """The cells of a long row that the model declares."""
+        schema = self.schema
+        columns = [*self._known, *([] if schema.exists_column is None else [schema.exists_column])]
+        (row,) = self.store.get(schema.table, [key], columns)
+        return {} if row is None else row.columns
+
+    def _wide(self, key: bytes, cells: Mapping[bytes, Cell], whole: bool) -> None:
+        wide = self.schema.wide_rows
+        assert wide is not None
+        start = len(wide.lead)
+        names: list[bytes] = []
+        for column, cell in cells.items():
+            if not column.startswith(wide.lead):
+                self.collected.add_column("undeclared", column, key=key, found=cell.value)
+            elif wide.prefix_end(column[start:]) is not None:
+                names.append(column)
+            elif column[start:].startswith(self.schema.kind):
+                self.collected.add("qualifier", key=key, found=column[start:])
+            else:
+                self.collected.add("undeclared", f"{text_of(wide.lead)}*", key=key, found=column[start:])
+        if names and not whole:
+            names = names[: cut(wide, names)[1]]
+        if not names:
+            self._count("absent")
+            return
+        for obj in Unfolding(wide).objects(key, names, [cells[name] for name in names]):
+            self._object(key, obj.row, obj.columns)
+
+    # --- objects ------------------------------------------------------------------------------------------------------
+
+    def _object(self, row: bytes, place: bytes, cells: Mapping[bytes, Cell]) -> None:
+        """Judges one object, or a row that should be one.
+
+        Args:
+            row: the row key.
+            place: the object key; the row key, unless objects share rows.
+            cells: by `family:alias`.
+        """
+        found = self.collected
+        readable = self._key(row, place)
+        cells = self._without_system_cells(row, cells)
+        if not self._exists(ObjectRow(place, cells)):
+            if cells and not (self.has_system_cells and self.schema.liveness_column in cells):  # a deleted row
+                found.add("no-object", key=row)
+            self._count("absent")
+            return
+        self._undeclared(row, cells)
+        for f in self.schema.columns:
+            cell = cells.get(f.column)
+            if cell is None:
+                if f.required:
+                    found.add("required", f.name, key=row)
+                    readable = False
+            elif not self._value(row, f, cell.value):
+                readable = False
+        if (
+            not self.schema.required_columns
+            and self.schema.exists_column is None
+            and self._known.keys().isdisjoint(cells)
+        ):
+            found.add("no-column", key=row, detail=f"columns={[text_of(column) for column in [*cells][:5]]}")
+        self._count("objects" if readable else "unreadable")
+
+    def _key(self, row: bytes, place: bytes) -> bool:
+        """Whether the key can be read; in a wrong bucket it cannot."""
+        schema, found = self.schema, self.collected
+        width, salt = schema.salt.width, schema.salt
+        try:
+            values = schema.layout.unpack(place, width)
+        except DecodingError as error:
+            found.add("key", error.details.get("field"), key=row, found=place, detail=error.message)
+            return False
+        try:
+            parts = schema.layout.pack_parts(values)
+        except EncodingError as error:
+            found.add("key-bytes", error.details.get("field"), key=row, found=place, detail=error.message)
+            return True
+        if b"".join(parts) != place[width:]:
+            ends = accumulate(map(len, parts), initial=width)
+            differs = next(
+                (
+                    name
+                    for name, part, start in zip(schema.layout.names, parts, ends, strict=False)
+                    if place[start : start + len(part)] != part
+                ),
+                schema.layout.names[-1],
+            )
+            found.add("key-bytes", differs, key=row, found=place, detail=f"written={b''.join(parts)!r}")
+            return True
+        if not width:
+            return True
+        prefix = place[:width]
+        expected = None if salt.random else salt.prefix(salt.bucket_of(parts))
+        right = prefix in salt.prefixes if expected is None else prefix == expected
+        if not right:
+            found.add("bucket", key=row, found=prefix, detail=None if expected is None else f"expected={expected!r}")
+        return right
+
+    def _without_system_cells(self, row: bytes, cells: Mapping[bytes, Cell]) -> Mapping[bytes, Cell]:
+        if self.has_system_cells:
+            return cells
+        system = [
+            column
+            for column in cells
+            if column not in self._known and column != self.schema.exists_column and column.partition(b":")[2] in SYSTEM
+        ]
+        for column in system:
+            self.collected.add_column("system-cell", column, key=row, found=cells[column].value)
+        return {column: cell for column, cell in cells.items() if column not in system} if system else cells
+
+    def _undeclared(self, row: bytes, cells: Mapping[bytes, Cell]) -> None:
+        schema = self.schema
+        for column, cell in cells.items():
+            explained = column in self._known or column == schema.exists_column
+            if not explained and not (self.has_system_cells and schema.is_system(column)):
+                self.collected.add_column("undeclared", column, key=row, found=cell.value)
+
+    def _value(self, row: bytes, f: Field, data: bytes) -> bool:
+        try:
+            value = f.decode_cell(data)
+        except DecodingError as error:
+            self.collected.add("value", f.name, key=row, found=data, detail=error.message)
+            return False
+        try:
+            again = f.encode_cell(value)
+        except EncodingError as error:
+            self.collected.add("value-bytes", f.name, key=row, found=data, detail=error.message)
+            return True
+        if again != data:
+            kind: Kind = "value-bytes" if f.codec.canonical else "value-form"
+            self.collected.add(kind, f.name, key=row, found=data, detail=f"written={again[:64]!r}")
+        return True

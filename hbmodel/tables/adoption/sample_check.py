@@ -1,0 +1,64 @@
+"""Judges a sample of a table with a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from hbmodel.encoding.codecs import Dictionary
+from hbmodel.encoding.codecs.dictionary import bind_names, unbind_names
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.port import Store
+from hbmodel.tables.adoption.findings import Finding
+from hbmodel.tables.adoption.row_judge import RowJudge, Tally
+from hbmodel.tables.adoption.table_sample import sampled_rows
+
+
+@frozen
+class Judgement:
+    """What a sample of a table shows."""
+
+    tally: Tally
+    findings: Sequence[Finding]
+
+
+class _NumbersAsNames:
+    """Gives every id of a dictionary a name, so that only the bytes of the ids are judged: the dictionary need not
+    exist yet.
+    """
+
+    def id_of(self, dictionary: Dictionary, name: str) -> int:
+        """The number that the name is."""
+        return int(name)
+
+    claim = id_of
+
+    def name_of(self, dictionary: Dictionary, number: int) -> str:
+        """The number as text."""
+        return str(number)
+
+
+def judge_sample(store: Store, schema: TableSchema, count: int, *, has_system_cells: bool) -> Judgement:
+    """Judges about so many rows of the model's table.
+
+    Args:
+        has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
+    """
+    judge = RowJudge(store, schema, has_system_cells)
+    token = bind_names(_NumbersAsNames())
+    try:
+        for row in sampled_rows(store, schema.table, count):
+            judge.judge(row)
+    finally:
+        unbind_names(token)
+    for family in store.families(schema.table):
+        name = family.name.decode("utf-8", "backslashreplace")
+        declared = next((each for each in schema.families if each.name == family.name), None)
+        if declared is None:
+            continue
+        if family.ttl is not None and family.ttl != declared.ttl:
+            judge.collected.add("family-ttl", name, detail=f"ttl={family.ttl} s")
+        if (family.max_versions or 1) > (declared.max_versions or 1):
+            judge.collected.add("family-versions", name, detail=f"max_versions={family.max_versions}")
+    return Judgement(judge.tally, judge.collected.findings())

@@ -1,0 +1,137 @@
+"""Registers a model for a table that other programs write, once a sample of the table shows that it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, get_args
+
+from attrs import frozen
+
+from hbmodel.errors import DeclarationError, TableNotFound
+from hbmodel.mapping.schema import schema_of
+from hbmodel.store.port import Store, check_store
+from hbmodel.tables.adoption.findings import Finding, Kind
+from hbmodel.tables.adoption.sample_check import judge_sample
+from hbmodel.tables.creation.create import Creation, carried_out, planned
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
+
+SAMPLE = 1_000
+"""About how many rows `adopt` reads."""
+
+
+@frozen
+class Adoption:
+    """What a sample of a table shows, and whether the model was registered.
+
+    Printed, it has a line for the counts and one for each finding.
+
+    Attributes:
+        table: the name of the table.
+        rows: how many rows were read.
+        objects: how many objects of the model they contain that can be read.
+        unreadable: how many objects cannot be read: reads of them raise an error.
+        absent: how many rows, or objects of a wide model, the model leaves out. Together with the objects that can and
+            cannot be read, these are all of them.
+        findings: what contradicts the model; notes come last.
+        accepted: the names of findings that were accepted.
+        creation: what the registration did; None if the model was not registered.
+    """
+
+    table: str
+    rows: int
+    objects: int
+    unreadable: int
+    absent: int
+    findings: Sequence[Finding]
+    accepted: Collection[str] = ()
+    creation: Creation | None = None
+
+    @property
+    def open(self) -> Sequence[Finding]:
+        """The findings that prevent the registration: neither notes nor accepted."""
+        return [
+            finding
+            for finding in self.findings
+            if not finding.note and finding.name not in self.accepted and finding.kind not in self.accepted
+        ]
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the model was registered."""
+        return self.creation is not None
+
+    def __str__(self) -> str:
+        counts = (
+            f"{self.table}: {self.rows} rows read: {self.objects} objects, {self.unreadable} unreadable, "
+            f"{self.absent} left out: {'adopted' if self.adopted else 'not adopted'}"
+        )
+        return "\n".join([counts, *map(str, self.findings)])
+
+
+def adopt(
+    store: Store,
+    model: type[Any],
+    *,
+    sample: int = SAMPLE,
+    accept: Collection[str] = (),
+    registry: str = REGISTRY_TABLE,
+) -> Adoption:
+    """Checks whether an external model fits the table that other programs write, and registers it if it does.
+
+    Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Keys and cells
+    are decoded as the model declares and encoded again; the bytes must be the same. Salt buckets are computed anew.
+    Rows, cells and qualifiers that the model does not explain are counted, and so are timestamps that puts of hbmodel
+    would not be newer than. The names of the ids of a dictionary are not looked up.
+
+    The table itself is only read. If a finding is left that is neither a note nor accepted, nothing is registered.
+
+    Args:
+        store: the store that holds the table.
+        model: a model with `external=True`.
+        sample: about how many rows are read, at least 1.
+        accept: the names of findings that do not prevent the registration: a kind, such as `"undeclared"`, or a kind
+            with its subject, such as `"undeclared:d:x"`.
+        registry: name of the registry table.
+
+    Returns:
+        The findings, and whether the model was registered. The registration is that of `create_tables`, which also
+        creates the tables of indexes.
+
+    Raises:
+        DeclarationError: the model is not external, an accepted kind does not exist, or the sample is not a whole
+            number of at least 1.
+        TableNotFound: the table does not exist.
+        FamilyNotFound: the table lacks a column family of the model.
+        SchemaMismatch: the table is registered with another layout.
+    """
+    check_store(store)
+    schema = schema_of(model)
+    if not schema.external:
+        raise DeclarationError(
+            "Only tables that other programs write are adopted: declare the model with external=True. For tables of "
+            "hbmodel, use hb.create_tables.",
+            table=schema.table,
+        )
+    if type(sample) is not int or sample < 1:
+        raise DeclarationError("sample must be a whole number of at least 1: the number of rows.", found=repr(sample))
+    accepted = (accept,) if isinstance(accept, str) else tuple(accept)
+    for name in accepted:
+        if name.partition(":")[0] not in get_args(Kind):
+            raise DeclarationError(
+                "There is no such kind of finding to accept.", found=name, known=sorted(get_args(Kind))
+            )
+    if schema.table not in store.tables():
+        raise TableNotFound("There is no such table to adopt: correct the name of the table.", table=schema.table)
+    catalog = Registry(store, registry)
+    plans = planned(store, (model,), None, catalog)
+    judged = judge_sample(store, schema, sample, has_system_cells=any(plan.has_system_cells(schema) for plan in plans))
+    tally = judged.tally
+    adoption = Adoption(
+        schema.table, tally.rows, tally.objects, tally.unreadable, tally.absent, judged.findings, accepted
+    )
+    if adoption.open:
+        return adoption
+    return Adoption(
+        schema.table, tally.rows, tally.objects, tally.unreadable, tally.absent, judged.findings, accepted,
+        carried_out(store, plans, catalog),
+    )  # fmt: skip
