@@ -147,7 +147,7 @@ def test_an_update_tells_none_from_an_empty_value(bed: Bed, session: hb.Session)
     assert stored(bed, "one") == {b"id:metrics": b"\x01", b"id:label": b"\0", b"id:kind": b"k"}
 
 
-@hb.model(table="held", family="d", external=True)
+@hb.model(table="held_elsewhere", family="d", external=True)
 class Held:
     """With a column that is never empty, which `rekey` and `insert` check."""
 
@@ -159,14 +159,14 @@ class Held:
 def test_rekey_and_insert_keep_the_bytes(atomic_bed: Bed) -> None:
     session, size = atomic_bed.use(Held), {b"d:s": bytes(4)}
     notes = {"none": size, "empty": size | {b"d:n": b""}, "zero": size | {b"d:n": b"\0\0"}}
-    atomic_bed.store.put("held", [Put(name.encode(), cells) for name, cells in notes.items()])
+    atomic_bed.store.put("held_elsewhere", [Put(name.encode(), cells) for name, cells in notes.items()])
     for name in notes:
         found = session.get(Held, name=name)
         assert found is not None
         assert session.rekey(found, name=name + "2").note == found.note
         session.insert(hb.evolve(found, name=name + "3"))
     for name, cells in notes.items():
-        for row in atomic_bed.store.get("held", [name.encode() + b"2", name.encode() + b"3"]):
+        for row in atomic_bed.store.get("held_elsewhere", [name.encode() + b"2", name.encode() + b"3"]):
             assert row is not None
             assert {column: cell.value for column, cell in row.columns.items()} == cells
 

@@ -66,7 +66,7 @@ def test_insert_over_a_deleted_row_shows_nothing_old(atomic_bed: Bed) -> None:
 
 
 def test_insert_needs_a_column_that_is_never_empty(atomic_bed: Bed) -> None:
-    @hb.model(table="loose")
+    @hb.model(table="unflagged")
     class Loose:
         name: hb.Key[str] = hb.key()
         text: hb.Column[str] = hb.column()
@@ -85,7 +85,7 @@ def test_insert_needs_a_column_that_is_never_empty(atomic_bed: Bed) -> None:
         session.insert(Logged(serial=1, page="/"))
     with pytest.raises(hb.CapabilityError, match=r"insert\(\) is not possible under RandomSalt"):
         session.insert(Hit(at=DAY, serial=1, page="/"))
-    assert rows_of(atomic_bed.store, "loose") == rows_of(atomic_bed.store, "hits.by_page") == {}
+    assert rows_of(atomic_bed.store, "unflagged") == rows_of(atomic_bed.store, "hits.by_page") == {}
 
 
 class Repeating(RecordingStore):
@@ -202,7 +202,7 @@ def test_increment_of_an_absent_row(bed: Bed) -> None:
 
 
 def test_a_counter_begins_a_row_where_nothing_else_must_be_there(bed: Bed) -> None:
-    @hb.model(table="tallies")
+    @hb.model(table="tallies_at_once")
     class Tally:
         name: hb.Key[str] = hb.key()
         count: hb.Column[int] = hb.counter("c")

@@ -75,13 +75,13 @@ def test_an_index_is_dropped_where_it_lives() -> None:
 
 @pytest.mark.parametrize("registered", [True, False])
 def test_a_table_of_other_programs_stays(registered: bool) -> None:
-    @hb.model(table="theirs", family="info", external=True)
+    @hb.model(table="theirs_dropped", family="info", external=True)
     class Theirs:
         name: hb.Key[str] = hb.key()
         city: hb.Column[str] = hb.column("c")
 
     with hb.connect("memory:") as store:
-        store.create_table("theirs", [hb.store.Family(b"info"), hb.store.Family(b"own")])
+        store.create_table("theirs_dropped", [hb.store.Family(b"info"), hb.store.Family(b"own")])
         if registered:
             hb.create_tables(store, Theirs, Dropped)
         with hb.Session(store) as session:

@@ -24,6 +24,8 @@ from hbmodel.protocol.versioned.unique_values import CLAIMED
 from hbmodel.store import Delete, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry.registry_table import Registry
+from hbmodel.tables.roll.binding_cache import BindingCache
+from hbmodel.tables.roll.kept_line import RollTimes
 from tests.support.beds import HBASE, Bed, cells_of, fresh
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
@@ -394,7 +396,9 @@ def test_an_index_is_dropped_and_built_again(bed: Bed, two: Two) -> None:
 def test_an_index_that_is_being_dropped_is_not_built_before_that_is_done(bed: Bed, two: Two) -> None:
     hb.create_tables(bed.store, two.after)
     build(bed.store, two.after)
-    writer = open_session(bed.store)  # which is waited for
+    # It is waited for: it never rests, and its lease outlasts the test. It notices a change soon.
+    kept = BindingCache(60, roll_times=RollTimes(poll=0.1, idle=1e6))
+    writer = hb.Session(bed.store, **{**SESSION, "lease": 60}, cache=kept)
     writer.add(two.after(name="w", topic="t"))
     writer.commit()
 

@@ -155,14 +155,14 @@ def test_neighbours_of_an_id_are_read_with_it() -> None:
 
 
 def test_a_dictionary_stays_when_a_model_is_dropped() -> None:
-    @hb.model(table="points", family="d")
+    @hb.model(table="named_points", family="d")
     class Point:
         metric: hb.Key[str] = hb.key(METRICS)
         value: hb.Column[float] = hb.column("v")
 
     store = fresh(Point)
-    assert {"points", "metrics.ids", "metrics.names", "hbmodel_sequences"} <= set(store.tables())
-    assert hb.drop_tables(store, Point) == ["points"]
+    assert {"named_points", "metrics.ids", "metrics.names", "hbmodel_sequences"} <= set(store.tables())
+    assert hb.drop_tables(store, Point) == ["named_points"]
     assert sorted(hb.drop_tables(store, METRICS)) == ["metrics.ids", "metrics.names"]
     assert "hbmodel_sequences" in store.tables()
     hb.alter(store, Point)
