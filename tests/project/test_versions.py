@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from hbmodel.localhbase.pins import VERSIONS
-from tests.support.outcomes import Outcomes
+from tests.support.outcomes import Outcomes, outcomes_of, recorded_in
+from tests.versions import __main__ as versions
 from tests.versions import works_with
 from tests.versions.works_with import AREAS
 
@@ -62,3 +64,41 @@ def test_a_run_renews_the_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         "below",
     ]
     assert f"| {VERSIONS[1]} | 2 | 0 | 1 | 1,200 |" in works_with.PAGE.read_text()
+
+
+FAILING = """
+from pathlib import Path
+
+def test_sound():
+    pass
+
+def test_by_chance():
+    assert Path(__file__).with_name("mended").exists()
+
+def test_always():
+    assert False
+"""
+
+
+def test_what_failed_is_tried_again_alone(tmp_path: Path) -> None:
+    path, tests = tmp_path / "2.2.6.json", tmp_path / "test_some.py"
+    tests.write_text(FAILING, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *recorded_in(path)]
+    outcomes = outcomes_of([*command, f"--rootdir={tmp_path}", str(tests)], path)
+    assert outcomes is not None
+    assert outcomes.is_whole
+    assert [node_id.rpartition("::")[2] for node_id in outcomes.failed] == ["test_by_chance", "test_always"]
+    (tmp_path / "mended").touch()
+    passing = {node_id: node_id.endswith("by_chance") for node_id in outcomes.failed}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(versions, "passes_alone", passing.__getitem__)
+        after = versions.tried_again(outcomes, path)
+        assert [node_id.rpartition("::")[2] for node_id in after.failed] == ["test_always"]
+        assert after.is_whole
+        assert versions.last_run(path) == after
+        patched.setattr(versions, "passes_alone", lambda node_id: True)
+        assert versions.tried_again(after, path).failed == []
+    last = versions.last_run(path)
+    assert last is not None
+    assert (last.is_whole, last.exit_status, len(last.tests)) == (True, 0, 3)
+    assert versions.last_run(tmp_path / "none.json") is None
