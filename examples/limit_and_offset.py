@@ -121,7 +121,7 @@ def main(store: str) -> None:
     console = Console(highlight=False)
     try:
         with opened(console, store) as found, hb.Session(found) as session:
-            hb.create_tables(found, JavaAction, Action)
+            hb.create_tables(found, JavaAction, Action, create_external=True)
             session.bulk_add(actions())
             session.bulk_add(copied(session))
             newest = session.query(JavaAction).where(JavaAction.user_id == ASKED).limit(3)

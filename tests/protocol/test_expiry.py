@@ -798,7 +798,7 @@ def test_a_write_in_the_millisecond_of_the_row_leaves_no_stamp(model: Any) -> No
     times: Iterator[int] = itertools.repeat(now)
     schema = hb.schema.schema_of(model)
     with EmbeddedStore(None, lambda: next(times)) as store:
-        hb.create_tables(store, model)
+        hb.create_tables(store, model, create_external=True)
         session = hb.Session(store)
         session.add(model(name="a", page="x"))
         session.commit()

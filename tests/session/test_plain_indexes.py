@@ -238,7 +238,7 @@ def test_entries_stay_where_rows_end_by_their_family() -> None:
         by_topic = hb.index("topic")
 
     with hb.connect("memory:") as store:
-        hb.create_tables(store, Brief)
+        hb.create_tables(store, Brief, create_external=True)
         ((row,), (entry,)) = store.families("brief"), store.families("brief.by_topic")
         assert (row.ttl is None, entry.ttl) == (False, None)
         assert not hb.diff(store, Brief).differences

@@ -79,7 +79,7 @@ class Bed:
         given.
         """
         if self.real:
-            hb.create_tables(self.store, *models)
+            hb.create_tables(self.store, *models, create_external=True)
             for model in models:
                 schema = hb.schema.schema_of(model)
                 for table in (schema.table, *(index.table for index in schema.indexes.values())):
@@ -87,7 +87,7 @@ class Bed:
         else:
             for table in self.store.tables():
                 self.store.delete_table(table)
-            hb.create_tables(self.store, *models)
+            hb.create_tables(self.store, *models, create_external=True)
         self.store.calls.clear()
         return hb.Session(self.store, sizes=sizes)
 
@@ -122,7 +122,7 @@ def fresh(*models: type[Any], gated: bool = True, apart: bool = True) -> Recordi
     """
     store = RecordingStore(hb.connect("memory:"), gated=gated, apart=apart)
     if models:
-        hb.create_tables(store, *models)
+        hb.create_tables(store, *models, create_external=True)
     store.calls.clear()
     return store
 

@@ -178,7 +178,7 @@ class Place:
     def of(cls, work: Work, *, distinct: bool, limited: bool = False, gated: bool = False) -> Place:
         """A new store; a limited one changes no row atomically, and on a gated one nobody waits for writers."""
         store = PausedStore(distinct=distinct, limited=limited, gated=gated)
-        hb.create_tables(store, work.before.model)
+        hb.create_tables(store, work.before.model, create_external=True)
         return cls(work, store)
 
     def run(

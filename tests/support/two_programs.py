@@ -133,7 +133,7 @@ class Stage:
     def of_kind(cls, of: Kind, *, distinct: bool, limited: bool = False) -> Stage:
         """A new store."""
         store = SteppedStore(distinct=distinct, limited=limited)
-        hb.create_tables(store, of.model)
+        hb.create_tables(store, of.model, create_external=True)
         return cls(of, store, hb.SessionFactory(store))
 
     def run(self, begin: Sequence[str], deeds: Sequence[str], number: int, schedule: Schedule) -> Result:

@@ -423,6 +423,71 @@ def test_rows_that_another_model_gives_system_cells() -> None:
         assert (adoption.rows, adoption.objects, adoption.absent) == (2, 1, 1)
 
 
+# --- a table that does not exist --------------------------------------------------------------------------------------
+
+
+@hb.model(table="adopted_missing", family="d", external=True, immutable=True)
+class Missing:
+    name: hb.Key[str] = hb.key()
+    text: hb.Column[str] = hb.column("t")
+
+    by_text = hb.index("text")
+
+
+@hb.model(table="adopted_beside", family="d")
+class Beside:
+    name: hb.Key[str] = hb.key()
+    text: hb.Column[str] = hb.column("t")
+
+
+def test_the_table_of_an_external_model_must_exist(bed: Bed) -> None:
+    store = bed.store
+    names = {"adopted_missing", "adopted_missing.by_text", "adopted_beside", "adopted_mising"}
+    for name in names.intersection(store.tables()):
+        store.delete_table(name)
+    for model in (Missing, Beside):
+        if "hbmodel" in store.tables() and Registry(store).read(hb.schema.schema_of(model)) is not None:
+            hb.tables.forget(store, hb.schema.schema_of(model).table)
+    store.create_table("adopted_mising", [Family(b"d")])
+    before = store.tables()
+    with pytest.raises(TableNotFound, match="The table of an external model does not exist") as raised:
+        hb.create_tables(store, Beside, Missing)
+    assert (raised.value.table, raised.value.known[0]) == ("adopted_missing", "adopted_mising")
+    assert "create_external=True" in str(raised.value)
+    assert store.tables() == before
+    refused = [line for line in str(hb.diff(store, Beside, Missing)).splitlines() if line.startswith("!")]
+    assert len(refused) == 1
+    assert refused[0].startswith("! adopted_missing: table: missing (another program creates the table")
+    with pytest.raises(SchemaMismatch):
+        hb.alter(store, Beside, Missing)
+    assert store.tables() == before
+    store.create_table("adopted_missing", [Family(b"d")])
+    hb.create_tables(store, Beside, Missing)  # the index is hbmodel's own
+    assert names - {"adopted_missing.by_text"} <= set(store.tables())
+    store.delete_table("adopted_mising")
+
+
+def test_a_program_may_create_the_table_of_an_external_model() -> None:
+    with hb.connect("memory:") as store:
+        assert hb.create_tables(store, Missing, create_external=True).created == [
+            "hbmodel",
+            "adopted_missing.by_text",
+            "adopted_missing",
+        ]
+        assert hb.diff(store, Missing).differences == ()
+
+
+def test_a_table_that_another_model_shares_is_created() -> None:
+    @hb.model(table="adopted_beside", family="e", external=True)
+    class Other:
+        name: hb.Key[str] = hb.key()
+        text: hb.Column[str] = hb.column("t")
+
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Beside, Other)
+        assert [family.name for family in store.families("adopted_beside")] == [b"d", b"e"]
+
+
 # --- the sample -------------------------------------------------------------------------------------------------------
 
 

@@ -459,7 +459,7 @@ def test_calls_with_another_model_name_the_call_that_forgets(now: type[Any]) -> 
 
 def test_a_model_with_system_cells_in_place_of_one_without_them_is_refused_in_the_same_way() -> None:
     with hb.connect("memory:") as store:
-        hb.create_tables(store, Foreign)
+        hb.create_tables(store, Foreign, create_external=True)
         drop_without_hbmodel(store, "gone", "gone.by_body")
         with pytest.raises(hb.SchemaMismatch, match="does not exist"):
             hb.create_tables(store, Content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Self
 
 from attrs import frozen
@@ -17,6 +18,7 @@ from hbmodel.errors import (
     NamespaceNotFound,
     SchemaMismatch,
     TableExists,
+    TableNotFound,
 )
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
@@ -25,6 +27,7 @@ from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_
 from hbmodel.tables.creation.diff import UNDECLARED, Difference, compare_families, unbuilt
 from hbmodel.tables.creation.existing_tables import (
     as_registered,
+    is_external,
     missing_namespaces,
     namespace_of,
     needs_creation,
@@ -39,6 +42,9 @@ from hbmodel.tables.registry.registry_cells import check_rows
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 logger = logging.getLogger("hbmodel")
+
+TABLES_SHOWN = 10
+"""The number of existing tables that an error names."""
 
 ROWS_JUDGED = 100
 """About how many rows are judged before an external model is registered."""
@@ -95,7 +101,11 @@ class Creation:
 
 
 def create_tables(
-    store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE
+    store: Store,
+    *models: Declared,
+    splits: SplitsOption = None,
+    registry: str = REGISTRY_TABLE,
+    create_external: bool = False,
 ) -> Creation:
     """Creates the namespaces, registry table, index tables and primary tables that the models need and the store lacks.
 
@@ -111,11 +121,15 @@ def create_tables(
             model or table name to a strategy (the table of an index is `<table>.<index>`). Existing tables keep their
             regions.
         registry: name of the registry table.
+        create_external: whether the tables of external models may be created too. Otherwise it is an error if such a
+            table does not exist, since another program creates it: its name is probably wrong.
 
     Raises:
+        TableNotFound: the table of an external model does not exist; nothing was created.
         SchemaMismatch: a live table has another layout than its model, a live index has lost its table or its registry
-            entry, two models share a table, a family or an index name that they must not share, or an existing table
-            has the name of an index table (`<table>.<index>`) and is not one.
+            entry, two models share a table, a family or an index name that they must not share, an existing table has
+            the name of an index table (`<table>.<index>`) and is not one, or rows of a table that is not registered yet
+            contradict its external model, see `hb.tables.adopt`.
         FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
         CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has
             the lines for HBase's own shell.
@@ -125,6 +139,8 @@ def create_tables(
     catalog = Registry(store, registry)
     plans = planned(store, models, splits, catalog)
     for plan in plans:
+        if not create_external:
+            plan.check_external()
         plan.check_rows_of_others(store)
     return carried_out(store, plans, catalog)
 
@@ -205,6 +221,17 @@ class Plan:
         """Whether the registry knows that hbmodel adds cells to the rows of the model's table."""
         entry = self.entries.get(schema)
         return entry is not None and entry.rows not in {"plain", "unindexed"}
+
+    def check_external(self) -> None:
+        """Raises `TableNotFound` if only external models have declared a table that would be created."""
+        for table in self.new:
+            if is_external(table):
+                raise TableNotFound(
+                    "The table of an external model does not exist: correct the name of the table. If no other "
+                    "program is to create it, call hb.create_tables(..., create_external=True).",
+                    table=table.name,
+                    known=get_close_matches(table.name, self.existing) or sorted(self.existing)[:TABLES_SHOWN],
+                )
 
     def check_rows_of_others(self, store: Store) -> None:
         """Raises `SchemaMismatch` if a few rows of a table that is not registered yet contradict an external model."""

@@ -14,6 +14,7 @@ from hbmodel.store.values import Family
 from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
 from hbmodel.tables.creation.existing_tables import (
     as_registered,
+    is_external,
     is_live,
     missing_namespaces,
     namespace_of,
@@ -74,6 +75,10 @@ _LACKING = (
     "make it required"
 )
 _SHARED = "two models share it, and one of them would lose it"
+WHY_EXTERNAL = (
+    "another program creates the table of an external model: correct its name, or call "
+    "hb.create_tables(..., create_external=True)"
+)
 _MISREAD = "rows are stored in the live layout: a model with another layout would misread or misplace them"
 
 
@@ -231,7 +236,11 @@ def _differences(
         yield Difference(catalog.table, "table", "registry table", catalog.table, None)
     for table in wanted:
         if table in missing:
-            yield Difference(table.name, "table", "table" if table.index is None else "index table", table.name, None)
+            what = "table" if table.index is None else "index table"
+            if is_external(table):
+                yield Difference(table.name, "table", what, table.name, None, "refused", WHY_EXTERNAL)
+            else:
+                yield Difference(table.name, "table", what, table.name, None)
         elif table.name in existing and (table.index is None or is_live(state_of(table, entries))):
             yield from compare_families(store, table)
             yield from _compare_splits(store, table)

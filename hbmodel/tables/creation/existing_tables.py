@@ -56,6 +56,11 @@ def state_of(table: DeclaredTable, entries: Mapping[TableSchema, Registration | 
     return None if table.index is None or entry is None else state_of_index(table.schemas[0], entry, table.index.name)
 
 
+def is_external(table: DeclaredTable) -> bool:
+    """Whether it is a primary table that only external models have declared: other programs create it."""
+    return table.index is None and all(schema.external for schema in table.schemas)
+
+
 def needs_creation(table: DeclaredTable, existing: Collection[str]) -> bool:
     """Whether `create_tables` must create a table. The index tables of an existing primary table are created by a
     build.
