@@ -181,7 +181,7 @@ def test_a_row_that_expires_leaves_an_entry_to_repair(bed: Bed, given_model: Any
 @pytest.mark.parametrize("salt", [hb.HashSalt(2), hb.RandomSalt(3)], ids=["hash", "random"])
 def test_a_table_that_is_made_for_the_model_is_indexed_at_once(bed: Bed, salt: hb.salts.Salt) -> None:
     model = declare(salt=salt)
-    hb.create_tables(bed.store, model)
+    hb.create_tables(bed.store, model, create_external=True)
     session = open_session(bed.store)
     session.add_all(model(name=f"n{n}", topic=WORDS[n % 3], size=1) for n in range(9))
     session.commit()
