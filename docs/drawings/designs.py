@@ -124,7 +124,7 @@ def java_key() -> Drawing:
     """The parts of the classic key."""
     drawing = Drawing("A row key of a Java program: user id, Long.MAX_VALUE - time, action id")
     with hb.connect("memory:") as store:
-        hb.create_tables(store, JavaAction)
+        hb.create_tables(store, JavaAction, create_external=True)
         with hb.Session(store) as session:
             session.add(
                 JavaAction(user_id=42, at=datetime(2026, 3, 1, 16, 39, tzinfo=UTC), action_id=2998, name="logout")
@@ -140,7 +140,7 @@ def offset_and_token() -> Drawing:
     calls: list[hb.store.Call] = []
     start = datetime(2026, 3, 1, tzinfo=UTC)
     with hb.connect("memory:") as store:
-        hb.create_tables(store, JavaAction)
+        hb.create_tables(store, JavaAction, create_external=True)
         with hb.Session(store) as session:
             session.add_all(
                 JavaAction(user_id=42, at=start + timedelta(hours=n), action_id=n, name="x") for n in range(70)

@@ -28,7 +28,7 @@ CASES = [
 def prepared(scenario: Scenario) -> hb.Store:
     """A store with the tables and the seed of a scenario."""
     store = hb.connect("memory:")
-    hb.create_tables(store, scenario.model)
+    hb.create_tables(store, scenario.model, create_external=True)
     scenario.begin(store)
     let_tick_pass()  # a row written in the same millisecond would be asked for its time once more
     return store

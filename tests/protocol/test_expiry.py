@@ -527,7 +527,7 @@ def test_any_history_leaves_what_its_last_writes_say(model: Any, limited: bool, 
     now = 0
     known: dict[str, tuple[Any, float]] = {}
     with still_time() as server, RecordingStore(EmbeddedStore(None, server), limited=limited) as store:
-        hb.create_tables(store, model)
+        hb.create_tables(store, model, create_external=True)
         for kind, *details in history:
             # Every clock measures the server's anew, as those of programs do that do not run for the whole history.
             session = hb.Session(store, clock_bound=250)

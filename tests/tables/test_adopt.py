@@ -97,7 +97,7 @@ PLANTED: dict[str, tuple[Put, set[str]]] = {
     "a key too short": (Put(KEY[:-1], GOOD), {"key:number"}),
     "a key too long": (Put(KEY + b"\0", GOOD), {"key:number"}),
     "text that is no UTF-8 in a key": (Put(b"\1\xff\0\1" + bytes(4), GOOD), {"key:sensor"}),
-    "no bucket": (Put(KEY[1:], GOOD), {"key:sensor", "key:number", "key", "bucket"}),
+    "no bucket": (Put(KEY[1:], GOOD), {"bucket"}),
     "another bucket": (Put(bytes([KEY[0] ^ 1]) + KEY[1:], GOOD), {"bucket"}),
     "a bucket beyond the last": (Put(b"\x09" + KEY[1:], GOOD), {"bucket"}),
     "a number too short": (with_cells(l=LEVEL[1:]), {"value:level"}),
@@ -114,7 +114,10 @@ PLANTED: dict[str, tuple[Put, set[str]]] = {
     "a time to come": (Put(KEY, GOOD, NOW + 3_600_000), {"future:d"}),
     "microseconds": (Put(KEY, GOOD, NOW * 1000), {"no-milliseconds:d"}),
     "a liveness cell": (with_cells(_l=b"\1"), {"system-cell:d:_l"}),
-    "a deleted row of hbmodel": (Put(KEY, {b"d:_l": b"\0" * 9, b"d:_v": bytes(9)}), {"system-cell:d:_l"}),
+    "a deleted row of hbmodel": (
+        Put(KEY, {b"d:_l": b"\0" * 9, b"d:_v": bytes(9)}),
+        {"system-cell:d:_l", "system-cell:d:_v"},
+    ),
 }
 
 
@@ -127,10 +130,8 @@ def test_each_contradiction_is_found(bed: Bed, planted: tuple[Put, set[str]]) ->
     bed.store.put("adoptee", [put])
     adoption = hb.tables.adopt(bed.store, Reading)
     names = {finding.name for finding in adoption.open}
-    assert names & expected
+    assert names == expected
     assert not adoption.adopted
-    if len(expected) <= 2:
-        assert names >= expected or names <= expected
     first = next(finding for finding in adoption.open if finding.name in expected)
     assert first.key == put.row
     assert first.count >= 1
@@ -467,6 +468,19 @@ def test_the_table_of_an_external_model_must_exist(bed: Bed) -> None:
     store.delete_table("adopted_mising")
 
 
+def test_a_missing_table_is_named_before_a_missing_namespace(bed: Bed) -> None:
+    @hb.model(table="adopted_nowhere:t", family="d", external=True)
+    class Nowhere:
+        name: hb.Key[str] = hb.key()
+        text: hb.Column[str] = hb.column("t")
+
+    before = bed.store.tables()
+    with pytest.raises(TableNotFound, match="The table of an external model does not exist") as raised:
+        hb.create_tables(bed.store, Nowhere)
+    assert raised.value.table == "adopted_nowhere:t"
+    assert bed.store.tables() == before
+
+
 def test_a_program_may_create_the_table_of_an_external_model() -> None:
     with hb.connect("memory:") as store:
         assert hb.create_tables(store, Missing, create_external=True).created == [
@@ -505,7 +519,6 @@ def test_samples_have_each_row_once_from_every_region(rows: set[bytes], splits: 
         read = [row.row for row in sampled_rows(store, "t", count)]
         assert len(read) == len(set(read))
         assert set(read) <= rows
-        assert read == sorted(read)
         if count >= 3 * (len(splits) + 1):
             for region in store.regions("t"):
                 within = sorted(row for row in rows if row in _Range(region.range))

@@ -154,7 +154,7 @@ MODELS: tuple[Any, ...] = (
 @pytest.fixture(scope="module")
 def store() -> Iterator[hb.Store]:
     with hb.connect("memory:") as opened:
-        hb.create_tables(opened, *MODELS, OwnKey, OwnSalt, OwnBucket)
+        hb.create_tables(opened, *MODELS, OwnKey, OwnSalt, OwnBucket, create_external=True)
         yield opened
 
 

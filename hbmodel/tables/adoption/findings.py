@@ -130,7 +130,7 @@ class Finding:
         subject: the field, or else the column or family, as text; None if the finding concerns whole rows.
         count: in how many of the sampled objects; of the cells for `qualifier`, `undeclared`, `future`,
             `no-milliseconds` and `system-cell`.
-        key: the row key of the first one; None for a finding that concerns a family.
+        key: the row key of the first one that was read; None for a finding that concerns a family.
         found: the bytes in question of the first one, at most 64 of them, or None.
         detail: what is known about the first one besides, such as the message of the codec.
     """

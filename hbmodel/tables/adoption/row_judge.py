@@ -48,18 +48,16 @@ SYSTEM = frozenset(
 
 @define
 class Tally:
-    """How many rows and objects were judged. The sum of the last three is the number of the first.
+    """How many rows and objects were judged. Rows without a cell of a wide model count as absent.
 
     Attributes:
         rows: of the table.
-        judged: objects and rows that could be objects.
         objects: those that can be read.
         unreadable: those whose reading raises an error.
         absent: those that the model leaves out.
     """
 
     rows: int = 0
-    judged: int = 0
     objects: int = 0
     unreadable: int = 0
     absent: int = 0
@@ -100,7 +98,6 @@ class RowJudge:
             self._wide(row.row, cells, whole)
 
     def _count(self, what: str) -> None:
-        self.tally.judged += 1
         setattr(self.tally, what, getattr(self.tally, what) + 1)
 
     # --- cells --------------------------------------------------------------------------------------------------------

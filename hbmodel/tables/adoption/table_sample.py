@@ -13,6 +13,9 @@ from hbmodel.store.values import Row, Scan
 CELLS = 1_000
 """The number of cells that are read of a row, at most: the first ones."""
 
+AT_ONCE = 20
+"""The number of rows that a scan returns in one batch, at most: rows of `CELLS` cells can be large."""
+
 PLACES = 5
 """The number of scans that begin between the first and the last sampled rows of a region, at most."""
 
@@ -34,31 +37,35 @@ def sampled_rows(store: Store, table: str, count: int) -> Iterator[Row]:
 
 
 def _of_region(store: Store, table: str, region: KeyRange, count: int) -> Iterator[Row]:
+    """The first rows, then the last ones backwards, then rows between them."""
     part = -(-count // 3)
-    head = _read(store, table, region, part)
-    yield from head
-    if len(head) < part or part == count:
+    found, row = 0, None
+    for row in _read(store, table, region, part):
+        found += 1
+        yield row
+    if row is None or found < part or part == count:
         return
-    rest = KeyRange(key_successor(head[-1].row), region.stop)
-    tail = _read(store, table, rest, part, backwards=True)
-    if len(tail) == part and count > 2 * part:
-        places = _spread(rest.start, tail[-1].row, min(PLACES, count - 2 * part))
+    rest = KeyRange(key_successor(row.row), region.stop)
+    found, row = 0, None
+    for row in _read(store, table, rest, part, backwards=True):
+        found += 1
+        yield row
+    if row is not None and found == part and count > 2 * part:
+        places = _spread(rest.start, row.row, min(PLACES, count - 2 * part))
         limit = -(-(count - 2 * part) // len(places))
-        after = rest.start
+        after, stop = rest.start, row.row
         for place in places:
-            middle = _read(store, table, KeyRange(max(place, after), tail[-1].row), limit)
-            yield from middle
-            if middle:
-                after = key_successor(middle[-1].row)
-    yield from reversed(tail)
+            for row in _read(store, table, KeyRange(max(place, after), stop), limit):
+                after = key_successor(row.row)
+                yield row
 
 
-def _read(store: Store, table: str, rows: KeyRange, limit: int, *, backwards: bool = False) -> Sequence[Row]:
+def _read(store: Store, table: str, rows: KeyRange, limit: int, *, backwards: bool = False) -> Iterator[Row]:
     if rows.stop is not None and rows.start >= rows.stop:
-        return ()
-    scan = Scan(rows, reversed=backwards, filter=Pagination(CELLS, 0), limit=limit, batch_size=min(limit, 100))
+        return iter(())
+    scan = Scan(rows, reversed=backwards, filter=Pagination(CELLS, 0), limit=limit, batch_size=min(limit, AT_ONCE))
     (batches,) = store.scan(table, [scan])
-    return list(chain.from_iterable(batches))
+    return chain.from_iterable(batches)
 
 
 def _spread(low: bytes, high: bytes, count: int) -> Sequence[bytes]:

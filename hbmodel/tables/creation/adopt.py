@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, get_args
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hbmodel.errors import DeclarationError, TableNotFound
 from hbmodel.mapping.schema import schema_of
@@ -131,7 +131,4 @@ def adopt(
     )
     if adoption.open:
         return adoption
-    return Adoption(
-        schema.table, tally.rows, tally.objects, tally.unreadable, tally.absent, judged.findings, accepted,
-        carried_out(store, plans, catalog),
-    )  # fmt: skip
+    return evolve(adoption, creation=carried_out(store, plans, catalog))

@@ -137,15 +137,15 @@ def create_tables(
     """
     check_store(store)
     catalog = Registry(store, registry)
-    plans = planned(store, models, splits, catalog)
+    plans = planned(store, models, splits, catalog, create_external=create_external)
     for plan in plans:
-        if not create_external:
-            plan.check_external()
         plan.check_rows_of_others(store)
     return carried_out(store, plans, catalog)
 
 
-def planned(store: Store, models: Sequence[Declared], splits: SplitsOption, catalog: Registry) -> Sequence[Plan]:
+def planned(
+    store: Store, models: Sequence[Declared], splits: SplitsOption, catalog: Registry, *, create_external: bool = False
+) -> Sequence[Plan]:
     """What is to be created and registered; raises the errors of `create_tables`, and changes nothing."""
     if not models:
         raise DeclarationError("Give the models whose tables are to be created: create_tables(store, Model).")
@@ -156,7 +156,7 @@ def planned(store: Store, models: Sequence[Declared], splits: SplitsOption, cata
         if some
     ]
     check_names([table for tables in groups for table in tables], catalog.table)
-    return [Plan.of(store, tables, catalog) for tables in groups]
+    return [Plan.of(store, tables, catalog, create_external) for tables in groups]
 
 
 def carried_out(store: Store, plans: Sequence[Plan], catalog: Registry) -> Creation:
@@ -189,12 +189,14 @@ class Plan:
     namespaces: Sequence[str]
 
     @classmethod
-    def of(cls, store: Store, planned: Sequence[DeclaredTable], catalog: Registry) -> Self:
+    def of(cls, store: Store, planned: Sequence[DeclaredTable], catalog: Registry, create_external: bool) -> Self:
         """The plan for these tables; raises the errors of `create_tables` for what contradicts live tables."""
         existing = set(store.tables())
         entries = registrations(planned, catalog, existing)
         planned = [as_registered(table, entries) for table in planned]
         new = [table for table in planned if needs_creation(table, existing)]
+        if not create_external:
+            _check_external(new, existing)
         for schema, entry in entries.items():
             if entry is not None:
                 with naming_gone_tables(store):
@@ -221,17 +223,6 @@ class Plan:
         """Whether the registry knows that hbmodel adds cells to the rows of the model's table."""
         entry = self.entries.get(schema)
         return entry is not None and entry.rows not in {"plain", "unindexed"}
-
-    def check_external(self) -> None:
-        """Raises `TableNotFound` if only external models have declared a table that would be created."""
-        for table in self.new:
-            if is_external(table):
-                raise TableNotFound(
-                    "The table of an external model does not exist: correct the name of the table. If no other "
-                    "program is to create it, call hb.create_tables(..., create_external=True).",
-                    table=table.name,
-                    known=get_close_matches(table.name, self.existing) or sorted(self.existing)[:TABLES_SHOWN],
-                )
 
     def check_rows_of_others(self, store: Store) -> None:
         """Raises `SchemaMismatch` if a few rows of a table that is not registered yet contradict an external model."""
@@ -285,6 +276,18 @@ class Plan:
                     yield table.name
                 else:  # another program was faster, and may have created another table
                     check_index_table(store, catalog, schema, table.index, table.name)
+
+
+def _check_external(new: Sequence[DeclaredTable], existing: Collection[str]) -> None:
+    """Raises `TableNotFound` if only external models have declared a table that would be created."""
+    for table in new:
+        if is_external(table):
+            raise TableNotFound(
+                "The table of an external model does not exist: correct the name of the table. If no other program is "
+                "to create it, call hb.create_tables(..., create_external=True).",
+                table=table.name,
+                known=get_close_matches(table.name, existing) or sorted(existing)[:TABLES_SHOWN],
+            )
 
 
 def _check_unregistered(schema: TableSchema, existing: Collection[str], catalog: Registry) -> None:

@@ -75,7 +75,7 @@ _LACKING = (
     "make it required"
 )
 _SHARED = "two models share it, and one of them would lose it"
-WHY_EXTERNAL = (
+_EXTERNAL = (
     "another program creates the table of an external model: correct its name, or call "
     "hb.create_tables(..., create_external=True)"
 )
@@ -238,7 +238,7 @@ def _differences(
         if table in missing:
             what = "table" if table.index is None else "index table"
             if is_external(table):
-                yield Difference(table.name, "table", what, table.name, None, "refused", WHY_EXTERNAL)
+                yield Difference(table.name, "table", what, table.name, None, "refused", _EXTERNAL)
             else:
                 yield Difference(table.name, "table", what, table.name, None)
         elif table.name in existing and (table.index is None or is_live(state_of(table, entries))):
