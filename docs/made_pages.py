@@ -34,6 +34,7 @@ TO_EXAMPLES = re.compile(r"\]\(\.\./examples/([\w./-]*)\)")
 MODULES = (
     "codecs",
     "codecs.java",
+    "codecs.ordered_bytes",
     "codecs.phoenix",
     "errors",
     "ids",

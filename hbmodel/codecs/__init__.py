@@ -1,11 +1,12 @@
 """Codecs: how values become bytes; see the table in the documentation of models.
 
-Those of what Java programs write are in `hb.codecs.java`, those of Phoenix in `hb.codecs.phoenix`.
+Those of what Java programs write are in `hb.codecs.java`, those of HBase's `OrderedBytes` in
+`hb.codecs.ordered_bytes`, those of Phoenix in `hb.codecs.phoenix`.
 """
 
 from __future__ import annotations
 
-from hbmodel.codecs import java, phoenix
+from hbmodel.codecs import java, ordered_bytes, phoenix
 from hbmodel.encoding.codec_check import check_codec
 from hbmodel.encoding.codecs import (
     UUID128,
@@ -91,5 +92,6 @@ __all__ = [
     "UInt64",
     "check_codec",
     "java",
+    "ordered_bytes",
     "phoenix",
 ]

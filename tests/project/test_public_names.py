@@ -130,6 +130,7 @@ CODECS = [
     "UInt64",
     "check_codec",
     "java",
+    "ordered_bytes",
     "phoenix",
     "UInt8",
     "UUID128",
@@ -171,6 +172,18 @@ JAVA = [
     "ReverseStampInt",
     "Short",
     "UTF",
+]
+ORDERED_BYTES = [
+    "Blob",
+    "BlobVar",
+    "Float32",
+    "Float64",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Int8",
+    "Numeric",
+    "String",
 ]
 IDS = [
     "Dictionary",
@@ -419,6 +432,7 @@ PUBLIC = {
     hbmodel: ["__version__", *TOP],
     codecs: CODECS,
     codecs.java: JAVA,
+    codecs.ordered_bytes: ORDERED_BYTES,
     codecs.phoenix: PHOENIX,
     errors: ERRORS,
     ids: IDS,

@@ -188,6 +188,18 @@ class Codec(ABC, Generic[T]):
         """
         return None
 
+    def check_row_key(self, *, nullable: bool, last: bool) -> None:
+        """Refuses a place in a row key for which the format has other bytes than hbmodel, or none. A model calls it as
+        it is declared.
+
+        Args:
+            nullable: whether the field allows None.
+            last: whether the key ends with the field.
+
+        Raises:
+            DeclarationError: the field cannot be there.
+        """
+
     @property
     @abstractmethod
     def spec(self) -> dict[str, JSON]:

@@ -112,6 +112,9 @@ class EnumOf(Codec[E]):
         value, end = self.codec.decode_part(data, start)
         return self._member(value), end
 
+    def check_row_key(self, *, nullable: bool, last: bool) -> None:
+        self.codec.check_row_key(nullable=nullable, last=last)
+
     def order_key(self, value: E) -> Any:
         return self.codec.order_key(self._value(value))
 
