@@ -21,7 +21,7 @@ DEFAULT_SUITE := -n 6 --dist loadfile --no-loadscope-reorder -m "not slow and no
 # The tests start many processes, and each would compile the library and the tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo wheel release test test-fast test-all test-pythons test-stress test-versions check-samples check-protocol lint typecheck bench soak docs format update clean
+.PHONY: demo wheel release test test-fast test-all test-pythons test-stress test-phoenix test-versions check-samples check-protocol lint typecheck bench soak docs format update clean
 
 # pip itself first: from 25.3 on it can hold the build backend to the same versions.
 $(STAMP): pyproject.toml constraints.txt hbmodel/_version.py
@@ -80,6 +80,9 @@ format: $(STAMP)
 typecheck: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+test-phoenix: $(STAMP)  ## tables of Apache Phoenix: rows that its own client makes, on every store
+	$(BIN)/python -m pytest -m "" tests/encoding/test_phoenix.py tests/session/test_phoenix_tables.py $(PYTEST_ARGS)
 
 bench: $(STAMP)  ## hbmodel beside hand-written happybase, as ratios, on a real HBase
 	$(BIN)/python -m tests.benchmarks

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hbmodel.encoding.salts import DigestSalt, HashSalt, RandomSalt, Salt, TextSalt
+from hbmodel.encoding.salts import DigestSalt, HashSalt, PhoenixSalt, RandomSalt, Salt, TextSalt
 
 __all__ = [
     "DigestSalt",
     "HashSalt",
+    "PhoenixSalt",
     "RandomSalt",
     "Salt",
     "TextSalt",

@@ -254,6 +254,36 @@ class DigestSalt(Salt):
 
 
 @frozen
+class PhoenixSalt(Salt):
+    """The byte before the row keys of a Phoenix table with `SALT_BUCKETS`.
+
+    It is `SaltingUtil.getSaltingByte` of Phoenix: the bytes of the whole key give a hash as `java.util.Arrays.hashCode`
+    computes it, and the bucket is the absolute value of the remainder. So a query reads one bucket only if it fixes
+    every key field.
+
+    Args:
+        buckets: 2 to 256, as in `SALT_BUCKETS`.
+    """
+
+    buckets: int = field(converter=_bucket_count)
+
+    width = 1
+
+    def prefix(self, bucket: int) -> bytes:
+        return bytes((bucket,))
+
+    def bucket(self, data: bytes) -> int:
+        hashed = 1
+        for byte in data:
+            hashed = (31 * hashed + (byte ^ 0x80) - 0x80) & 0xFFFFFFFF  # Java's bytes are signed, and its int wraps
+        return ((1 << 32) - hashed if hashed >> 31 else hashed) % self.buckets
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        return {"salt": "phoenix", "buckets": self.buckets, "by": []}
+
+
+@frozen
 class NoSalt(Salt):
     """One bucket without a prefix."""
 

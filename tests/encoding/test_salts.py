@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 
 import hbmodel.encoding.codecs as c
 from hbmodel.encoding.key_layout import Bounds, KeyField, KeyLayout
-from hbmodel.encoding.salts import UNSALTED, BoundSalt, DigestSalt, HashSalt, NoSalt, RandomSalt, Salt, TextSalt
+from hbmodel.encoding.salts import (
+    UNSALTED,
+    BoundSalt,
+    DigestSalt,
+    HashSalt,
+    NoSalt,
+    PhoenixSalt,
+    RandomSalt,
+    Salt,
+    TextSalt,
+)
 from hbmodel.errors import DeclarationError, DecodingError, RowKeyError
 from hbmodel.store.ranges import KeyRange
 
@@ -36,6 +46,7 @@ SALTS: list[Salt] = [
     TextSalt((b"1", b"0"), by=("user", "name"), choose=twice_the_length),
     DigestSalt(1),
     DigestSalt(2, by=("name",), algorithm="sha256"),
+    PhoenixSalt(7),
     NoSalt(),
 ]
 
@@ -56,6 +67,25 @@ def test_known_checksums() -> None:
     assert DigestSalt(2).prefix(0x0C) == b"0c"
     assert DigestSalt(1).prefix(0) == b"0"
     assert DigestSalt(3).prefix(0xABC) == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("buckets", "key"),
+    [
+        (8, "0061"),
+        (8, "02610062"),
+        (8, "056100620063"),
+        (8, "06c3a4"),
+        (100, "5c80000000000000019dff"),
+        (100, "5b7ffffffffffffffb87ff"),
+        (3, "017ffffffe"),
+        (3, "0080000004"),
+        (3, "017ffffff8"),
+    ],
+)
+def test_phoenix_buckets_are_those_of_row_keys_that_its_upsert_made(buckets: int, key: str) -> None:
+    data = bytes.fromhex(key)
+    assert PhoenixSalt(buckets).bucket(data[1:]) == data[0]
 
 
 def test_the_bucket_is_computed_from_the_bytes_in_the_key() -> None:
@@ -194,6 +224,7 @@ def test_a_key_of_no_bucket_is_refused(salt: Salt, key: bytes) -> None:
         lambda: TextSalt(("", "")),
         lambda: TextSalt(()),
         lambda: TextSalt((1, 2)),  # type: ignore[arg-type]
+        lambda: PhoenixSalt(1),
         lambda: DigestSalt(0),
         lambda: DigestSalt(4),
         lambda: DigestSalt(1, algorithm="none"),

@@ -213,6 +213,7 @@ MIGRATION = [
 SALTS = [
     "DigestSalt",
     "HashSalt",
+    "PhoenixSalt",
     "RandomSalt",
     "Salt",
     "TextSalt",

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.codecs import java
+from hbmodel.codecs import java, phoenix
 from hbmodel.errors import DeclarationError, FamilyNotFound, SchemaMismatch, TableNotFound
 from hbmodel.store import Delete, Family, Put
 from hbmodel.store.ranges import KeyRange
@@ -171,6 +171,43 @@ def test_findings_on_hbase_are_those_of_a_local_store(hbase_bed: Bed) -> None:
 
     assert told(there) == told(here)
     assert (there.rows, there.objects, there.unreadable) == (here.rows, here.objects, here.unreadable)
+
+
+@hb.model(table="adoptee", family="d", external=True)
+class Parts:
+    a: hb.Key[str] = hb.key(phoenix.Varchar)
+    b: hb.Key[str] = hb.key(phoenix.Varchar)
+    c: hb.Key[str] = hb.key()
+    text: hb.Column[str | None] = hb.column("t", default=None)
+
+
+@hb.model(table="adoptee", family="d", external=True)
+class Whole:
+    key: hb.Key[bytes] = hb.key()
+    text: hb.Column[str | None] = hb.column("t", default=None)
+
+
+PHOENIX_KEYS = [b"a", b"a\0b", b"a\0b\0c", b"a\0\0c"]
+"""Keys of three columns, of which NULLs stand at the end: Phoenix writes no separators for these."""
+
+
+@pytest.mark.parametrize("key", PHOENIX_KEYS[:2])
+def test_keys_without_their_last_fields_are_refused(bed: Bed, key: bytes) -> None:
+    fresh = bed.store
+    for name in {"adoptee", "hbmodel"}.intersection(fresh.tables()) if not bed.real else ():
+        fresh.delete_table(name)
+    if bed.real and "adoptee" in fresh.tables():
+        hb.tables.forget(fresh, "adoptee")
+        fresh.delete_table("adoptee")
+    fresh.create_table("adoptee", [Family(b"d")])
+    fresh.put("adoptee", [Put(each, {b"d:t": b"1"}) for each in (key, PHOENIX_KEYS[2], PHOENIX_KEYS[3])])
+    adoption = hb.tables.adopt(fresh, Parts)
+    assert [(f.name, f.count, f.key) for f in adoption.open] == [(f"key:{'a' if key == b'a' else 'b'}", 1, key)]
+    with pytest.raises(SchemaMismatch, match="Rows of the external table contradict the model"):
+        hb.create_tables(fresh, Parts)
+    assert hb.tables.adopt(fresh, Whole).adopted
+    fresh.delete_table("adoptee")
+    hb.tables.forget(fresh, "adoptee")
 
 
 # --- keys whose bytes differ, rows without columns, families ----------------------------------------------------------

@@ -1,0 +1,93 @@
+"""Rows as Apache Phoenix writes them: its own client compiles `UPSERT`s, without a server, and says which cells they
+put.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+JARS = (
+    ("org.apache.phoenix", "phoenix-core-client", "5.2.1"),
+    ("org.apache.phoenix", "phoenix-hbase-compat-2.6.0", "5.2.1"),
+    ("org.apache.phoenix.thirdparty", "phoenix-shaded-guava", "2.1.0"),
+    ("org.apache.phoenix.thirdparty", "phoenix-shaded-commons-cli", "2.1.0"),
+    ("joda-time", "joda-time", "2.10.5"),
+    ("org.antlr", "antlr-runtime", "3.5.2"),
+    ("com.google.protobuf", "protobuf-java", "2.5.0"),
+    ("org.apache.htrace", "htrace-core", "3.1.0-incubating"),
+    ("org.apache.htrace", "htrace-core4", "4.2.0-incubating"),
+    ("org.iq80.snappy", "snappy", "0.3"),
+)
+"""The jars of the client of Phoenix, without those of HBase."""
+
+IN_JAVA = """
+import json, os, sys
+import jpype, jpype.imports
+from hbmodel.localhbase.jars import class_path
+from hbmodel.localhbase.java import find_java
+
+os.environ["JAVA_HOME"] = str(find_java().path.parents[1])
+jpype.startJVM(
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    classpath=[*sys.argv[1:], *class_path(progress=False).split(os.pathsep)],
+)
+jpype.JClass("org.apache.phoenix.jdbc.PhoenixDriver")
+runtime = jpype.JClass("org.apache.phoenix.util.PhoenixRuntime")
+cells = jpype.JClass("org.apache.hadoop.hbase.CellUtil")
+connection = jpype.java.sql.DriverManager.getConnection("jdbc:phoenix:none;rows")
+statement = connection.createStatement()
+
+def plain(array):
+    return bytes(byte & 255 for byte in array)
+
+asked = json.load(sys.stdin)
+for line in asked["tables"]:
+    statement.execute(line)
+rows = []
+for line in asked["upserts"]:
+    statement.execute(line)
+    puts = {}
+    found = runtime.getUncommittedDataIterator(connection)
+    while found.hasNext():
+        for cell in found.next().getSecond():
+            if cells.isPut(cell):
+                column = plain(cells.cloneFamily(cell)) + b":" + plain(cells.cloneQualifier(cell))
+                puts[column.hex()] = plain(cells.cloneValue(cell)).hex()
+                key = plain(cells.cloneRow(cell))
+    connection.rollback()
+    rows.append([key.hex(), puts])
+print(json.dumps(rows))
+"""
+
+
+def rows_of_upserts(
+    tables: Sequence[str], upserts: Sequence[str], cache: Path
+) -> Sequence[tuple[bytes, Mapping[bytes, bytes]]]:
+    """The row key and the cells of each `UPSERT`, in their order.
+
+    Args:
+        tables: the statements that create the tables.
+        cache: a directory for the jars.
+    """
+    from jgo.config import GlobalSettings
+    from jgo.maven import MavenContext, PythonResolver
+
+    context = MavenContext(resolver=PythonResolver(), repo_cache=cache)
+    context.remote_repos.update(GlobalSettings.load().repositories)
+    jars = [str(context.project(g, a).at_version(v).artifact().resolve()) for g, a, v in JARS]
+    done = subprocess.run(
+        [sys.executable, "-c", IN_JAVA, *jars],
+        input=json.dumps({"tables": tables, "upserts": upserts}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [
+        (bytes.fromhex(key), {bytes.fromhex(column): bytes.fromhex(value) for column, value in cells.items()})
+        for key, cells in json.loads(done.stdout.splitlines()[-1])
+    ]
