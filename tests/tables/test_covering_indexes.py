@@ -13,7 +13,7 @@ from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Delete, Put
 from tests.support.beds import Bed, cells_of, rows_of
 
-TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.25, grace=1.3)
 """Small enough for tests."""
 
 
@@ -134,7 +134,7 @@ def test_repair_verifies_what_writers_left_and_deletes_marks(atomic_bed: Bed, ve
     entries, index = rows_of(store, f"{table}.by_topic"), f"{table}.by_topic"
     for entry in (entry_of(model, name=name, topic="t") for name in "ab"):
         store.put(index, [Put(entry, {b"d:_s": b"\x00" + b"loser..."}, entries[entry] + 1)])
-    time.sleep(0.9)
+    time.sleep(TIMES.grace + 0.1)
     found = hb.indexes.verify_index(store, model, "by_topic", times=TIMES)
     assert (found.unverified, found.bare, found.entries, found.stale, found.missing, found.drift) == (
         2,
@@ -175,6 +175,6 @@ def test_a_lost_entry_is_put_unverified_and_verified_when_it_is_old(atomic_bed: 
     time.sleep(0.01)
     assert hb.indexes.repair_index(store, model, "by_topic", times=TIMES).put == 1
     assert statuses(store, "cov_lost.by_topic") == [b"\x00"]
-    time.sleep(0.9)
+    time.sleep(TIMES.grace + 0.1)
     assert hb.indexes.repair_index(store, model, "by_topic", times=TIMES).verified == 1
     assert statuses(store, "cov_lost.by_topic") == [b"\x01"]
