@@ -162,7 +162,7 @@ def wide_rows(
     empty = next((f for f in cells if not f.qualifier), None)
     place = layout if isinstance(layout, ObjectKeyLayout) else None
     if empty is not None:
-        _check_empty_alias(model, empty, None if place is None else place.columns, cells, families, marked)
+        _check_empty_alias(model, empty, place, cells, families, marked=marked, external=external)
     if place is None:
         return None
     if len(families) > 1:
@@ -184,17 +184,22 @@ def wide_rows(
 def _check_empty_alias(
     model: str,
     empty: Field,
-    columns: KeyLayout | None,
+    place: ObjectKeyLayout | None,
     cells: Sequence[Field],
     families: Sequence[Family],
+    *,
     marked: bool,
+    external: bool,
 ) -> None:
     """Raises `DeclarationError` if the column must not have an empty alias. A qualifier that ends with the last key
     field has no room for another cell of its object.
     """
-    if columns is None:
+    if place is None and external:
+        return
+    if place is None or place.columns is None:
         raise DeclarationError(
-            "A column alias must not be empty, unless the model has key fields with in_qualifier=True.",
+            "A column alias must not be empty, unless the table is external or the model has key fields with "
+            "in_qualifier=True.",
             model=model,
             field=empty.name,
         )

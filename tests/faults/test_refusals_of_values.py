@@ -252,7 +252,7 @@ DECLARATIONS = [
     ),
     refused(
         hb.DeclarationError,
-        "A column alias must not be empty, unless the model has key fields",
+        "A column alias must not be empty, unless the table is external",
         declared(lambda: {"v": column("")}),
     ),
     refused(

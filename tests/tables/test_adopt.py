@@ -505,6 +505,37 @@ def test_the_table_of_an_external_model_must_exist(bed: Bed) -> None:
     store.delete_table("adopted_mising")
 
 
+@hb.model(table="adoptee", family="d", external=True)
+class Guess:
+    name: hb.Key[str] = hb.key()
+    count: hb.Column[int | None] = hb.column("c", hb.Int32, default=None)
+
+
+@hb.model(table="adoptee", family="d", external=True)
+class Known:
+    name: hb.Key[str] = hb.key()
+    count: hb.Column[int | None] = hb.column("c", java.Int, default=None)
+
+
+@pytest.mark.parametrize("bed", ["memory", "embedded"], indirect=True)
+def test_the_error_for_a_wrong_guess_says_how_to_register_another_one(bed: Bed) -> None:
+    store = bed.store
+    fresh_table(store)
+    hb.create_tables(store, Guess)
+    store.put("adoptee", [Put(b"a", {b"d:c": b"\0\0\0\1"})])
+    before = store.families("adoptee")
+    for call in (hb.create_tables, hb.tables.adopt, lambda store, model: hb.Session(store).get(model, name="a")):
+        with pytest.raises(SchemaMismatch, match=r"hb.tables.forget\(store, table, existing=True\)") as raised:
+            call(store, Known)
+        assert "migrate" not in str(raised.value)
+    (refused,) = [each for each in hb.diff(store, Known) if each.effect == "refused"]
+    assert "hb.tables.forget(store, table, existing=True)" in str(refused)
+    hb.tables.forget(store, "adoptee", existing=True)
+    assert hb.tables.adopt(store, Known).adopted
+    assert store.families("adoptee") == before
+    assert hb.Session(store).get(Known, name="a") == Known(name="a", count=1)
+
+
 def test_a_missing_table_is_named_before_a_missing_namespace(bed: Bed) -> None:
     @hb.model(table="adopted_nowhere:t", family="d", external=True)
     class Nowhere:

@@ -206,11 +206,6 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
                 other=taken[f.column],
             )
         taken[f.column] = f.name
-        family, _, qualifier = f.column.partition(b":")
-        if qualifier.startswith(family + b":"):
-            raise DeclarationError(
-                "A column alias is the qualifier only: leave out the family.", model=model, field=f.name
-            )
         _check_default(model, f)
         if f.null not in {"marker", "delete"}:
             raise DeclarationError('null must be "marker" or "delete".', model=model, field=f.name, found=repr(f.null))

@@ -226,7 +226,7 @@ def column(
         alias: the column qualifier; keep it short, since every cell contains it. By default the attribute's name.
             It is positional only, because type checkers take a keyword `alias` for the name of the constructor's
             argument. It may be empty for the only column of a model with key fields in the qualifier. In
-            an external table it may be bytes, and may begin with an underscore.
+            an external table it may be bytes, may begin with an underscore, and may be empty.
         codec: how values become bytes; by default the codec for the annotation.
         default: the value for new objects, and for stored rows that lack the cell; `attrs.Factory(list)` makes a new
             list each time. Without a default the column is required: reading a row that lacks it raises

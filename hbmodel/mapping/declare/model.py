@@ -345,7 +345,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         if spec.default is not None:
             raise mistake("In an external table None is an absent cell: give default=None.")
         null = "delete"
-    family = options.family_name if spec.family is None else spec.family
+    family = family_name(options.family_name if spec.family is None else spec.family, model=cls.__name__, field=name)
     alias = name if spec.alias is None else spec.alias
     return Field(
         name,
@@ -353,8 +353,10 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         codec,
         nullable,
         spec.default,
-        family=family_name(family, model=cls.__name__, field=name),
-        qualifier=as_qualifier(cls.__name__, alias, empty=spec.kind == "column", external=options.external, field=name),
+        family=family,
+        qualifier=as_qualifier(
+            cls.__name__, alias, family=family, empty=spec.kind == "column", external=options.external, field=name
+        ),
         null=null,
         hint=inner,
         renamed_from=spec.renamed_from,

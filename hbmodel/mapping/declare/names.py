@@ -17,12 +17,15 @@ _SYSTEM = re.compile(rb"_[lrstuv]?|_p.*", re.DOTALL)
 """The qualifiers of hbmodel's own cells, in tables of rows and of indexes."""
 
 
-def as_qualifier(model: str, alias: Any, *, empty: bool = False, external: bool = False, **details: Any) -> bytes:
+def as_qualifier(
+    model: str, alias: Any, *, family: bytes = b"", empty: bool = False, external: bool = False, **details: Any
+) -> bytes:
     """The bytes of a column alias; raises `DeclarationError` for an invalid one.
 
     Args:
         model: name of the model, for errors.
         alias: the alias.
+        family: the family of the column. As text, an alias that begins with it is taken for a mistake.
         empty: whether it may be empty.
         external: whether other programs write the table. They may have chosen any bytes, and names that begin with
             an underscore.
@@ -39,6 +42,13 @@ def as_qualifier(model: str, alias: Any, *, empty: bool = False, external: bool 
         )
     else:
         qualifier = _utf8(model, alias, MAX_ROW_LENGTH, LONG_ALIAS, **details)
+        if family and qualifier.startswith(family + b":"):
+            raise DeclarationError(
+                "A column alias is the qualifier only: leave out the family. If the qualifier of an external table "
+                "really begins so, give it as bytes.",
+                model=model,
+                **details,
+            )
     if not qualifier and not empty:
         raise DeclarationError("A column alias must not be empty.", model=model, **details)
     if qualifier.startswith(b"_") and not external:

@@ -79,6 +79,10 @@ _EXTERNAL = (
     "another program creates the table of an external model: correct its name, or call "
     "hb.create_tables(..., create_external=True)"
 )
+_FORGET = (
+    "the registry knows another layout; if the model is right, hb.tables.forget(store, table, existing=True) removes "
+    "it, and the table stays as it is"
+)
 _MISREAD = "rows are stored in the live layout: a model with another layout would misread or misplace them"
 
 
@@ -386,6 +390,8 @@ def _compare_entry(
         why = (
             f"{_MISREAD}; if a field was renamed, say renamed_from=..."
             if any(r.how == "ambiguous" for r in renames)
+            else _FORGET
+            if schema.external
             else _MISREAD
         )
         why = why if schema.table in existing else WHY_GONE

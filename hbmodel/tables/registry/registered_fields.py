@@ -24,6 +24,18 @@ ALL_VERSIONED = (
     "Models whose objects share rows must all be versioned, or none of them: the version belongs to the row."
 )
 
+_LIVE = (
+    "The live table has another layout than the model declares, and it cannot be changed: restore the declaration that "
+    "`live` shows, give a changed column another qualifier, or move the objects to another table with "
+    "hb.migration.migrate()."
+)
+
+_EXTERNAL = (
+    "The registry knows this table of other programs with another layout than the model declares. If the model is "
+    "right, remove the registered layout by hb.tables.forget(store, table, existing=True), or `hbmodel registry forget "
+    "TABLE --existing`: the table and its rows stay as they are. Then call hb.tables.adopt(store, Model)."
+)
+
 SAFE: Sequence[How] = ("said", "seen")
 """The renames that `hb.alter` makes."""
 
@@ -334,10 +346,7 @@ def check_layout(schema: TableSchema, registration: Registration) -> None:
     differences += [taken_line(name, state) for name, state in matched.taken.items()]
     if differences:
         raise SchemaMismatch(
-            "The live table has another layout than the model declares, and it cannot be changed: restore the "
-            "declaration that `live` "
-            "shows, give a changed column another qualifier, or move the objects to another table with "
-            "hb.migration.migrate().",
+            _EXTERNAL if schema.external else _LIVE,
             table=schema.table,
             differences=differences,
             renames=rename_hints(field_renames(schema, registration.layout)) or None,
