@@ -362,7 +362,16 @@ class TableSchema:
         prefix_end, version = wide.prefix_end, self.row_version_column
         if version is not None and prefix_end(ROW_VERSION) is not None:  # it looks like the key fields of an object
             prefix_end = lambda qualifier: None if qualifier == ROW_VERSION else wide.prefix_end(qualifier)  # noqa: E731
-        rows = WideRows(self.table, wide.family, wide.form, prefix_end, columns, row_version=version, rare=rare)
+        rows = WideRows(
+            self.table,
+            wide.family,
+            wide.form,
+            prefix_end,
+            columns,
+            row_version=version,
+            rare=rare,
+            strict=self.external and self.witness is None,
+        )
         return attrs.evolve(rows, kept=self.kept_columns, more=True) if self.maps else rows
 
     @cached_property

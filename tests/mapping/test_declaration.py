@@ -298,15 +298,6 @@ def existence_by_a_column_with_a_default() -> None:
         b: hb.Column[int] = hb.column()
 
 
-@mistake("Objects that share rows exist if they have any of their cells", option="exists")
-def existence_by_a_column_of_a_wide_row() -> None:
-    @hb.model(table="t", external=True, exists="a")
-    class Bad:
-        k: hb.Key[int] = hb.key()
-        n: hb.Key[int] = hb.key(in_qualifier=True)
-        a: hb.Column[int] = hb.column()
-
-
 @mistake("exists takes a flag", found="'e'")
 def text_for_a_flag() -> None:
     @hb.model(table="t", exists="e")

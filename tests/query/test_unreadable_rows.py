@@ -46,6 +46,13 @@ class Wide:
     label: hb.Column[str] = hb.column("l")
 
 
+@hb.model(table="bare_points", family="d", external=True, salt=hb.HashSalt(3, by="series"))
+class Bare:
+    series: hb.Key[str] = hb.key()
+    at: hb.Key[int] = hb.key(hb.codecs.UInt16, in_qualifier=True)
+    size: hb.Column[int] = hb.column("", hb.codecs.UInt32)
+
+
 @hb.model(table="indexed_points", family="d")
 class Indexed:
     series: hb.Key[str] = hb.key()
@@ -70,7 +77,11 @@ class Covered:
 
 @frozen
 class Damage:
-    """Which rows of a table are damaged, and how."""
+    """Which rows of a table are damaged, and how.
+
+    Attributes:
+        stray: keys of rows, or of objects of wide rows, that cannot be read.
+    """
 
     good: Sequence[tuple[str, int]]
     bad: dict[tuple[str, int], str]
@@ -94,7 +105,10 @@ def load(store: Any, model: Any, damage: Damage) -> None:
     """Writes the rows, and damages some of them as another program would."""
     session, schema = hb.Session(store), schema_of(model)
     keys = sorted({*damage.good, *damage.bad})
-    session.add_all(model(series=series, at=at, size=at, label=label((series, at))) for series, at in keys)
+    labels = "label" in schema.by_name
+    for series, at in keys:
+        more = {"label": label((series, at))} if labels else {}
+        session.add(model(series=series, at=at, size=at, **more))
     session.commit()
     width = schema.salt.width
     for key, how in damage.bad.items():
@@ -102,8 +116,8 @@ def load(store: Any, model: Any, damage: Damage) -> None:
         (read,) = store.get(schema.table, [row])
         own = read.columns
         if schema.wide is not None:
-            own = [name for name in own if name.startswith(b"d:p" + key[1].to_bytes(2, "big"))]
-        size = next(name for name in own if name.endswith(b"n"))
+            own = [name for name in own if name.startswith(b"d:" + schema.kind + key[1].to_bytes(2, "big"))]
+        size = next(name for name in own if name.endswith(b"n") or model is Bare)
         if how == "cell":
             store.put(schema.table, [Put(row, {size: b"long text"}, read.columns[size].timestamp + 1)])
         elif how == "column":
@@ -113,6 +127,11 @@ def load(store: Any, model: Any, damage: Damage) -> None:
             other = bytes([(row[0] + 1) % 3])
             store.put(schema.table, [Put(other + row[width:], {b"d:n": b"\0\0\0\1", b"d:l": b"x"})])
     for stray in damage.stray:
+        if schema.wide is not None:
+            row, qualifier = schema.wide.form.cut(b"\0" * width + stray)
+            bucket = schema.salt.prefix(schema.salt.salt.salt.bucket(row[width:])) if width else b""
+            store.put(schema.table, [Put(bucket + row[width:], {b"d:" + qualifier: b"\0\0\0\1"})])
+            continue
         store.put(schema.table, [Put(b"\1" * width + stray, {b"d:n": b"\0\0\0\1", b"d:l": b"x"})])
 
 
@@ -132,13 +151,23 @@ def at_of(model: Any, error: Any) -> bytes:
 
 
 KEYS = st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 5))
+WIDE_STRAYS = {Wide: [b"", b"\1"], Bare: [b"\0", b"\0\1\0", b"\0\1\0\1", b"\0\5n", b"zzzz"]}
+"""Qualifiers, without the kind, of which the model has no object."""
+
 STRAYS = st.lists(st.sampled_from([b"a", b"b\0\0", b"zz", b"b\0\0\1\2\3"]), unique=True, max_size=3)
 KINDS: dict[Any, tuple[str, ...]] = {
     Point: ("cell", "column"),
     Salted: ("cell", "column", "bucket"),
     Wide: ("cell", "column"),
+    Bare: ("cell",),
     Indexed: ("cell", "column"),
 }
+
+
+def stray_place(model: Any, series: bytes, qualifier: bytes) -> bytes:
+    """The key of an object in the row of a series that has this qualifier, without salt."""
+    form = schema_of(model).wide.form
+    return bytes(form.join(b"\0" * form.salt + series, form.kind + qualifier)[form.salt :])
 
 
 @st.composite
@@ -147,6 +176,9 @@ def damages(draw: st.DrawFn, model: Any) -> Damage:
     hows = st.sampled_from((None, None, *KINDS[model]))
     drawn = {key: draw(hows) for key in keys}
     stray = draw(STRAYS) if model in {Point, Salted} else []
+    if model in WIDE_STRAYS:
+        places = st.tuples(st.sampled_from([b"a", b"b", b"d"]), st.sampled_from(WIDE_STRAYS[model]))
+        stray = [stray_place(model, *place) for place in draw(st.lists(places, unique=True, max_size=4))]
     return Damage([k for k, how in drawn.items() if how is None], {k: h for k, h in drawn.items() if h}, stray)
 
 
@@ -248,21 +280,66 @@ SAMPLE = Damage(
 )
 
 
+def sample_of(model: Any) -> Damage:
+    """`SAMPLE` with damages that the rows of the model can have."""
+    bad = {key: how if how in KINDS[model] else "cell" for key, how in SAMPLE.bad.items()}
+    return Damage(SAMPLE.good, bad, [stray_place(model, b"d", qualifier) for qualifier in WIDE_STRAYS.get(model, ())])
+
+
 @pytest.mark.every_store
 @pytest.mark.parametrize("model", list(KINDS))
 def test_on_every_store(bed: Bed, model: Any) -> None:
-    session = bed.use(model)
-    load(bed.store, model, SAMPLE)
+    session, damage = bed.use(model), sample_of(model)
+    load(bed.store, model, damage)
     errors: list[Any] = []
     query = session.query(model).allow_full_scan().on_unreadable(errors.append)
-    rows = expected(model, SAMPLE)
+    rows = expected(model, damage)
     assert [position(model, (item.series, item.at)) for item in query] == [at for at, good in rows if good]
     assert [at_of(model, error) for error in errors] == [at for at, good in rows if not good]
     pages, token = [query.page(2)], None
     while (token := pages[-1].next_token) is not None:
         pages.append(query.page(2, after=token))
     assert [len(page) for page in pages] == [2, 2, 2, 2, 1]
-    assert sum(page.skipped for page in pages) == 5
+    assert sum(page.skipped for page in pages) == 5 + len(damage.stray)
+    if damage.stray:
+        strict = session.query(model).allow_full_scan().where(model.series == "d")
+        for read in (strict.all, strict.count, strict.reversed().all, strict.select(model.at).all):
+            with pytest.raises(hb.DecodingError, match="A qualifier cannot be read as the key fields") as refused:
+                read()
+            assert refused.value.key[schema_of(model).salt.width :] in damage.stray
+            assert 'on_unreadable("skip")' in str(refused.value)
+        assert session.get(model, series="b", at=3) is not None
+
+
+@hb.model(table="chosen_points", family="d", external=True, exists="size")
+class Chosen:
+    """Objects are the cells of two bytes; others in the family are no objects."""
+
+    series: hb.Key[str] = hb.key()
+    at: hb.Key[int] = hb.key(hb.codecs.UInt16, in_qualifier=True)
+    size: hb.Column[int] = hb.column("", hb.codecs.UInt32)
+
+
+def test_cells_beside_the_objects_of_a_named_column_are_left_out(bed: Bed) -> None:
+    session = bed.use(Chosen)
+    names = [b"\0\1", b"\0\1\0\1", b"\0\2", b"meta", b"zz", b"z"]
+    bed.store.put("chosen_points", [Put(b"a", {b"d:" + name: b"\0\0\0\1" for name in names})])
+    query = session.query(Chosen).where(Chosen.series == "a")
+    expected = [1, 2, int.from_bytes(b"zz", "big")]
+    assert [each.at for each in query] == expected
+    assert [each.at for each in query.reversed()] == expected[::-1]
+    assert query.count() == 3
+    assert [at for (at,) in query.select(Chosen.at)] == expected
+    assert query.page(2).skipped == 0
+    session.add(Chosen(series="a", at=1, size=7))
+    session.commit()
+    session.delete_key(Chosen, series="a", at=2)
+    session.commit()
+    (row,) = bed.store.get("chosen_points", [b"a"])
+    assert row is not None
+    assert {column[2:]: cell.value[-1] for column, cell in row.columns.items()} == {
+        name: 7 if name == b"\0\1" else 1 for name in names if name != b"\0\2"
+    }
 
 
 @pytest.fixture

@@ -158,12 +158,6 @@ def _witness(model: str, fields: Sequence[Field], options: ModelOptions) -> byte
             field=options.witness,
             known=sorted(known),
         )
-    if any(f.in_qualifier for f in fields):
-        raise DeclarationError(
-            "Objects that share rows exist if they have any of their cells: leave out exists.",
-            model=model,
-            option="exists",
-        )
     return column
 
 

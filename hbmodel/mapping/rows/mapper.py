@@ -13,6 +13,7 @@ from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, Incomple
 from hbmodel.mapping.map_columns import Taken
 from hbmodel.mapping.rows.entries_of_row import Entries, entries_function
 from hbmodel.mapping.rows.liveness import existence
+from hbmodel.mapping.rows.row_check import with_row_check
 from hbmodel.mapping.rows.row_codegen import (
     compile_decode,
     compile_entries,
@@ -21,7 +22,6 @@ from hbmodel.mapping.rows.row_codegen import (
     compile_rows_of_entry,
     compile_take,
 )
-from hbmodel.mapping.rows.salt_check import with_salt_check
 from hbmodel.mapping.schema import Field, Index, TableSchema, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, Row
@@ -116,8 +116,8 @@ class RowDecoder:
 
     @cached_property
     def exists(self) -> Callable[[Row], bool]:
-        """Whether a row that was read is an object of the model; see `liveness` and `salt_check`."""
-        return with_salt_check(self.schema, existence(self.schema, self.indexed, self.adopting))
+        """Whether a row that was read is an object of the model; see `liveness` and `row_check`."""
+        return with_row_check(self.schema, existence(self.schema, self.indexed, self.adopting))
 
     @cached_property
     def values(self) -> Callable[[Row], Values]:

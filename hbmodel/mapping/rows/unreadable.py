@@ -11,7 +11,7 @@ from attrs import frozen
 from hbmodel.errors import DecodingError, IncompleteRow
 from hbmodel.mapping.rows.covering import EntryDecoder
 from hbmodel.mapping.rows.mapper import RowDecoder, Values
-from hbmodel.mapping.rows.salt_check import checks_salt
+from hbmodel.mapping.rows.row_check import checks_rows
 from hbmodel.store.values import Row
 
 RowError: TypeAlias = DecodingError | IncompleteRow
@@ -64,9 +64,9 @@ class TolerantDecoder(RowDecoder):
 
     @cached_property
     def exists(self) -> Callable[[Row], bool]:
-        """Whether a row is an object; a row in a wrong bucket counts as one, and cannot be read."""
+        """Whether a row is an object; a row that `row_check` refuses counts as one, and cannot be read."""
         exists = self._strict.exists
-        if not checks_salt(self.schema):
+        if not checks_rows(self.schema):
             return exists
 
         def is_there(row: Row) -> bool:
@@ -81,7 +81,7 @@ class TolerantDecoder(RowDecoder):
     def values(self) -> Callable[[Row], Values]:
         """Decodes the key and the wanted cells of an existing row; raises nothing."""
         decode, exists = self._strict.values, self._strict.exists
-        checked = checks_salt(self.schema)
+        checked = checks_rows(self.schema)
 
         def values(row: Row) -> Values:
             try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hbmodel.mapping.rows.salt_check import checks_salt
+from hbmodel.mapping.rows.row_check import checks_rows
 from hbmodel.query.run.executor import GET_CHUNK, PlanExecutor
 from hbmodel.store.filters import And, FirstCellOnly, KeyOnly
 from hbmodel.store.values import Row
@@ -16,8 +16,8 @@ from hbmodel.store.values import Row
 def count_items(executor: PlanExecutor) -> int:
     """The number of items of the executor's plan; reads only keys, if nothing else is needed."""
     plan, reader = executor.plan, executor.plan.reader
-    salted = checks_salt(reader.schema)
-    checked = plan.accepts is not None or plan.path.salt.random or (reader.adopting and (reader.indexed or salted))
+    checking = checks_rows(reader.schema)
+    checked = plan.accepts is not None or plan.path.salt.random or (reader.adopting and (reader.indexed or checking))
     if plan.path.index is not None or plan.rows is not None or checked:
         return sum(1 for _ in executor.items())
     exists = reader.exists
@@ -25,7 +25,7 @@ def count_items(executor: PlanExecutor) -> int:
         return sum(sum(map(exists, batch)) for batch in executor.one_by_one(plan.buckets, plan.filter, reader.columns))
     if reader.schema.external and reader.schema.wide is None and not reader.indexed:
         return _count_external(executor)
-    if salted:
+    if checking:
         cells = KeyOnly() if plan.filter is None else plan.filter
         return sum(sum(map(exists, batch)) for batch in executor.one_by_one(plan.buckets, cells, reader.columns))
     if plan.filter is not None:

@@ -22,7 +22,7 @@ from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.wide.row_versions import read_row_versions
 from hbmodel.store.wide.slices import NO_OBJECTS, SliceReader, SliceScan, close_scan
 from hbmodel.store.wide.wide_row_sizes import RowWidths
-from hbmodel.store.wide.wide_rows import ROW_VERSION, ObjectRow, WideRows
+from hbmodel.store.wide.wide_rows import ROW_VERSION, STRANGE, ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
 
 A = TypeVar("A")
@@ -409,6 +409,8 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
         self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any
     ) -> Generator[Sequence[Row], None, None]:
         shown, passing = _shown(scan), object_filter(scan.filter, scan.reversed)
+        if reader.strict:
+            shown, passing = _but_strange(shown), _but_strange(passing)
         left, size, waiting = scan.limit, scan.batch_size, list[Row]()
         try:
             for part in parts:
@@ -430,6 +432,15 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
                 yield waiting
         finally:
             close_scan(self._started)
+
+
+def _but_strange(
+    change: Callable[[ObjectRow], ObjectRow | None] | None,
+) -> Callable[[ObjectRow], ObjectRow | None] | None:
+    """A function that changes only objects. A cell that is no object's stays: nobody knows whether it is asked for."""
+    if change is None:
+        return None
+    return lambda row: row if STRANGE in row.columns else change(row)
 
 
 def _shown(scan: Scan) -> Callable[[ObjectRow], ObjectRow | None] | None:

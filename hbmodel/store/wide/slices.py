@@ -92,6 +92,7 @@ class SliceReader:
         self._widths = RowWidths() if widths is None else widths
         self._start = len(wide.lead)
         self._unfolding = Unfolding(wide)
+        self.strict = wide.strict
 
     def sized(self, scan: SliceScan) -> SliceScan:
         """The same scan with its page and batch sizes, which are chosen only once: what other reads show later does not

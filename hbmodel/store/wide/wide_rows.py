@@ -70,6 +70,12 @@ class Places(Protocol):
         ...
 
 
+STRANGE = b""
+"""The column of the cell of an `ObjectRow` that is no object: a cell whose qualifier is not one of the model. No other
+column has this name, because every name has a family.
+"""
+
+
 def _columns(columns: Sequence[bytes]) -> tuple[bytes, ...]:
     return tuple(columns)
 
@@ -92,6 +98,8 @@ class WideRows:
         kept: those of the columns that a delete of a whole object leaves, unless the delete names them.
         more: whether an object may have any number of other columns, which are not read with it once they fill a page.
         rare: columns that few objects have, or none; a delete of the whole object names them too.
+        strict: whether a cell whose qualifier is of no object, though of the kind, becomes a row of its own, see
+            `STRANGE`; otherwise it is left out.
     """
 
     table: str
@@ -104,6 +112,7 @@ class WideRows:
     kept: tuple[bytes, ...] = field(default=(), converter=_columns)
     more: bool = False
     rare: tuple[bytes, ...] = ()
+    strict: bool = False
 
     @property
     def name(self) -> str:
@@ -148,6 +157,7 @@ class Unfolding:
         self._lead = wide.lead
         self._prefix_end = wide.prefix_end
         self._places = wide.places
+        self._strict = wide.strict
         self._aliases: list[bytes] = [b""]
         self._names: list[bytes] = []
 
@@ -168,6 +178,8 @@ class Unfolding:
             name = names[at]
             end = prefix_end(name[lead:])
             if end is None:  # of another model
+                if self._strict and name.startswith(kind, lead):
+                    objects.append(ObjectRow(base + name[rest:], {STRANGE: cells[at]}))
                 at += 1
                 continue
             end += lead

@@ -86,8 +86,9 @@ ABOUT: Final[Mapping[Kind, _About]] = {
         "declare the columns that the row has, or declare with exists= which cell every object has",
     ),
     "qualifier": _About(
-        "the qualifier cannot be read as key fields and alias, so the cell belongs to no object and is never read",
-        "declare the key fields in the qualifier with the codecs and widths of the program that writes the table",
+        "the qualifier cannot be read as key fields and alias, so reads that meet the cell raise DecodingError",
+        "declare the key fields in the qualifier with the codecs and widths of the program that writes the table, or "
+        "name a column with exists= whose cells alone are objects",
     ),
     "undeclared": _About(
         "no field explains the column: reads ignore it, and deletes of an object leave it",

@@ -128,7 +128,7 @@ class RowJudge:
                 self.collected.add_column("undeclared", column, key=key, found=cell.value)
             elif wide.prefix_end(column[start:]) is not None:
                 names.append(column)
-            elif column[start:].startswith(self.schema.kind):
+            elif wide.strict and column[start:].startswith(self.schema.kind):
                 self.collected.add("qualifier", key=key, found=column[start:])
             else:
                 self.collected.add("undeclared", f"{text_of(wide.lead)}*", key=key, found=column[start:])

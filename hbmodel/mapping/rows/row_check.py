@@ -1,4 +1,6 @@
-"""Refuses rows of external tables that stand in another salt bucket than the model computes from their key."""
+"""Refuses what a model of an external table would otherwise leave out silently: rows in another salt bucket than the
+model computes from their key, and cells of wide rows whose qualifiers it cannot read.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +9,55 @@ from collections.abc import Callable
 from hbmodel.errors import DecodingError
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.values import Row
+from hbmodel.store.wide.wide_rows import STRANGE
 
 
-def checks_salt(schema: TableSchema) -> bool:
-    """Whether every row that is read must show that it is in its salt bucket."""
+def checks_rows(schema: TableSchema) -> bool:
+    """Whether every row that is read must show that it is an object where the model expects it."""
+    return _checks_salt(schema) or _is_strict(schema)
+
+
+def _checks_salt(schema: TableSchema) -> bool:
     return schema.external and bool(schema.salt.width) and not schema.salt.random
 
 
-def with_salt_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Callable[[Row], bool]:
+def _is_strict(schema: TableSchema) -> bool:
+    return schema.wide_rows is not None and schema.wide_rows.strict
+
+
+def with_row_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Callable[[Row], bool]:
+    """A function like `exists` that raises `DecodingError` for what `checks_rows` refuses."""
+    return _with_salt_check(schema, _with_qualifier_check(schema, exists))
+
+
+def _with_qualifier_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Callable[[Row], bool]:
+    if not _is_strict(schema) or schema.wide is None:
+        return exists
+    cut = schema.wide.form.cut
+
+    def is_object(row: Row) -> bool:
+        if STRANGE not in row.columns:
+            return exists(row)
+        raise DecodingError(
+            "A qualifier cannot be read as the key fields of an object. Declare the fields in the qualifier as the "
+            "program does that put it. If objects are only the cells of a required column, name it with exists=: "
+            "other cells are then left out.",
+            table=schema.table,
+            key=row.row,
+            column=cut(row.row)[1],
+        )
+
+    return is_object
+
+
+def _with_salt_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Callable[[Row], bool]:
     """A function like `exists` that raises `DecodingError` for a row in a wrong bucket.
 
     Only another program can have put such a row. The model then declares another hash, another number of buckets or
     other fields than that program uses, so that gets and scans of single buckets miss rows silently.
     """
     salt = schema.salt
-    if not checks_salt(schema):
+    if not _checks_salt(schema):
         return exists
     width, bucket, prefixes = salt.width, salt.salt.bucket, salt.prefixes
     if schema.wide is None and salt.by == schema.layout.names:
