@@ -53,6 +53,30 @@ def claiming() -> Iterator[None]:
         _CLAIMS.reset(token)
 
 
+class _NumbersAsNames:
+    """Gives every id of a dictionary a name, so the dictionary need not exist yet."""
+
+    def id_of(self, dictionary: Dictionary, name: str) -> int:
+        """The number that the name is."""
+        return int(name)
+
+    claim = id_of
+
+    def name_of(self, dictionary: Dictionary, number: int) -> str:
+        """The number as text."""
+        return str(number)
+
+
+@contextmanager
+def numbers_as_names() -> Iterator[None]:
+    """Gives every id a name, its number as text, so that only the bytes of ids matter; no table is read."""
+    token = bind_names(_NumbersAsNames())
+    try:
+        yield
+    finally:
+        unbind_names(token)
+
+
 def _name(name: Any) -> Any:
     if type(name) is not str or not name:
         raise DeclarationError("A dictionary needs a name, with which the names of its tables begin.", found=repr(name))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from hbmodel.encoding.codecs import Dictionary
-from hbmodel.encoding.codecs.dictionary import bind_names, unbind_names
+from hbmodel.encoding.codecs.dictionary import numbers_as_names
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
 from hbmodel.tables.adoption.findings import Finding
@@ -23,22 +22,6 @@ class Judgement:
     findings: Sequence[Finding]
 
 
-class _NumbersAsNames:
-    """Gives every id of a dictionary a name, so that only the bytes of the ids are judged: the dictionary need not
-    exist yet.
-    """
-
-    def id_of(self, dictionary: Dictionary, name: str) -> int:
-        """The number that the name is."""
-        return int(name)
-
-    claim = id_of
-
-    def name_of(self, dictionary: Dictionary, number: int) -> str:
-        """The number as text."""
-        return str(number)
-
-
 def judge_sample(store: Store, schema: TableSchema, count: int, *, has_system_cells: bool) -> Judgement:
     """Judges about so many rows of the model's table.
 
@@ -46,12 +29,9 @@ def judge_sample(store: Store, schema: TableSchema, count: int, *, has_system_ce
         has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
     """
     judge = RowJudge(store, schema, has_system_cells)
-    token = bind_names(_NumbersAsNames())
-    try:
+    with numbers_as_names():
         for row in sampled_rows(store, schema.table, count):
             judge.judge(row)
-    finally:
-        unbind_names(token)
     for family in store.families(schema.table):
         name = family.name.decode("utf-8", "backslashreplace")
         declared = next((each for each in schema.families if each.name == family.name), None)

@@ -11,6 +11,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.encoding.codecs import Codec
+from hbmodel.encoding.codecs.dictionary import numbers_as_names
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.mapping.declare.key_order import source_of
@@ -18,7 +19,8 @@ from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.store.port import HasStore, Store, store_of
 from hbmodel.tables.advice.byte_cost import ByteCost, byte_cost
 from hbmodel.tables.advice.prefix_counts import PrefixCounts, prefix_counts
-from hbmodel.tables.advice.tall_or_wide import CELL_BYTES, Sample, of_sample, read_sample
+from hbmodel.tables.advice.sampled_objects import sampled_objects
+from hbmodel.tables.advice.tall_or_wide import CELL_BYTES, Sample, of_sample
 
 
 @frozen
@@ -76,9 +78,14 @@ def describe(model: type[Any], sample: Store | HasStore | None = None) -> Descri
     if sample is None:
         return described
     store = store_of(sample)
-    rows = read_sample(schema, store)
-    cost = byte_cost(schema, rows)
-    return evolve(described, sample=of_sample(schema, rows), prefixes=prefix_counts(schema, store), bytes=cost)
+    found = sampled_objects(schema, store)
+    with numbers_as_names():
+        return evolve(
+            described,
+            sample=of_sample(schema, found.rows, found.unreadable),
+            prefixes=prefix_counts(schema, store),
+            bytes=byte_cost(schema, found.rows),
+        )
 
 
 def _described(schema: TableSchema) -> Description:

@@ -4,22 +4,22 @@ leading values, in a sample.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from statistics import median_low
 from typing import Any
 
 from attrs import frozen
 
+from hbmodel.encoding.codecs.dictionary import numbers_as_names
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout
-from hbmodel.errors import TableNotFound
+from hbmodel.errors import DecodingError, TableNotFound
 from hbmodel.mapping.schema import PRIMARY, TableSchema
 from hbmodel.store.port import Store
-from hbmodel.store.values import Scan
 from hbmodel.store.wide.folded import folded
-from hbmodel.tables.advice.tall_or_wide import REGIONS, SAMPLE
+from hbmodel.tables.advice.sampled_objects import SAMPLE, first_rows
 
 HOT = 0.1
 """Share of the sample from which a leading value counts as hot."""
@@ -87,16 +87,14 @@ def _counted(
     columns: Sequence[bytes],
     count: int,
 ) -> Iterator[PrefixCounts]:
-    regions = [region.range for region in store.regions(table)]
-    chosen = regions[:: -(-len(regions) // REGIONS)] if regions else []
-    share = -(-count // max(1, len(chosen)))
     keys: list[tuple[Any, ...]] = []
     cut = False
-    for key_range in chosen:
-        (batches,) = store.scan(table, [Scan(key_range, columns=columns, limit=share)])
-        read = [layout.unpack(row.row, start) for row in itertools.chain.from_iterable(batches)]
-        keys += read
-        cut |= len(read) == share
+    for rows, more in first_rows(store, table, columns, count):
+        cut |= more
+        with numbers_as_names():
+            for row in rows:
+                with suppress(DecodingError):  # of another program
+                    keys.append(layout.unpack(row.row, start))
     for length in range(1, len(layout.names)):
         prefix_sizes = Counter(key[:length] for key in keys)
         counts = sorted(prefix_sizes.values())

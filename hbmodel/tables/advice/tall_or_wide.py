@@ -4,9 +4,8 @@ the row key.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -14,17 +13,9 @@ from attrs import field, frozen
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.store.port import Store
 from hbmodel.store.values import Row, Scan
-from hbmodel.store.wide.folded import folded
 from hbmodel.store.wide.page_sizes import PAGE_SIZES
 from hbmodel.store.wide.slices import ROWS
-
-SAMPLE = 10_000
-"""The maximum number of objects that are sampled."""
-
-REGIONS = 16
-"""The maximum number of regions from which objects are sampled: the first objects of each."""
 
 PAGE = 20
 """The number of objects on the page whose calls are counted."""
@@ -76,15 +67,19 @@ class Sample:
         get_calls: calls for one object, in any layout.
         choices: the possible layouts, from the one with the fewest fields in the row key to the tall one, which has all
             fields there.
+        unreadable: how many objects were left out because reading them raises an error.
     """
 
     objects: int
     cells: int
     choices: Sequence[KeyChoice]
     get_calls: int = field(default=1)
+    unreadable: int = 0
 
     def __str__(self) -> str:
         lines = [f"{self.objects} objects sampled, {self.cells} cells; a get is {self.get_calls} call"]
+        if self.unreadable:
+            lines.append(f"  {self.unreadable} more cannot be read: hb.tables.adopt(store, Model) says why")
         for each in self.choices:
             width = f"{', '.join(each.row_fields) or 'constant'} | {', '.join(each.column_fields) or 'alias'}"
             lines.append(
@@ -105,11 +100,12 @@ class _Object:
     bytes: int
 
 
-def of_sample(schema: TableSchema, rows: Sequence[Row]) -> Sample:
+def of_sample(schema: TableSchema, rows: Sequence[Row], unreadable: int = 0) -> Sample:
     """The size of sampled objects in each possible layout of their key.
 
     Args:
-        rows: the rows of the objects, as returned by `read_sample`.
+        rows: the rows of the objects; those of a wide model have object keys as row keys.
+        unreadable: how many objects of the sample were left out because they cannot be read.
     """
     lead = len(schema.family) + 1
     objects = [
@@ -121,26 +117,11 @@ def of_sample(schema: TableSchema, rows: Sequence[Row]) -> Sample:
     choices = [_declared(schema, objects, *own)]
     choices += [_with(schema, objects, rows) for rows in range(1, len(names) + 1) if (rows, False) != own]
     return Sample(
-        len(objects), sum(each.cells for each in objects), sorted(choices, key=lambda each: len(each.row_fields))
+        len(objects),
+        sum(each.cells for each in objects),
+        sorted(choices, key=lambda each: len(each.row_fields)),
+        unreadable=unreadable,
     )
-
-
-def read_sample(schema: TableSchema, store: Store, count: int = SAMPLE) -> list[Row]:
-    """The first objects of some regions; the rows of a wide model have object keys as row keys.
-
-    Args:
-        count: the maximum number of objects.
-    """
-    return list(_read(schema, folded(store, schema.wide_rows), count))
-
-
-def _read(schema: TableSchema, view: Store, count: int) -> Iterator[Row]:
-    regions = [region.range for region in view.regions(schema.table)]
-    chosen = regions[:: -(-len(regions) // REGIONS)] if regions else []
-    share = -(-count // max(1, len(chosen)))
-    for key_range in chosen:
-        (batches,) = view.scan(schema.table, [Scan(key_range, columns=schema.family_names, limit=share)])
-        yield from itertools.chain.from_iterable(batches)
 
 
 def _bytes(row: Row, lead: int) -> int:

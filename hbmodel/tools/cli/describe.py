@@ -10,8 +10,9 @@ from typing import Any
 import attrs
 import click
 
+from hbmodel.encoding.codecs.dictionary import numbers_as_names
 from hbmodel.tables.advice.byte_cost import ByteCost, byte_cost
-from hbmodel.tables.advice.tall_or_wide import SAMPLE, read_sample
+from hbmodel.tables.advice.sampled_objects import SAMPLE, sampled_objects
 from hbmodel.tools.cli.table_options import opened, table_options
 
 
@@ -29,7 +30,11 @@ def describe(
     Also show the savings of a one-byte name, or of another form of a field's values, for a million objects.
     """
     with opened(table, url, registry, family, kind) as (store, registered_table):
-        cost = byte_cost(registered_table.schema, read_sample(registered_table.schema, store, sample))
+        found = sampled_objects(registered_table.schema, store, sample)
+        with numbers_as_names():
+            cost = byte_cost(registered_table.schema, found.rows)
+    if found.unreadable:
+        click.echo(f"{found.unreadable} more objects cannot be read, and are left out", err=True)
     click.echo(json.dumps(_as_json(table, cost)) if as_json else f"{table}: {cost}")
 
 
