@@ -8,6 +8,7 @@ from hbmodel._lazy import lazy
 
 if TYPE_CHECKING:
     from hbmodel.tables.adoption.findings import Finding
+    from hbmodel.tables.adoption.infer import InferredField, InferredModel, infer
     from hbmodel.tables.alter import Alteration
     from hbmodel.tables.creation.adopt import Adoption, adopt
     from hbmodel.tables.creation.create import Creation, TableOutcome
@@ -21,6 +22,7 @@ else:
         __name__,
         names={
             "tables.adoption.findings": "Finding",
+            "tables.adoption.infer": "InferredField InferredModel infer",
             "tables.alter": "Alteration",
             "tables.creation.adopt": "Adoption adopt",
             "tables.creation.create": "Creation TableOutcome",
@@ -44,6 +46,8 @@ __all__ = [
     "Forgotten",
     "FromSample",
     "Hexadecimal",
+    "InferredField",
+    "InferredModel",
     "RegionUse",
     "TableOutcome",
     "TableWriter",
@@ -51,6 +55,7 @@ __all__ = [
     "adopt",
     "check_regions",
     "forget",
+    "infer",
     "split_keys",
     "table_writers",
 ]

@@ -236,6 +236,8 @@ TABLES = [
     "Forgotten",
     "FromSample",
     "Hexadecimal",
+    "InferredField",
+    "InferredModel",
     "RegionUse",
     "TableOutcome",
     "TableWriter",
@@ -243,6 +245,7 @@ TABLES = [
     "adopt",
     "check_regions",
     "forget",
+    "infer",
     "split_keys",
     "table_writers",
 ]

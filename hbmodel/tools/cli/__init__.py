@@ -15,6 +15,7 @@ from hbmodel.tools.cli.adopt import adopt
 from hbmodel.tools.cli.describe import describe
 from hbmodel.tools.cli.hbase import hbase as hbase_commands
 from hbmodel.tools.cli.index import index as index_commands
+from hbmodel.tools.cli.infer import infer
 from hbmodel.tools.cli.key import key as key_commands
 from hbmodel.tools.cli.migrate import migrate as migrate_commands
 from hbmodel.tools.cli.one_line import one_line
@@ -61,6 +62,7 @@ main.add_command(migrate_commands)
 main.add_command(registry_commands)
 main.add_command(adopt)
 main.add_command(describe)
+main.add_command(infer)
 main.add_command(key_commands)
 main.add_command(row)
 main.add_command(scan)

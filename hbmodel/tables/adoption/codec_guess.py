@@ -1,0 +1,74 @@
+"""A guess of a codec from sampled bytes: how the source of a model names it, how sure it is, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from attrs import frozen
+
+from hbmodel.encoding.codecs import Codec
+from hbmodel.errors import DecodingError, EncodingError
+
+Confidence = Literal["likely", "unsure"]
+
+ENOUGH: Final = 20
+"""From how many examples on a guess can be likely."""
+
+DECIMAL: Final = re.compile(rb"[0-9]+")
+HEX: Final = re.compile(rb"[0-9a-f]+")
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+@frozen
+class CodecGuess:
+    """A codec, and what speaks for it.
+
+    Attributes:
+        annotation: the type of the values, as source text.
+        text: the codec, as source text.
+        codec: the codec itself.
+        likely: whether the format speaks for itself, given enough examples.
+        reason: what speaks for it, in a few words.
+    """
+
+    annotation: str
+    text: str
+    codec: Codec[Any]
+    likely: bool
+    reason: str
+
+
+def is_exact(codec: Codec[Any], data: bytes) -> bool:
+    """Whether a codec decodes these bytes, and encodes the value to the same bytes."""
+    try:
+        return codec.encode(codec.decode(data)) == data
+    except (DecodingError, EncodingError):
+        return False
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes are UTF-8 without control characters other than tabs and ends of lines."""
+    if _CONTROL.search(data):
+        return False
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def literal(value: str | bytes) -> str:
+    """A literal, in double quotes if these need no escapes."""
+    shown = repr(value)
+    if shown.count("'") != 2 or '"' in shown or "\\" in shown:
+        return shown
+    return shown.replace("'", '"')
+
+
+def in_bytes(widths: Sequence[int]) -> str:
+    """Some lengths in words, such as `3 to 5 bytes`."""
+    low, high = min(widths), max(widths)
+    unit = "byte" if high == 1 else "bytes"
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"

@@ -1,0 +1,161 @@
+"""Guesses the codec of a column from its sampled values, and keeps what is needed to declare it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from hbmodel.encoding.codecs import Bool, Bytes, Codec, JavaInt, JavaLong, Json, Text
+from hbmodel.encoding.codecs.java_values import INTEGER_TEXT, JavaBoolean, JavaDouble
+from hbmodel.tables.adoption.codec_guess import ENOUGH, CodecGuess, in_bytes, is_exact, is_text
+
+PLAUSIBLE: Final = 1 << 61
+"""Longs from here on are taken for other bytes; nanoseconds since 1970 are below."""
+
+SMALL_LONG: Final = 1 << 53
+SMALL_INT: Final = 1 << 24
+TIMES: Final = range(946_684_800_000, 4_102_444_800_000)
+"""Milliseconds since 1970 from 2000 to 2100."""
+
+_DOUBLE: Final = Struct(">d")
+_SINGLE: Final = Struct(">f")
+
+Test = Callable[[bytes], bool]
+
+
+@frozen
+class _Form:
+    """A codec that values may have.
+
+    Attributes:
+        test: whether a value looks like it; whether the codec writes it again as it is, is asked besides.
+        reason: what speaks for it.
+    """
+
+    annotation: str
+    text: str
+    codec: Codec[Any]
+    test: Test
+    reason: str
+
+
+def _number(data: bytes) -> int:
+    return int.from_bytes(data, "big", signed=True)
+
+
+def _is_moderate(data: bytes, format: Struct) -> bool:
+    number: float = format.unpack(data)[0]
+    return number == 0 or 1e-9 < abs(number) < 1e15
+
+
+FORMS: Final[Sequence[_Form]] = (
+    _Form("bool", "hb.codecs.Bool", Bool, lambda data: data in {b"\x00", b"\x01"}, "00 or 01"),
+    _Form("bool", "java.Boolean", JavaBoolean, lambda data: data in {b"\x00", b"\xff"}, "00 or FF"),
+    _Form(
+        "dict[str, Any]",
+        "hb.Json(dict[str, Any])",
+        Json(dict[str, Any]),
+        lambda data: data[:1] == b"{",
+        "JSON objects",
+    ),
+    _Form("list[Any]", "hb.Json(list[Any])", Json(list[Any]), lambda data: data[:1] == b"[", "JSON arrays"),
+    _Form("str", "hb.Text", Text, is_text, "text (UTF-8)"),
+    _Form(
+        "int",
+        "java.Long",
+        JavaLong,
+        lambda data: len(data) == 8 and abs(_number(data)) < PLAUSIBLE,
+        "8 bytes that are plausible as big-endian numbers",
+    ),
+    _Form(
+        "float",
+        "java.Double",
+        JavaDouble,
+        lambda data: len(data) == 8 and _is_moderate(data, _DOUBLE),
+        "8 bytes that are moderate as doubles, and huge as longs",
+    ),
+    _Form("int", "java.Int", JavaInt, lambda data: len(data) == 4, "4 bytes"),
+    _Form("bytes", "hb.Bytes", Bytes, lambda data: True, "bytes of no known form"),
+)
+"""The codecs that are tried, the first choice first."""
+
+TRAITS: Final[dict[str, Test]] = {
+    "zero": lambda data: not any(data),
+    "small": lambda data: (
+        abs(_number(data)) < SMALL_LONG
+        if len(data) == 8
+        else abs(_number(data)) < SMALL_INT
+        if len(data) == 4
+        else len(data) > 0
+    ),
+    "time": lambda data: len(data) == 8 and _number(data) in TIMES,
+    "single": lambda data: len(data) == 4 and any(data) and _is_moderate(data, _SINGLE),
+    "decimal": lambda data: INTEGER_TEXT.fullmatch(data) is not None,
+    "object": lambda data: data[:1] == b"{" and data[-1:] == b"}",
+    "array": lambda data: data[:1] == b"[" and data[-1:] == b"]",
+}
+"""What else is asked of every value."""
+
+
+@define
+class ValueProfile:
+    """What the values of a column have in common; the values themselves are not kept.
+
+    Attributes:
+        count: how many there are.
+        empty: how many of them are empty.
+        first: the first one that is not empty, or else an empty one.
+        constant: whether all are the same.
+        widths: the least and the greatest length.
+    """
+
+    count: int = 0
+    empty: int = 0
+    first: bytes = b""
+    constant: bool = True
+    widths: tuple[int, int] = (0, 0)
+    _forms: Sequence[_Form] = field(default=FORMS)
+    _traits: Sequence[str] = field(default=tuple(TRAITS))
+
+    def add(self, data: bytes) -> None:
+        """Takes one more value into account."""
+        known = self.count > 0 and data == self.first
+        self.count += 1
+        self.empty += not data
+        if known:
+            return
+        if self.count == 1:
+            self.widths = (len(data), len(data))
+        else:
+            self.constant = False
+            self.widths = (min(self.widths[0], len(data)), max(self.widths[1], len(data)))
+        self.first = self.first or data
+        self._forms = [form for form in self._forms if form.test(data) and is_exact(form.codec, data)]
+        self._traits = [name for name in self._traits if TRAITS[name](data)]
+
+    def guess(self) -> CodecGuess:
+        """The first codec that decodes every value and encodes it to the same bytes."""
+        if not self.widths[1]:
+            return CodecGuess("bytes", "hb.Bytes", Bytes, False, "always empty")
+        form = self._forms[0]
+        traits = self._traits
+        unsure = form.codec is Bytes or (form.annotation in {"int", "bool"} and "zero" in traits)
+        if form.codec is JavaLong or form.codec is JavaInt:
+            unsure = unsure or "small" not in traits
+        said = [form.reason]
+        if form.codec is Bytes:
+            said = [f"{in_bytes(self.widths)} of no known form"]
+        if form.codec is JavaLong and "time" in traits:
+            said.append("perhaps times in milliseconds (java.LongTime)")
+        if form.codec is JavaInt and "single" in traits:
+            said.append("perhaps floats (java.Float)")
+        if form.codec is Text and "decimal" in traits:
+            said.append("the value is decimal text (java.IntText)")
+        if form.codec is Text and ("object" in traits or "array" in traits):
+            said.append("perhaps JSON in another form than hb.Json writes")
+        if self.empty:
+            said.append("some are empty")
+        return CodecGuess(form.annotation, form.text, form.codec, self.count >= ENOUGH and not unsure, "; ".join(said))

@@ -1,0 +1,162 @@
+"""Counts the columns of sampled rows by family, and decides which of them a proposed model declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from attrs import define, field, frozen
+
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.declare.families import family_name
+from hbmodel.mapping.declare.names import as_qualifier
+from hbmodel.store.values import Row
+from hbmodel.tables.adoption.codec_guess import ENOUGH, in_bytes, literal
+from hbmodel.tables.adoption.findings import SHOWN
+from hbmodel.tables.adoption.inferred_columns import ValueProfile
+from hbmodel.tables.adoption.table_sample import CELLS
+
+MANY: Final = 50
+"""Families with more qualifiers may have objects in them."""
+
+MOST: Final = 10_000
+"""The number of qualifiers of a family whose values are looked at, at most."""
+
+SHARE: Final = 10
+"""A column of a wide family is listed if one row in so many has it."""
+
+
+@frozen
+class ColumnFound:
+    """A column that the model declares.
+
+    Attributes:
+        everywhere: whether every sampled row has it.
+    """
+
+    family: bytes
+    qualifier: bytes
+    profile: ValueProfile
+    everywhere: bool
+
+
+@define
+class FamilyFound:
+    """The columns of one family.
+
+    Attributes:
+        profiles: by qualifier.
+        more: how many cells have other qualifiers, beyond the first `MOST`.
+    """
+
+    profiles: dict[bytes, ValueProfile] = field(factory=dict)
+    more: int = 0
+
+
+@frozen
+class Chosen:
+    """What a model of the sampled rows declares.
+
+    Attributes:
+        columns: by family and qualifier.
+        flag: the cell that every row has with one value, if nothing else shows that a row exists.
+        notes: comments about what is left out.
+    """
+
+    columns: Sequence[ColumnFound]
+    flag: ColumnFound | None
+    notes: Sequence[str]
+
+
+@define
+class SampledColumns:
+    """Takes sampled rows, and keeps what their columns have in common."""
+
+    rows: int = 0
+    families: dict[bytes, FamilyFound] = field(factory=dict)
+    cut: bool = False
+
+    def add(self, row: Row) -> None:
+        """Takes one more row into account."""
+        self.rows += 1
+        self.cut = self.cut or len(row.columns) >= CELLS
+        for column, cell in row.columns.items():
+            name, _, qualifier = column.partition(b":")
+            family = self.families.setdefault(name, FamilyFound())
+            profile = family.profiles.get(qualifier)
+            if profile is None and len(family.profiles) >= MOST:
+                family.more += 1
+                continue
+            if profile is None:
+                profile = family.profiles[qualifier] = ValueProfile()
+            profile.add(cell.value)
+
+    def chosen(self) -> Chosen:
+        """The columns to declare. There is none only if none of the sampled ones can be declared."""
+        notes = ["some rows have more cells than were read: columns at their ends may be missing"] if self.cut else []
+        columns: list[ColumnFound] = []
+        rare: list[ColumnFound] = []
+        for name, family in sorted(self.families.items()):
+            if not _is_declarable(name):
+                notes.append(f"left out: a model cannot name the family {name[:SHOWN]!r}")
+                continue
+            usable = dict(_declarable(name, family.profiles, notes))
+            listed = usable
+            if len(family.profiles) > MANY:
+                listed = {each: profile for each, profile in usable.items() if profile.count * SHARE >= self.rows}
+                if left := [each for each in usable if each not in listed]:
+                    notes.append(_wide(name, left, family.more))
+            for qualifier, profile in sorted(usable.items()):
+                found = ColumnFound(name, qualifier, profile, profile.count == self.rows)
+                (columns if qualifier in listed else rare).append(found)
+        if not columns and rare:
+            notes.append("its column is declared only because a model needs one")
+            columns = [max(rare, key=lambda found: found.profile.count)]
+        flag = self._flag(columns)
+        return Chosen([found for found in columns if found is not flag], flag, notes)
+
+    def _flag(self, columns: Sequence[ColumnFound]) -> ColumnFound | None:
+        """A cell of one byte other than 00 that is the same in every row, unless another column is in every row too."""
+        everywhere = [found for found in columns if found.everywhere]
+        if any(not _is_flag(found, self.rows) for found in everywhere):
+            return None
+        return next(iter(sorted(everywhere, key=lambda found: found.qualifier != b"_0")), None)
+
+
+def _is_flag(found: ColumnFound, rows: int) -> bool:
+    profile = found.profile
+    known = found.qualifier == b"_0" or profile.first == b"x" or rows >= ENOUGH
+    return profile.constant and profile.widths == (1, 1) and known and any(profile.first) and found.qualifier != b""
+
+
+def _is_declarable(family: bytes) -> bool:
+    try:
+        return family_name(family.decode()) == family
+    except (DeclarationError, UnicodeDecodeError):
+        return False
+
+
+def _declarable(
+    family: bytes, profiles: Mapping[bytes, ValueProfile], notes: list[str]
+) -> Iterator[tuple[bytes, ValueProfile]]:
+    """The columns whose names hbmodel does not use for its own cells."""
+    for qualifier, profile in profiles.items():
+        try:
+            as_qualifier("", qualifier, empty=True, external=True)
+        except DeclarationError:
+            notes.append(
+                f"left out: {family + b':' + qualifier[:SHOWN]!r} has a name that hbmodel uses for its own cells; if "
+                "hbmodel wrote them, declare the model without external=True"
+            )
+        else:
+            yield qualifier, profile
+
+
+def _wide(family: bytes, left: Sequence[bytes], more: int) -> str:
+    number = f"more than {len(left)}" if more else f"{len(left)}"
+    widths = [len(qualifier) for qualifier in left]
+    return (
+        f"the rows may be wide, with objects in the qualifiers of the family {literal(family.decode())}: {number} "
+        f"qualifiers are not listed, of {in_bytes([min(widths), max(widths)])}, such as {min(left)[:SHOWN]!r}; if so, "
+        "declare key fields with in_qualifier=True"
+    )

@@ -1,0 +1,187 @@
+"""Guesses the salt and the fields of row keys from a sample of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from math import log2
+from typing import Any, Final
+
+from attrs import frozen
+
+from hbmodel.encoding.codecs import Bytes, Codec, DecimalText, Delimited, HexText, Text, UInt32, UInt64
+from hbmodel.encoding.key_layout import KeyField, KeyLayout
+from hbmodel.encoding.salts import DigestSalt, HashSalt, PhoenixSalt, Salt
+from hbmodel.errors import DecodingError, EncodingError
+from hbmodel.tables.adoption.codec_guess import DECIMAL, ENOUGH, HEX, CodecGuess, in_bytes, is_text, literal
+
+DELIMITERS: Final = (b"|", b":", b"#", b"_", b"-", b"/", b",", b"\x00")
+"""What may separate the parts of a key, the first choice first."""
+
+CLEAR: Final = (b"|", b"#", b"\x00")
+"""Delimiters that seldom have another purpose."""
+
+MOST_PARTS: Final = 8
+"""Keys with more delimiters are taken for one text."""
+
+SHORTEST_HEX: Final = 8
+"""Fewer hex digits may be words, such as `cafe`."""
+
+WIDEST_NUMBER: Final = 1_000
+"""The most digits that are read as a number: Python refuses to convert very many."""
+
+PROOF: Final = 32.0
+"""How many bits of prefixes must agree with a salt, so that they do not agree by chance."""
+
+LONGEST_PREFIX: Final = 3
+"""The longest prefix that is looked at as a possible salt, in bytes."""
+
+_UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+@frozen
+class InferredKey:
+    """What row keys look like.
+
+    Attributes:
+        parts: the fields in key order, each with its name and an example.
+        salt: the salt before them as source text, or None.
+        note: what else is to be said about the beginning of the keys, or None.
+    """
+
+    parts: Sequence[tuple[str, CodecGuess, bytes]]
+    salt: str | None = None
+    note: str | None = None
+
+
+def infer_key(keys: Sequence[bytes]) -> InferredKey:
+    """The salt and the fields of at least one key. All of these keys can be read with them, and written again."""
+    found = _salt(keys)
+    if found is None:
+        return InferredKey(_fields(keys), note=_perhaps_salted(keys))
+    text, width = found
+    return InferredKey(
+        _fields([key[width:] for key in keys]),
+        text,
+        "this salt computes the bucket of every sampled row",
+    )
+
+
+# --- salts ------------------------------------------------------------------------------------------------------------
+
+
+def _salts(first: int) -> Iterator[tuple[str, Salt]]:
+    """Salts that can be before keys of which `first` is the largest first byte."""
+    for buckets in range(max(2, first + 1), 257):
+        yield f"hb.HashSalt({buckets})", HashSalt(buckets)
+        yield f"hb.salts.PhoenixSalt({buckets})", PhoenixSalt(buckets)
+    for digits in (2, 1):
+        yield f"hb.salts.DigestSalt({digits})", DigestSalt(digits)
+
+
+def _salt(keys: Sequence[bytes]) -> tuple[str, int] | None:
+    """The salt that explains the beginning of every key, as source text and with its width."""
+    for text, salt in _salts(max(key[0] for key in keys)):
+        width = salt.width
+        proven = len(keys) * log2(salt.buckets) >= PROOF and len({key[:width] for key in keys}) > 1
+        if proven and all(key[:width] == salt.prefix(salt.bucket(key[width:])) for key in keys):
+            return text, width
+    return None
+
+
+def _perhaps_salted(keys: Sequence[bytes]) -> str | None:
+    """What to say of keys with a short prefix that takes few values and has nothing to do with what follows."""
+    for width in range(1, LONGEST_PREFIX + 1):
+        counts = Counter(key[:width] for key in keys)
+        share = len(keys) / len(counts)
+        if not 2 <= len(counts) <= 256 or share < 4 or len(keys) < ENOUGH or min(map(len, keys)) <= 2 * width:
+            continue
+        even = share / 3 <= min(counts.values()) and max(counts.values()) <= share * 3
+        behind: dict[bytes, set[bytes]] = defaultdict(set)
+        for key in keys:
+            behind[key[:width]].add(key[width : 2 * width])
+        union = set[bytes]().union(*behind.values())
+        unrelated = all(2 * len(each) > len(union) for each in behind.values())
+        if even and not unrelated:
+            return None  # a longer prefix would only contain more of what belongs together
+        # In a random key what follows takes the same values as its beginning.
+        other = 2 * len(union & counts.keys()) < len(union | counts.keys())
+        if even and unrelated and other:
+            return (
+                f"perhaps a salt: the first {in_bytes([width])} of the keys take {len(counts)} values, about equally "
+                "often; no salt that hbmodel tried computes them from the rest"
+            )
+    return None
+
+
+# --- fields -----------------------------------------------------------------------------------------------------------
+
+
+def _fields(keys: Sequence[bytes]) -> Sequence[tuple[str, CodecGuess, bytes]]:
+    parts = _guesses(keys)
+    names = ["key"] if len(parts) == 1 else [f"part{at}" for at in range(1, len(parts) + 1)]
+    layout = KeyLayout(tuple(KeyField(name, guess.codec) for name, guess in zip(names, parts, strict=True)))
+    if not all(_is_exact(layout, key) for key in keys):
+        return [("key", CodecGuess("bytes", "hb.Bytes", Bytes, False, "bytes of no known form"), keys[0])]
+    examples = layout.pack_parts(layout.unpack(keys[0], 0))
+    return list(zip(names, parts, examples, strict=True))
+
+
+def _is_exact(layout: KeyLayout, key: bytes) -> bool:
+    try:
+        return b"".join(layout.pack_parts(layout.unpack(key, 0))) == key
+    except (DecodingError, EncodingError):
+        return False
+
+
+def _guesses(keys: Sequence[bytes]) -> Sequence[CodecGuess]:
+    widths = {len(key) for key in keys}
+    enough = len(keys) >= ENOUGH
+    if len(widths) == 1 and (number := _number(keys, *widths)) is not None:
+        return [number]
+    if all(is_text(key.replace(b"\x00", b"")) for key in keys):
+        if all(_UUID.fullmatch(key) for key in keys):
+            return [CodecGuess("str", "hb.Text", Text, enough, "UUIDs as text")]
+        delimiter = _delimiter(keys)
+        if delimiter is not None:
+            text = f"hb.codecs.Delimited({literal(delimiter if delimiter == bytes(1) else delimiter.decode())})"
+            likely = enough and delimiter in CLEAR
+            ended = CodecGuess("str", text, Delimited(delimiter), likely, f"text up to {delimiter!r}")
+            last = CodecGuess("str", "hb.Text", Text, likely, f"text behind the last {delimiter!r}")
+            return [*[ended] * keys[0].count(delimiter), last]
+        if not any(b"\x00" in key for key in keys):
+            return [CodecGuess("str", "hb.Text", Text, enough, f"text (UTF-8) of {in_bytes([*widths])}")]
+    if len(widths) == 1:
+        (width,) = widths
+        return [CodecGuess("bytes", f"hb.Bytes({width})", Bytes(width), False, f"{in_bytes([width])} of no known form")]
+    return [CodecGuess("bytes", "hb.Bytes", Bytes, False, f"{in_bytes([*widths])} of no known form")]
+
+
+def _number(keys: Sequence[bytes], width: int) -> CodecGuess | None:
+    """What keys of one width are if they are numbers."""
+    enough = len(keys) >= ENOUGH
+    if width <= WIDEST_NUMBER and all(map(DECIMAL.fullmatch, keys)):
+        codec: Codec[Any] = DecimalText(width)
+        return CodecGuess("int", f"hb.codecs.DecimalText({width})", codec, enough, f"{width} decimal digits")
+    if SHORTEST_HEX <= width <= WIDEST_NUMBER and all(map(HEX.fullmatch, keys)):
+        return CodecGuess("int", f"hb.codecs.HexText({width})", HexText(width), enough, f"{width} hex digits")
+    if width in {4, 8} and not all(map(is_text, keys)):
+        lead = width // 4
+        leads, ends = ({key[:lead] for key in keys}, {key[lead:] for key in keys})
+        if len(ends) > 1 and len(leads) <= max(1, len(keys) // ENOUGH):
+            name, codec = ("hb.UInt64", UInt64) if width == 8 else ("hb.UInt32", UInt32)
+            return CodecGuess("int", name, codec, False, f"{width} bytes whose beginning hardly varies")
+    return None
+
+
+def _delimiter(keys: Sequence[bytes]) -> bytes | None:
+    """The delimiter that every key has equally often, if there is one."""
+    for delimiter in DELIMITERS:
+        counts = {key.count(delimiter) for key in keys}
+        # Zero bytes are no text, so all of them must be delimiters.
+        if len(counts) == 1 and 1 <= min(counts) < MOST_PARTS:
+            if delimiter != b"\x00" and any(b"\x00" in key for key in keys):
+                continue
+            return delimiter
+    return None

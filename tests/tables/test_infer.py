@@ -1,0 +1,415 @@
+"""Proposed models of tables of other programs: what is guessed from which bytes, and that the model fits them."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+from zlib import crc32
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.codecs import java
+from hbmodel.errors import DeclarationError, TableNotFound
+from hbmodel.store import Family, Put
+from hbmodel.tables.adoption.inferred_families import MANY, MOST
+from hbmodel.tables.adoption.inferred_names import class_name
+from hbmodel.tables.adoption.table_sample import CELLS
+from tests.support.beds import Bed
+from tests.support.examples import examples
+
+Rows = Mapping[bytes, Mapping[bytes, bytes]]
+
+CONTRADICTIONS = {"key", "key-bytes", "bucket", "value", "value-bytes"}
+"""Kinds of findings that no proposed model has on the sampled rows."""
+
+
+def inferred(rows: Rows, families: Sequence[bytes] = (b"d",)) -> hb.tables.InferredModel:
+    """The model that is proposed for a table of these rows; it is declared, and nothing in the rows contradicts it."""
+    with hb.connect("memory:") as store:
+        store.create_table("inferred", [Family(family) for family in families])
+        store.put("inferred", [Put(key, cells) for key, cells in rows.items()])
+        found = hb.tables.infer(store, "inferred")
+        assert store.tables() == ["inferred"]
+        adoption = hb.tables.adopt(store, declared(found))
+        assert CONTRADICTIONS.isdisjoint(finding.kind for finding in adoption.findings), adoption
+        assert found.rows == adoption.rows == len(rows)
+        return found
+
+
+def declared(found: hb.tables.InferredModel) -> type[Any]:
+    """The class that the source declares."""
+    scope: dict[str, Any] = {"__name__": "proposed"}
+    exec(found.source, scope)
+    model: type[Any] = scope[class_name(found.table)]
+    schema = hb.schema.schema_of(model)
+    assert schema.external
+    assert schema.table == found.table
+    assert [field.name for field in schema.fields] == [guess.name for guess in found.guesses]
+    return model
+
+
+def of_keys(*keys: bytes) -> hb.tables.InferredModel:
+    """The model of rows with these keys."""
+    return inferred({key: {b"d:n": b"name"} for key in keys})
+
+
+def of_values(*values: bytes) -> hb.tables.InferredField:
+    """The guess for a column with these values."""
+    return inferred({b"row%d" % at: {b"d:c": value} for at, value in enumerate(values)}).guesses[-1]
+
+
+def key_codecs(found: hb.tables.InferredModel) -> list[str]:
+    return [guess.codec for guess in found.guesses if guess.column is None]
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+KEYS: dict[str, tuple[Callable[[int], bytes], list[str], str]] = {
+    "decimal digits": (lambda n: b"%010d" % n, ["hb.codecs.DecimalText(10)"], "likely"),
+    "hex digits": (lambda n: hashlib.md5(b"%d" % n).hexdigest().encode(), ["hb.codecs.HexText(32)"], "likely"),
+    "longs": (lambda n: (10**9 + n).to_bytes(8, "big"), ["hb.UInt64"], "unsure"),
+    "ints": (lambda n: n.to_bytes(4, "big"), ["hb.UInt32"], "unsure"),
+    "digests": (lambda n: hashlib.md5(b"%d" % n).digest(), ["hb.Bytes(16)"], "unsure"),
+    "digests of 8 bytes": (lambda n: hashlib.md5(b"%d" % n).digest()[:8], ["hb.Bytes(8)"], "unsure"),
+    "text": (lambda n: "ä".encode() * (n % 3 + 1) + b"%d" % n, ["hb.Text"], "likely"),
+    "text of one width": (lambda n: b"web%02d" % n, ["hb.Text"], "likely"),
+    "UUIDs": (lambda n: str(UUID(int=n << 64 | 15)).encode(), ["hb.Text"], "likely"),
+    "two parts": (lambda n: b"u%d|%d" % (n % 7, n), ['hb.codecs.Delimited("|")', "hb.Text"], "likely"),
+    "three parts": (
+        lambda n: b"u%d:%d:x" % (n % 7, n),
+        ['hb.codecs.Delimited(":")', 'hb.codecs.Delimited(":")', "hb.Text"],
+        "unsure",
+    ),
+    "parts with a zero byte": (
+        lambda n: b"u-%d\0%d" % (n % 7, n),
+        [r"hb.codecs.Delimited(b'\x00')", "hb.Text"],
+        "likely",
+    ),
+    "zero bytes in other numbers": (lambda n: b"a%d" % n + bytes(n % 3), ["hb.Bytes"], "unsure"),
+    "many parts": (lambda n: b"a/" * 9 + b"%d" % n, ["hb.Text"], "likely"),
+    "bytes": (lambda n: b"\xff" * (n % 5 + 1) + b"%d" % n, ["hb.Bytes"], "unsure"),
+    "very many digits": (lambda n: b"%01500d" % n, ["hb.Text"], "likely"),
+}
+
+
+@pytest.mark.parametrize("known", KEYS.values(), ids=list(KEYS))
+def test_keys(known: tuple[Callable[[int], bytes], list[str], str]) -> None:
+    key, codecs, confidence = known
+    found = of_keys(*(key(n) for n in range(60)))
+    assert key_codecs(found) == codecs
+    assert {guess.confidence for guess in found.guesses if guess.column is None} == {confidence}
+    assert found.salt is None
+    few = of_keys(key(0), key(1))
+    assert {guess.confidence for guess in few.guesses} == {"unsure"}
+
+
+def salted(salt: hb.salts.Salt, keys: Sequence[bytes]) -> list[bytes]:
+    return [salt.prefix(salt.bucket(key)) + key for key in keys]
+
+
+SALTS = {
+    "hb.HashSalt(8)": hb.HashSalt(8),
+    "hb.salts.PhoenixSalt(5)": hb.salts.PhoenixSalt(5),
+    "hb.salts.DigestSalt(1)": hb.salts.DigestSalt(1),
+    "hb.salts.DigestSalt(2)": hb.salts.DigestSalt(2),
+}
+
+
+@pytest.mark.parametrize("text", SALTS)
+def test_salts(text: str) -> None:
+    keys = salted(SALTS[text], [b"%08d" % n for n in range(100)])
+    found = of_keys(*keys)
+    assert (found.salt, key_codecs(found)) == (text, ["hb.codecs.DecimalText(8)"])
+    assert f"salt={text})" in found.source
+    assert "# likely: this salt computes the bucket of every sampled row\n" in found.source
+    wrong = bytes([keys[0][0] ^ 1]) + keys[0][1:]
+    assert of_keys(wrong, *keys[1:]).salt is None, "a row that contradicts it refutes it"
+    assert of_keys(*keys[:3]).salt is None, "three rows prove nothing"
+
+
+def test_an_unknown_salt_is_a_comment() -> None:
+    found = of_keys(*(bytes([crc32(b"%d" % n) % 7]) + b"%08d" % n for n in range(200)))
+    assert found.salt is None
+    assert "# unsure: perhaps a salt: the first 1 byte of the keys take 7 values, about equally often" in found.source
+    for plain in (
+        [b"%08d" % n for n in range(200)],
+        [hashlib.md5(b"%d" % n).hexdigest().encode() for n in range(200)],
+        [(b"at", b"de", b"fr")[n % 3] + b"%03d" % n for n in range(200)],
+    ):
+        assert "perhaps a salt" not in of_keys(*plain).source
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def longs(*numbers: int) -> list[bytes]:
+    return [number.to_bytes(8, "big", signed=True) for number in numbers]
+
+
+VALUES: dict[str, tuple[Sequence[bytes], str, str, str]] = {
+    "Java booleans": ([b"\0", b"\xff"], "java.Boolean", "likely", "00 or FF"),
+    "booleans": ([b"\0", b"\1"], "hb.codecs.Bool", "likely", "00 or 01"),
+    "zero bytes": ([b"\0"], "hb.codecs.Bool", "unsure", "00 or 01"),
+    "other bytes": ([b"\0", b"\2"], "hb.Bytes", "unsure", "1 byte of no known form"),
+    "longs": (longs(0, -5, 10**12), "java.Long", "likely", "plausible"),
+    "large longs": (longs(1, 1 << 60), "java.Long", "unsure", "plausible"),
+    "zeros": (longs(0), "java.Long", "unsure", "plausible"),
+    "random bytes": (longs(1, 1 << 62, -(1 << 62) - 999), "hb.Bytes", "unsure", "8 bytes of no known form"),
+    "times": (longs(1_700_000_000_000, 1_800_000_000_000), "java.Long", "likely", "perhaps times in milliseconds"),
+    "ints": ([b"\0\0\0\1", b"\xff\xff\xff\xff"], "java.Int", "likely", "4 bytes"),
+    "large ints": ([b"\x7f\0\0\1", b"\0\0\0\1"], "java.Int", "unsure", "4 bytes"),
+    "floats": ([struct.pack(">f", n) for n in (0.1, -3.5)], "java.Int", "unsure", "perhaps floats (java.Float)"),
+    "doubles": ([struct.pack(">d", n) for n in (0.0, 2.0, -0.1)], "java.Double", "likely", "moderate as doubles"),
+    "numbers as text": ([b"0", b"-12"], "hb.Text", "likely", "decimal text"),
+    "text": (["grün".encode(), b"two\nlines\t", b"abcdefgh"], "hb.Text", "likely", "text (UTF-8)"),
+    "text that is empty at times": ([b"", b"a"], "hb.Text", "likely", "some are empty"),
+    "numbers that are empty at times": ([b"", *longs(5)], "hb.Bytes", "unsure", "some are empty"),
+    "nothing": ([b""], "hb.Bytes", "unsure", "always empty"),
+    "JSON objects": ([b'{"a":1}', b"{}"], "hb.Json(dict[str, Any])", "likely", "JSON objects"),
+    "JSON arrays": ([b"[1,2]", b'["a"]'], "hb.Json(list[Any])", "likely", "JSON arrays"),
+    "JSON with spaces": ([b'{"a": 1}'], "hb.Text", "likely", "JSON in another form"),
+    "nearly JSON": ([b"{a}"], "hb.Text", "likely", "text (UTF-8)"),
+    "no text": ([b"\xff\xfe", b"abc"], "hb.Bytes", "unsure", "2 to 3 bytes of no known form"),
+    "control characters": ([b"a\0b", b"\1"], "hb.Bytes", "unsure", "of no known form"),
+}
+
+
+@pytest.mark.parametrize("known", VALUES.values(), ids=list(VALUES))
+def test_values(known: tuple[Sequence[bytes], str, str, str]) -> None:
+    values, codec, confidence, reason = known
+    guess = of_values(*(values[at % len(values)] for at in range(30)))
+    assert (guess.name, guess.column, guess.codec, guess.confidence) == ("c", b"d:c", codec, confidence)
+    assert reason in guess.reason
+    assert guess.reason.endswith("in all 30 rows")
+    assert "None" not in guess.annotation
+    assert guess.example in values
+    assert of_values(*values).confidence == "unsure", "a few rows are not enough"
+
+
+def test_a_column_that_some_rows_lack_has_a_default() -> None:
+    found = inferred({b"%d" % n: {b"d:a": b"1", **({b"d:b": b"2"} if n % 2 else {})} for n in range(40)})
+    guess = found.guesses[-1]
+    assert (guess.annotation, guess.confidence) == ("str | None", "likely")
+    assert guess.reason.endswith("in 20 of 40 rows")
+    assert 'b: hb.Column[str | None] = hb.column("b", hb.Text, default=None)\n' in found.source
+
+
+def test_names_of_columns() -> None:
+    qualifiers = {
+        b"orderId": "order_id", b"order-id": "order_id_2", b"": "value", b"class": "class_", b"2x": "c_2x",
+        b"str": "str_", b"_id": "id_", b"\x80\x0b": "c_800b", b"d:L": "d_l", b"condition": "condition_",
+        b"key": "key_2", b"a\nb": "a_b", b'q"\'': "q", "größe".encode(): "gr_e", b"hb": "hb_",
+    }  # fmt: skip
+    found = inferred({b"r%d" % n: {b"d:" + each: b"%d" % n for each in qualifiers} for n in range(3)})
+    names = {guess.column: guess.name for guess in found.guesses}
+    wanted = {b"d:" + qualifier: name for qualifier, name in qualifiers.items()}
+    twins = {b"d:orderId", b"d:order-id"}
+    assert {names[column] for column in twins} == {"order_id", "order_id_2"}
+    assert {column: names[column] for column in wanted.keys() - twins} == {
+        column: name for column, name in wanted.items() if column not in twins
+    }
+
+
+def test_system_cells_are_left_out() -> None:
+    found = inferred({b"a": {b"d:_l": b"\1", b"d:x": b"1"}})
+    assert [guess.column for guess in found.guesses] == [None, b"d:x"]
+    assert "# left out: b'd:_l' has a name that hbmodel uses for its own cells" in found.source
+
+
+def test_names_of_classes() -> None:
+    known = {"orders": "Orders", "shop:order_items": "OrderItems", "STATS": "Stats", "2x": "Table2x", "any": "AnyRow",
+             "none": "NoneRow", "-": "Table", "userEvents": "UserEvents"}  # fmt: skip
+    assert {table: class_name(table) for table in known} == known
+
+
+def test_several_families() -> None:
+    found = inferred({b"a": {b"e:x": b"1"}, b"b": {b"d:x": b"\xff\xff"}}, [b"d", b"e"])
+    assert 'x: hb.Column[bytes | None] = hb.column("x", hb.Bytes, default=None)\n' in found.source
+    assert 'x_2: hb.Column[str | None] = hb.column("x", hb.Text, default=None, family="e")\n' in found.source
+
+
+# --- wide rows, and rows without a required column --------------------------------------------------------------------
+
+
+def test_wide_rows_are_described() -> None:
+    rows = {
+        b"m%d" % row: {b"d:" + struct.pack(">I", row << 16 | at): b"\1" for at in range(20)} | {b"d:name": b"nn"}
+        for row in range(30)
+    }
+    found = inferred(rows)
+    assert [guess.column for guess in found.guesses] == [None, b"d:name"]
+    assert (
+        f'# the rows may be wide, with objects in the qualifiers of the family "d": {30 * 20} qualifiers are not '
+        "listed, of 4 bytes, such as b'\\x00\\x00\\x00\\x00'"
+    ) in found.source
+    only = inferred({row: {c: v for c, v in cells.items() if c != b"d:name"} for row, cells in rows.items()})
+    assert len(only.guesses) == 2
+    assert "# its column is declared only because a model needs one" in only.source
+
+
+def test_many_columns_that_most_rows_have_are_listed() -> None:
+    found = inferred({b"r%d" % row: {b"d:c%02d" % at: b"1" for at in range(MANY + 5)} for row in range(3)})
+    assert len(found.guesses) == MANY + 6
+    assert "wide" not in found.source
+
+
+def test_very_many_qualifiers_are_looked_at_in_part() -> None:
+    with hb.connect("memory:") as store:
+        store.create_table("inferred", [Family(b"d")])
+        for row in range(MOST // 900 + 2):
+            cells = {b"d:" + struct.pack(">HH", row, at): b"\1" for at in range(900)}
+            store.put("inferred", [Put(b"m%02d" % row, cells)])
+        store.put("inferred", [Put(b"long", {b"d:%06d" % at: b"1" for at in range(CELLS + 5)})])
+        found = hb.tables.infer(store, "inferred")
+        declared(found)
+    assert "more than " in found.source
+    assert "# some rows have more cells than were read" in found.source
+
+
+def test_a_cell_that_only_says_that_a_row_exists() -> None:
+    found = inferred({b"a": {b"d:_0": b"x", b"d:HOST": b"h"}, b"b": {b"d:_0": b"x"}})
+    assert found.exists == b"d:_0"
+    assert 'exists=hb.flag("_0", b"x"))' in found.source
+    assert "# unsure: every sampled row has the cell of exists=\n" in found.source
+    assert [guess.name for guess in found.guesses] == ["key", "host"]
+    named = inferred({b"a": {b"d:_0": b"x", b"d:HOST": b"h"}, b"b": {b"d:_0": b"x", b"d:HOST": b"g"}})
+    assert named.exists is None
+    assert [guess.annotation for guess in named.guesses] == ["str", "str", "str"]
+    alone = inferred({b"a": {b"d:_0": b"x"}, b"b": {b"d:_0": b"x"}})
+    assert (alone.exists, len(alone.guesses)) == (b"d:_0", 1)
+
+
+# --- every store, every model -----------------------------------------------------------------------------------------
+
+
+def test_every_store(bed: Bed) -> None:
+    store = bed.store
+    if "inferred_here" in store.tables():
+        store.delete_table("inferred_here")
+    store.create_table("inferred_here", [Family(b"d")])
+    salt = hb.HashSalt(4)
+    keys = salted(salt, [b"user%d|%d" % (n % 7, n) for n in range(60)])
+    store.put("inferred_here", [Put(key, {b"d:paid": longs(n)[0], b"d:by": b"ann"}) for n, key in enumerate(keys)])
+    before = store.tables()
+    found = hb.tables.infer(store, "inferred_here", sample=40)
+    assert store.tables() == before
+    assert str(found) == found.source
+    assert 40 <= found.rows <= 60
+    assert found.salt == "hb.HashSalt(4)"
+    assert [(guess.codec, guess.confidence) for guess in found.guesses] == [
+        ('hb.codecs.Delimited("|")', "likely"),
+        ("hb.Text", "likely"),
+        ("hb.Text", "likely"),
+        ("java.Long", "likely"),
+    ]
+    model = declared(found)
+    assert hb.tables.adopt(store, model).adopted
+    assert hb.Session(store).get(model, part1="user3", part2="10") == model(
+        part1="user3", part2="10", paid=10, by="ann"
+    )
+    store.delete_table("inferred_here")
+    hb.tables.forget(store, "inferred_here")
+
+
+def test_what_infer_refuses() -> None:
+    with hb.connect("memory:") as store:
+        with pytest.raises(TableNotFound, match="There is no such table to read") as missing:
+            hb.tables.infer(store, "inferred")
+        assert missing.value.table == "inferred"
+        store.create_table("inferred", [Family(b"d")])
+        with pytest.raises(DeclarationError, match="this table has none"):
+            hb.tables.infer(store, "inferred")
+        for sample in (0, -1, 1.5, True, "9"):
+            with pytest.raises(DeclarationError, match="sample must be a whole number"):
+                hb.tables.infer(store, "inferred", sample=sample)  # type: ignore[arg-type]
+        store.put("inferred", [Put(b"a", {b"d:_l": b"\1"})])
+        with pytest.raises(DeclarationError, match="No column of the sampled rows can be declared"):
+            hb.tables.infer(store, "inferred")
+
+
+@attrs.frozen
+class Made:
+    """A codec of a random model, with its type and its values."""
+
+    annotation: Any
+    codec: hb.Codec[Any]
+    values: st.SearchStrategy[Any]
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+IN_KEYS = [
+    Made(int, hb.codecs.DecimalText(6), st.integers(0, 10**6 - 1)),
+    Made(int, hb.codecs.HexText(4), st.integers(0, 16**4 - 1)),
+    Made(int, hb.UInt32, st.integers(0, 1 << 20)),
+    Made(int, hb.UInt64, st.integers(0, (1 << 64) - 1)),
+    Made(bytes, hb.Bytes(4), st.binary(min_size=4, max_size=4)),
+    Made(str, hb.Text, TEXTS.filter(bool)),
+    Made(str, hb.codecs.Delimited("|"), TEXTS.filter(lambda text: text and "|" not in text)),
+]
+IN_CELLS = [
+    Made(int, java.Long, st.integers(-(1 << 63), (1 << 63) - 1)),
+    Made(int, java.Int, st.integers(-(1 << 31), (1 << 31) - 1)),
+    Made(float, java.Double, st.floats(allow_nan=False)),
+    Made(bool, java.Boolean, st.booleans()),
+    Made(bool, hb.codecs.Bool, st.booleans()),
+    Made(int, java.IntText, st.integers()),
+    Made(str, hb.Text, TEXTS),
+    Made(bytes, hb.Bytes, st.binary(max_size=9)),
+    Made(dict[str, int], hb.Json(dict[str, int]), st.dictionaries(TEXTS, st.integers(-5, 5), max_size=3)),
+    Made(list[float], hb.Json(list[float]), st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3)),
+]
+ALIASES = st.binary(max_size=4).filter(lambda name: not name.startswith(b"_"))
+MADE_SALTS = st.sampled_from([None, hb.HashSalt(3), hb.salts.PhoenixSalt(16), hb.salts.DigestSalt(1)])
+
+
+@settings(max_examples=examples(120))
+@given(st.data())
+def test_a_proposed_model_fits_whatever_was_written(data: st.DataObject) -> None:
+    keys = data.draw(st.lists(st.sampled_from(IN_KEYS), min_size=1, max_size=3))
+    aliases = data.draw(st.lists(ALIASES, min_size=1, max_size=4, unique=True))
+    columns = [(data.draw(st.sampled_from(IN_CELLS)), data.draw(st.booleans())) for _ in aliases]
+    body: dict[str, Any] = {"__annotations__": {}, "__module__": __name__}
+    for at, made in enumerate(keys):
+        body[f"k{at}"] = hb.key(made.codec)
+        body["__annotations__"][f"k{at}"] = hb.Key[made.annotation]  # type: ignore[name-defined]
+    for at, (alias, (made, optional)) in enumerate(zip(aliases, columns, strict=True)):
+        body[f"c{at}"] = hb.column(alias, made.codec, default=None) if optional else hb.column(alias, made.codec)
+        body["__annotations__"][f"c{at}"] = hb.Column[made.annotation | None if optional else made.annotation]
+    body["e"] = hb.column("_e", hb.Text)
+    body["__annotations__"]["e"] = hb.Column[str]
+    salt = data.draw(MADE_SALTS)
+    model: Any = hb.model(table="inferred", family="d", external=True, salt=salt)(type("Random", (), body))
+    values = {f"k{at}": made.values for at, made in enumerate(keys)}
+    values |= {
+        f"c{at}": made.values | st.none() if optional else made.values for at, (made, optional) in enumerate(columns)
+    }
+    objects = data.draw(st.lists(st.fixed_dictionaries({**values, "e": st.just("e")}), min_size=1, max_size=25))
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, model, create_external=True)
+        with hb.Session(store) as session:
+            for each in objects:
+                session.add(model(**each))
+        hb.tables.forget(store, "inferred", existing=True)
+        found = hb.tables.infer(store, "inferred")
+        adoption = hb.tables.adopt(store, declared(found))
+    assert CONTRADICTIONS.isdisjoint(finding.kind for finding in adoption.findings), adoption
+
+
+@settings(max_examples=examples(120))
+@given(
+    st.dictionaries(
+        st.binary(min_size=1, max_size=6),
+        st.dictionaries(st.binary(max_size=6).map(lambda name: b"d:" + name), st.binary(max_size=9), min_size=1),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_a_proposed_model_fits_any_bytes(rows: Rows) -> None:
+    inferred({key: {**cells, b"d:e": b"e"} for key, cells in rows.items()})
