@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hbmodel.encoding.salts import DigestSalt, HashSalt, PhoenixSalt, RandomSalt, Salt, TextSalt
+from hbmodel.encoding.salts import DigestSalt, HashSalt, JavaHashSalt, RandomSalt, Salt, TextSalt
 
 __all__ = [
     "DigestSalt",
     "HashSalt",
-    "PhoenixSalt",
+    "JavaHashSalt",
     "RandomSalt",
     "Salt",
     "TextSalt",

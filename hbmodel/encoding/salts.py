@@ -254,18 +254,20 @@ class DigestSalt(Salt):
 
 
 @frozen
-class PhoenixSalt(Salt):
-    """The byte before the row keys of a Phoenix table with `SALT_BUCKETS`.
+class JavaHashSalt(Salt):
+    """One byte: `java.util.Arrays.hashCode` of the fields' bytes, and of its remainder the absolute value, for tables
+    that another program salts.
 
-    It is `SaltingUtil.getSaltingByte` of Phoenix: the bytes of the whole key give a hash as `java.util.Arrays.hashCode`
-    computes it, and the bucket is the absolute value of the remainder. So a query reads one bucket only if it fixes
-    every key field.
+    Phoenix hashes the whole key (`SaltingUtil`, `SALT_BUCKETS`), OpenTSDB the metric and the tags (`RowKey`). HBase's
+    `Bytes.hashCode` is the same hash.
 
     Args:
-        buckets: 2 to 256, as in `SALT_BUCKETS`.
+        buckets: 2 to 256.
+        by: names of key fields; by default all of them.
     """
 
     buckets: int = field(converter=_bucket_count)
+    by: tuple[str, ...] = field(default=(), converter=_field_names)
 
     width = 1
 
@@ -280,7 +282,7 @@ class PhoenixSalt(Salt):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        return {"salt": "phoenix", "buckets": self.buckets, "by": []}
+        return {"salt": "java_hash", "buckets": self.buckets, "by": list(self.by)}
 
 
 @frozen

@@ -19,8 +19,8 @@ from hbmodel.encoding.salts import (
     BoundSalt,
     DigestSalt,
     HashSalt,
+    JavaHashSalt,
     NoSalt,
-    PhoenixSalt,
     RandomSalt,
     Salt,
     TextSalt,
@@ -46,7 +46,8 @@ SALTS: list[Salt] = [
     TextSalt((b"1", b"0"), by=("user", "name"), choose=twice_the_length),
     DigestSalt(1),
     DigestSalt(2, by=("name",), algorithm="sha256"),
-    PhoenixSalt(7),
+    JavaHashSalt(7),
+    JavaHashSalt(7, by=("name",)),
     NoSalt(),
 ]
 
@@ -83,9 +84,9 @@ def test_known_checksums() -> None:
         (3, "017ffffff8"),
     ],
 )
-def test_phoenix_buckets_are_those_of_row_keys_that_its_upsert_made(buckets: int, key: str) -> None:
+def test_java_buckets_are_those_of_row_keys_that_an_upsert_of_phoenix_made(buckets: int, key: str) -> None:
     data = bytes.fromhex(key)
-    assert PhoenixSalt(buckets).bucket(data[1:]) == data[0]
+    assert JavaHashSalt(buckets).bucket(data[1:]) == data[0]
 
 
 def test_the_bucket_is_computed_from_the_bytes_in_the_key() -> None:
@@ -224,7 +225,7 @@ def test_a_key_of_no_bucket_is_refused(salt: Salt, key: bytes) -> None:
         lambda: TextSalt(("", "")),
         lambda: TextSalt(()),
         lambda: TextSalt((1, 2)),  # type: ignore[arg-type]
-        lambda: PhoenixSalt(1),
+        lambda: JavaHashSalt(1),
         lambda: DigestSalt(0),
         lambda: DigestSalt(4),
         lambda: DigestSalt(1, algorithm="none"),

@@ -213,7 +213,7 @@ MIGRATION = [
 SALTS = [
     "DigestSalt",
     "HashSalt",
-    "PhoenixSalt",
+    "JavaHashSalt",
     "RandomSalt",
     "Salt",
     "TextSalt",

@@ -346,7 +346,7 @@ def salted(salt: hb.salts.Salt, *cases: object) -> Any:
         (hb.HashSalt(4, by="name"), hb.HashSalt(4)),
         (hb.HashSalt(16), hb.HashSalt(4)),
         (hb.salts.DigestSalt(1), hb.HashSalt(256)),
-        (hb.salts.PhoenixSalt(4), hb.HashSalt(4)),
+        (hb.salts.JavaHashSalt(4), hb.HashSalt(4)),
     ],
 )
 def test_a_row_in_the_wrong_bucket_is_refused(bed: Bed, declared: hb.salts.Salt, found: hb.salts.Salt) -> None:
@@ -371,7 +371,7 @@ def test_a_row_in_the_wrong_bucket_is_refused(bed: Bed, declared: hb.salts.Salt,
         hb.HashSalt(4, by="name"),
         hb.HashSalt(4, by="part"),
         hb.salts.DigestSalt(2, by="name"),
-        hb.salts.PhoenixSalt(4),
+        hb.salts.JavaHashSalt(4),
     ],
 )
 def test_rows_in_their_buckets_are_read(bed: Bed, salt: hb.salts.Salt) -> None:

@@ -30,7 +30,7 @@ TABLES = [
 ]
 
 
-@hb.model(table="METRICS", family="0", external=True, exists=hb.flag("_0", b"x"), salt=hb.salts.PhoenixSalt(8))
+@hb.model(table="METRICS", family="0", external=True, exists=hb.flag("_0", b"x"), salt=hb.salts.JavaHashSalt(8))
 class Metric:
     host: hb.Key[str] = hb.key(phoenix.Varchar)
     at: hb.Key[datetime] = hb.key(phoenix.Date, desc=True)

@@ -119,7 +119,7 @@ def _salts(names: tuple[str, ...], random: bool) -> st.SearchStrategy[hb.salts.S
         st.builds(hb.HashSalt, st.sampled_from([2, 3, 256]), by=by),
         st.builds(hb.salts.TextSalt, st.just(("b-", "a-", "\xff\xff".encode("latin-1"))), by=by),
         st.builds(hb.salts.DigestSalt, st.just(1), by=by),
-        st.builds(hb.salts.PhoenixSalt, st.just(5)),
+        st.builds(hb.salts.JavaHashSalt, st.just(5), by=by),
     ]
     return st.one_of(*kinds, st.builds(hb.RandomSalt, st.just(3))) if random else st.one_of(*kinds)
 

@@ -116,7 +116,7 @@ def salted(salt: hb.salts.Salt, keys: Sequence[bytes]) -> list[bytes]:
 
 SALTS = {
     "hb.HashSalt(8)": hb.HashSalt(8),
-    "hb.salts.PhoenixSalt(5)": hb.salts.PhoenixSalt(5),
+    "hb.salts.JavaHashSalt(5)": hb.salts.JavaHashSalt(5),
     "hb.salts.DigestSalt(1)": hb.salts.DigestSalt(1),
     "hb.salts.DigestSalt(2)": hb.salts.DigestSalt(2),
 }
@@ -366,7 +366,7 @@ IN_CELLS = [
     Made(list[float], hb.Json(list[float]), st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3)),
 ]
 ALIASES = st.binary(max_size=4).filter(lambda name: not name.startswith(b"_"))
-MADE_SALTS = st.sampled_from([None, hb.HashSalt(3), hb.salts.PhoenixSalt(16), hb.salts.DigestSalt(1)])
+MADE_SALTS = st.sampled_from([None, hb.HashSalt(3), hb.salts.JavaHashSalt(16), hb.salts.DigestSalt(1)])
 
 
 @settings(max_examples=examples(120))

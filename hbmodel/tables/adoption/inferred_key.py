@@ -12,7 +12,7 @@ from attrs import frozen
 
 from hbmodel.encoding.codecs import Bytes, Codec, DecimalText, Delimited, HexText, Text, UInt32, UInt64
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
-from hbmodel.encoding.salts import DigestSalt, HashSalt, PhoenixSalt, Salt
+from hbmodel.encoding.salts import DigestSalt, HashSalt, JavaHashSalt, Salt
 from hbmodel.errors import DecodingError, EncodingError
 from hbmodel.tables.adoption.codec_guess import DECIMAL, ENOUGH, HEX, CodecGuess, in_bytes, is_text, literal
 
@@ -75,7 +75,7 @@ def _salts(first: int) -> Iterator[tuple[str, Salt]]:
     """Salts that can be before keys of which `first` is the largest first byte."""
     for buckets in range(max(2, first + 1), 257):
         yield f"hb.HashSalt({buckets})", HashSalt(buckets)
-        yield f"hb.salts.PhoenixSalt({buckets})", PhoenixSalt(buckets)
+        yield f"hb.salts.JavaHashSalt({buckets})", JavaHashSalt(buckets)
     for digits in (2, 1):
         yield f"hb.salts.DigestSalt({digits})", DigestSalt(digits)
 

@@ -11,7 +11,7 @@ from attrs import Factory, evolve
 from hbmodel.encoding.codecs import Bytes, Codec, Float64, JavaLong
 from hbmodel.encoding.codecs.from_spec import UnknownCodec, codec_of
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
-from hbmodel.encoding.salts import DigestSalt, HashSalt, NoSalt, PhoenixSalt, RandomSalt, Salt, TextSalt
+from hbmodel.encoding.salts import DigestSalt, HashSalt, JavaHashSalt, NoSalt, RandomSalt, Salt, TextSalt
 from hbmodel.errors import DeclarationError, RowKeyError, SchemaMismatch
 from hbmodel.mapping.declare.declaration import IndexSpec, build_schema
 from hbmodel.mapping.declare.model_options import ModelOptions
@@ -260,8 +260,8 @@ def salt_of(table: str, spec: Spec) -> Salt | None:
             salt = TextSalt([bytes.fromhex(prefix) for prefix in spec["prefixes"]], by=by, choose=own)
         case "digest":
             salt = DigestSalt(spec["digits"], by=by, algorithm=spec["algorithm"])
-        case "phoenix":
-            salt = PhoenixSalt(spec["buckets"])
+        case "java_hash":
+            salt = JavaHashSalt(spec["buckets"], by=by)
     if salt is None or {**salt.spec, "by": list(by)} != dict(spec):
         raise SchemaMismatch(
             "The salt is defined by a program, which the registry does not contain: use the program's model.",
