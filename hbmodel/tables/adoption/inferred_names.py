@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 from keyword import iskeyword
 from typing import Final
 
 from attrs import define, field
 
-_FORBIDDEN: Final = frozenset((*dir(builtins), "Any", "condition", "hb", "java", "self"))
-"""Names that the class uses otherwise, or that a model cannot have."""
+_FORBIDDEN: Final = frozenset(
+    ("Any", "bool", "bytes", "condition", "dict", "float", "hb", "int", "java", "list", "self", "str")
+)
+"""Names that the source uses otherwise, or that a model cannot have."""
 
 _LONGEST: Final = 60
 _SHOWN_BYTES: Final = 8
