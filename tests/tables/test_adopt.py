@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,14 @@ def fresh_table(store: hb.Store, table: str = "adoptee", family: Family | None =
     store.create_table(table, [family or Family(b"d")])
 
 
+def forget_adoptee(store: hb.Store) -> None:
+    """Removes the table and its entry in the registry, whichever of them there is."""
+    with suppress(TableNotFound):
+        hb.tables.forget(store, "adoptee", existing=True)
+    with suppress(TableNotFound):
+        store.delete_table("adoptee")
+
+
 def fill(store: hb.Store, rows: int = 30) -> None:
     """Rows that fit."""
     store.put("adoptee", [Put(row_of(f"s{number % 3}", number), GOOD) for number in range(rows)])
@@ -61,9 +70,7 @@ def fill(store: hb.Store, rows: int = 30) -> None:
 def test_a_table_that_fits_is_adopted(bed: Bed) -> None:
     store = bed.store
     if bed.real:
-        if "adoptee" in store.tables():
-            hb.drop_tables(store, Reading)
-            store.delete_table("adoptee")
+        forget_adoptee(store)
         splits = [b"\1", b"\2", b"\3"] if store.capabilities.presplit else []
         store.create_table("adoptee", [Family(b"d")], splits)
     else:
@@ -157,14 +164,12 @@ def test_findings_on_hbase_are_those_of_a_local_store(hbase_bed: Bed) -> None:
             if store is local:
                 fresh_table(store)
             else:
-                if "adoptee" in store.tables():
-                    hb.drop_tables(store, Reading)
-                    store.delete_table("adoptee")
+                forget_adoptee(store)
                 store.create_table("adoptee", [Family(b"d")])
             fill(store)
             store.put("adoptee", puts)
         there, here = (hb.tables.adopt(store, Reading) for store in (hbase_bed.store, local))
-    hbase_bed.store.delete_table("adoptee")
+    forget_adoptee(hbase_bed.store)
 
     def told(adoption: hb.tables.Adoption) -> list[tuple[Any, ...]]:
         return [(f.name, f.count, f.key, f.found) for f in adoption.findings if not f.note]
@@ -194,11 +199,7 @@ PHOENIX_KEYS = [b"a", b"a\0b", b"a\0b\0c", b"a\0\0c"]
 @pytest.mark.parametrize("key", PHOENIX_KEYS[:2])
 def test_keys_without_their_last_fields_are_refused(bed: Bed, key: bytes) -> None:
     fresh = bed.store
-    for name in {"adoptee", "hbmodel"}.intersection(fresh.tables()) if not bed.real else ():
-        fresh.delete_table(name)
-    if bed.real and "adoptee" in fresh.tables():
-        hb.tables.forget(fresh, "adoptee")
-        fresh.delete_table("adoptee")
+    forget_adoptee(fresh)
     fresh.create_table("adoptee", [Family(b"d")])
     fresh.put("adoptee", [Put(each, {b"d:t": b"1"}) for each in (key, PHOENIX_KEYS[2], PHOENIX_KEYS[3])])
     adoption = hb.tables.adopt(fresh, Parts)
@@ -206,8 +207,7 @@ def test_keys_without_their_last_fields_are_refused(bed: Bed, key: bytes) -> Non
     with pytest.raises(SchemaMismatch, match="Rows of the external table contradict the model"):
         hb.create_tables(fresh, Parts)
     assert hb.tables.adopt(fresh, Whole).adopted
-    fresh.delete_table("adoptee")
-    hb.tables.forget(fresh, "adoptee")
+    forget_adoptee(fresh)
 
 
 # --- keys whose bytes differ, rows without columns, families ----------------------------------------------------------

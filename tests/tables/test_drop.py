@@ -141,6 +141,11 @@ def test_a_table_whose_registry_entry_is_lost_is_not_registered_as_new() -> None
         with pytest.raises(hb.SchemaMismatch, match="does not know them") as caught:
             hb.create_tables(store, Dropped)
         assert caught.value.registry == "hbmodel"
+        (refused,) = [each for each in hb.diff(store, Dropped) if each.effect == "refused"]
+        assert refused.what.startswith("index table dropped.")
+        assert "the registry does not know the index table" in str(refused)
+        with pytest.raises(hb.SchemaMismatch, match="cannot be altered"):
+            hb.alter(store, Dropped)
         assert "hbmodel" not in store.tables()
         hb.create_tables(store, Dropped, registry="ours")
         assert sorted(hb.drop_tables(store, Dropped)) == TABLES

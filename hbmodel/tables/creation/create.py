@@ -32,6 +32,7 @@ from hbmodel.tables.creation.existing_tables import (
     namespace_of,
     needs_creation,
     registrations,
+    unregistered_index,
 )
 from hbmodel.tables.creation.index_tables import check_index_table, check_index_tables
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
@@ -291,20 +292,11 @@ def _check_external(new: Sequence[DeclaredTable], existing: Collection[str]) -> 
 
 
 def _check_unregistered(schema: TableSchema, existing: Collection[str], catalog: Registry) -> None:
-    """Refuses a table that is not registered but has an index table. It was registered in another registry. If it were
-    registered again here, writes would not update its indexes.
-    """
-    if schema.table not in existing:
-        return
-    unregistered = next(
-        (index for index in schema.indexes.values() if index.table in existing and catalog.owner(index.table) is None),
-        None,
-    )
+    unregistered = unregistered_index(schema, existing, catalog)
     if unregistered is not None:
         raise SchemaMismatch(
             "The table and an index table exist, but the registry does not know them: name the registry in which "
-            "they are registered, or "
-            "drop them.",
+            "they are registered, or drop them.",
             table=schema.table,
             index=unregistered.name,
             registry=catalog.table,

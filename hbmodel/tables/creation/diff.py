@@ -21,6 +21,7 @@ from hbmodel.tables.creation.existing_tables import (
     needs_creation,
     registrations,
     state_of,
+    unregistered_index,
 )
 from hbmodel.tables.creation.index_tables import check_index_tables
 from hbmodel.tables.creation.undeclared_columns import lacking_columns, registered_others, unmapped_columns
@@ -73,6 +74,10 @@ _LACKING = (
     "the column is required, and reading a row that lacks it raises IncompleteRow: give the column a default, and "
     "fill the rows before you "
     "make it required"
+)
+_UNREGISTERED = (
+    "the registry does not know the index table, nor its primary table: name the registry in which they are "
+    "registered, or drop them"
 )
 _SHARED = "two models share it, and one of them would lose it"
 _EXTERNAL = (
@@ -257,6 +262,13 @@ def _differences(
                 if table.name in existing or entries[schema] is not None:
                     yield from _compare_entry(catalog, schema, entries[schema], existing)
                 yield from _conflicts(catalog, schema, existing)
+        elif (
+            entries[table.schemas[0]] is None and unregistered_index(table.schemas[0], existing, catalog) is table.index
+        ):
+            what = f"index table {table.name}"
+            yield Difference(
+                table.schemas[0].table, "index", what, "registered", "not registered", "refused", _UNREGISTERED
+            )
         elif table.schemas[0].table in existing:
             yield from _compare_index(table, entries[table.schemas[0]], existing)
         else:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from attrs import evolve
 
 from hbmodel.errors import CapabilityError
-from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.port import Store
 from hbmodel.tables.creation.declared import DeclaredTable
 from hbmodel.tables.registry.registered_fields import state_of_index
@@ -66,3 +66,17 @@ def needs_creation(table: DeclaredTable, existing: Collection[str]) -> bool:
     build.
     """
     return table.name not in existing and (table.index is None or table.schemas[0].table not in existing)
+
+
+def unregistered_index(schema: TableSchema, existing: Collection[str], catalog: Registry) -> Index | None:
+    """An index whose table exists beside the primary table although no entry knows it, or None.
+
+    The tables were registered in another registry, or are copies. If they were registered again here, writes would not
+    update the index.
+    """
+    if schema.table not in existing:
+        return None
+    return next(
+        (index for index in schema.indexes.values() if index.table in existing and catalog.owner(index.table) is None),
+        None,
+    )
