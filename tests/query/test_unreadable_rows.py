@@ -311,6 +311,20 @@ def test_on_every_store(bed: Bed, model: Any) -> None:
         assert session.get(model, series="b", at=3) is not None
 
 
+def test_stamps_of_sessions_are_no_strange_cells(bed: Bed) -> None:
+    session = bed.use(Bare)
+    session.add(Bare(series="a", at=1, size=1))
+    session.commit()
+    row = hb.row_key(Bare, series="a", at=1)
+    bed.store.put("bare_points", [Put(row, {b"d:\0\1" + b"_p_pstamp_": b"", b"d:\0\2_p": b""})])
+    query = session.query(Bare).where(Bare.series == "a")
+    assert [each.at for each in query] == [1]
+    assert query.count() == 1
+    bed.store.put("bare_points", [Put(row, {b"d:\0_p": b""})])  # what is before is no object's
+    with pytest.raises(hb.DecodingError, match="A qualifier cannot be read as the key fields"):
+        query.all()
+
+
 @hb.model(table="chosen_points", family="d", external=True, exists="size")
 class Chosen:
     """Objects are the cells of two bytes; others in the family are no objects."""

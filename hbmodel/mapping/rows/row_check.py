@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hbmodel.errors import DecodingError
-from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.schema import STAMP_QUALIFIER, TableSchema
 from hbmodel.store.values import Row
 from hbmodel.store.wide.wide_rows import STRANGE
 
@@ -33,18 +33,24 @@ def with_row_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Callab
 def _with_qualifier_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Callable[[Row], bool]:
     if not _is_strict(schema) or schema.wide is None:
         return exists
-    cut = schema.wide.form.cut
+    cut, prefix_end = schema.wide.form.cut, schema.wide.prefix_end
 
     def is_object(row: Row) -> bool:
         if STRANGE not in row.columns:
             return exists(row)
+        qualifier = cut(row.row)[1]
+        at = qualifier.find(STAMP_QUALIFIER)
+        while at >= 0:
+            if prefix_end(qualifier[:at]) == at:
+                return False  # a session that is writing the object put this cell, and removes it
+            at = qualifier.find(STAMP_QUALIFIER, at + 1)
         raise DecodingError(
             "A qualifier cannot be read as the key fields of an object. Declare the fields in the qualifier as the "
             "program does that put it. If objects are only the cells of a required column, name it with exists=: "
             "other cells are then left out.",
             table=schema.table,
             key=row.row,
-            column=cut(row.row)[1],
+            column=qualifier,
         )
 
     return is_object
