@@ -21,7 +21,7 @@ from tests.support.faulty import Call, RecordingStore
 from tests.support.waiting import PATIENCE
 from tests.tables.test_indexes import Two, declare, versioned
 
-TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.3, clock_bound=0.2, grace=2)
+TIMES = hb.indexes.IndexTimes(lease=0.3, longest_call=1.5, clock_bound=0.2, grace=4)
 """A busy machine may suspend a thread, or a call, for this long."""
 
 
