@@ -96,15 +96,8 @@ def _bucket_count(buckets: Any) -> int:
 
 
 @frozen
-class HashSalt(Salt):
-    """One byte: zlib's crc32 of the fields' bytes, modulo the number of buckets.
-
-    A query that fixes the fields `by` reads one bucket; any other query reads all buckets and merges them.
-
-    Args:
-        buckets: 2 to 256.
-        by: names of key fields; by default all of them.
-    """
+class _ComputedByte(Salt):
+    """One byte, the number of the bucket, which is computed from the fields' bytes."""
 
     buckets: int = field(converter=_bucket_count)
     by: tuple[str, ...] = field(default=(), converter=_field_names)
@@ -113,6 +106,18 @@ class HashSalt(Salt):
 
     def prefix(self, bucket: int) -> bytes:
         return bytes((bucket,))
+
+
+@frozen
+class HashSalt(_ComputedByte):
+    """One byte: zlib's crc32 of the fields' bytes, modulo the number of buckets.
+
+    A query that fixes the fields `by` reads one bucket; any other query reads all buckets and merges them.
+
+    Args:
+        buckets: 2 to 256.
+        by: names of key fields; by default all of them.
+    """
 
     def bucket(self, data: bytes) -> int:
         return crc32(data) % self.buckets
@@ -254,7 +259,7 @@ class DigestSalt(Salt):
 
 
 @frozen
-class JavaHashSalt(Salt):
+class JavaHashSalt(_ComputedByte):
     """One byte: `java.util.Arrays.hashCode` of the fields' bytes, and of its remainder the absolute value, for tables
     that another program salts.
 
@@ -265,14 +270,6 @@ class JavaHashSalt(Salt):
         buckets: 2 to 256.
         by: names of key fields; by default all of them.
     """
-
-    buckets: int = field(converter=_bucket_count)
-    by: tuple[str, ...] = field(default=(), converter=_field_names)
-
-    width = 1
-
-    def prefix(self, bucket: int) -> bytes:
-        return bytes((bucket,))
 
     def bucket(self, data: bytes) -> int:
         hashed = 1

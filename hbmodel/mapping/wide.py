@@ -78,7 +78,7 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyL
         try:
             f.codec.check_row_key(nullable=f.nullable, last=f is keys[-1])
         except DeclarationError as error:
-            raise DeclarationError(error.message, model=model, field=f.name, **error.details) from None
+            raise DeclarationError(error.message, **{"model": model, "field": f.name, **error.details}) from None
     if kind is not None and (type(kind) is not bytes or len(kind) != 1):
         raise DeclarationError('A kind must be exactly one byte: kind=b"p".', model=model, found=repr(kind))
     if row is not None and (type(row) is not bytes or not 0 < len(row) <= MAX_ROW_LENGTH):
