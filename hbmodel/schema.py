@@ -1,7 +1,10 @@
-"""What a model declares, for programs that read it: its table, key, columns and indexes; and the fields of a key."""
+"""What a model declares, for programs that read it: its table, key, columns and indexes; the fields of a key; and the
+same declarations for another table.
+"""
 
 from __future__ import annotations
 
+from hbmodel.mapping.declare.other_tables import with_table
 from hbmodel.mapping.rows.raw_access import key_of
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 
@@ -10,4 +13,5 @@ __all__ = [
     "TableSchema",
     "key_of",
     "schema_of",
+    "with_table",
 ]

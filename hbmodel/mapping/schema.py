@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from types import GeneratorType
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 import attrs
 from attrs import frozen
@@ -109,6 +110,8 @@ class TableSchema:
         replaces: the layout from which the model's objects move into this one, or None; its rows are decoded to objects
             of this model.
         successor: if this is such an earlier layout, the table to which its objects move; otherwise empty.
+        declared: the decorated class, if the model has its declarations and another table; None for a decorated class.
+        of_tables: the models with these declarations and other tables, by table; one that nobody uses is dropped.
         compiled: functions that were generated for the model, by purpose; see `keep`.
     """
 
@@ -133,6 +136,8 @@ class TableSchema:
     maps: tuple[MapField, ...] = ()
     replaces: TableSchema | None = None
     successor: str = ""
+    declared: type[Any] | None = None
+    of_tables: WeakValueDictionary[str, type[Any]] = attrs.field(factory=WeakValueDictionary, init=False, repr=False)
     compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     def keep(self, key: Hashable, value: T) -> T:

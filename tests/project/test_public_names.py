@@ -223,6 +223,7 @@ SCHEMA = [
     "TableSchema",
     "key_of",
     "schema_of",
+    "with_table",
 ]
 TABLES = [
     "Adoption",

@@ -40,25 +40,33 @@ class ModelOptions:
         return self.family.name.decode() if isinstance(self.family, Family) else self.family
 
 
+def check_table(model: str, table: object) -> None:
+    """Checks the name of a primary table.
+
+    Raises:
+        DeclarationError: the name is invalid; the error names the model and the table.
+    """
+    if not isinstance(table, str) or not _TABLE_NAME.fullmatch(table):
+        raise DeclarationError(
+            "A table name may contain letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
+            model=model,
+            table=table,
+        )
+    if table.startswith("default:"):
+        raise DeclarationError(
+            "A table of the default namespace must be written without the namespace.", model=model, table=table
+        )
+    if table.startswith("hbase:"):
+        raise DeclarationError("The namespace hbase is reserved for HBase: choose another.", model=model, table=table)
+
+
 def check_options(model: str, options: ModelOptions) -> None:
     """Checks the arguments of the decorator.
 
     Raises:
         DeclarationError: an argument is invalid; the error names the model and says what to do.
     """
-    if not isinstance(options.table, str) or not _TABLE_NAME.fullmatch(options.table):
-        raise DeclarationError(
-            "A table name may contain letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
-            model=model, table=options.table,
-        )  # fmt: skip
-    if options.table.startswith("default:"):
-        raise DeclarationError(
-            "A table of the default namespace must be written without the namespace.", model=model, table=options.table
-        )
-    if options.table.startswith("hbase:"):
-        raise DeclarationError(
-            "The namespace hbase is reserved for HBase: choose another.", model=model, table=options.table
-        )
+    check_table(model, options.table)
     if isinstance(options.family, Family):
         check_family(options.family, model=model)
     else:

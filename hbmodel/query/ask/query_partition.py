@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from hbmodel.errors import DecodingError, QueryError
 from hbmodel.mapping.collection_elements import element_of
+from hbmodel.mapping.declare.other_tables import with_table
 from hbmodel.mapping.predicates import And, Comparison, Contains, In, Not, Or, Predicate, StartsWith
-from hbmodel.mapping.schema import PRIMARY, TableSchema
+from hbmodel.mapping.schema import PRIMARY, TableSchema, schema_of
 from hbmodel.query.ask.paging import digest_of
 from hbmodel.store.ranges import KeyRange
 
@@ -54,10 +55,21 @@ class QueryPartition(Generic[R_co]):
     loading: tuple[str, ...] = ()
     moment: datetime | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        schema = schema_of(self.model)
+        rest = tuple(getattr(self, attribute.name) for attribute in fields(type(self)) if attribute.name != "model")
+        of = (self.model, None) if schema.declared is None else (schema.declared, schema.table)
+        return _unpickled, (*of, *rest)
+
     @property
     def key_ranges(self) -> list[KeyRange]:
         """The keys of the partition."""
         return [KeyRange(start, stop) for start, stop in self.ranges]
+
+
+def _unpickled(model: type[Any], table: str | None, *rest: Any) -> QueryPartition[Any]:
+    """A partition of a declared model, or of its model for another table: such a class has no name of its own."""
+    return QueryPartition(model if table is None else with_table(model, table), *rest)
 
 
 def layout_digest(schema: TableSchema, path: str) -> bytes:

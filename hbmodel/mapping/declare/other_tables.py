@@ -1,0 +1,81 @@
+"""Models with the declarations of another model and a table of their own, whose name is known at run time only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any, TypeVar
+
+import attrs
+
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.declare.map_declaration import Map, MapExpression
+from hbmodel.mapping.declare.model_options import check_table
+from hbmodel.mapping.schema import schema_of
+
+C = TypeVar("C")
+
+_MAKING = Lock()
+
+
+def with_table(model: type[C], table: str) -> type[C]:
+    """A model with the same fields, indexes and options, whose objects are in another table.
+
+    Use it if programs learn the names of tables at run time, such as one table for each crawl or each customer. Declare
+    the model once, for any of the tables. The result is a subclass of the model with the same name, so type checkers
+    know its fields. Its index tables are `<table>.<index>`; names for ids are kept in the same tables as before. Its
+    tables are created, verified and dropped like those of any model.
+
+    While the result is in use, the same table gives the same class. Objects and partitions of its queries can be
+    pickled if those of the model can.
+
+    Args:
+        model: the declared model, or a result of this function.
+        table: name of the primary table, `namespace:name` or `name`.
+
+    Raises:
+        DeclarationError: the class is no model; the name is no valid table name; or the model replaces another one,
+            whose table is moved into one table only.
+    """
+    schema = schema_of(model)
+    if schema.declared is not None:
+        return with_table(schema.declared, table)
+    check_table(model.__name__, table)
+    if table == schema.table:
+        return model
+    if schema.replaces is not None:
+        raise DeclarationError(
+            "The model replaces another one, and the objects of that one move into the declared table: give the other "
+            "tables a model without replaces.",
+            model=model.__name__,
+            table=table,
+        )
+    with _MAKING:
+        found: type[C] | None = schema.of_tables.get(table)
+        if found is None:
+            found = schema.of_tables[table] = _made(model, table)
+    return found
+
+
+def _made(model: type[C], table: str) -> type[C]:
+    schema = schema_of(model)
+    indexes = {name: attrs.evolve(index, table=f"{table}.{name}") for name, index in schema.indexes.items()}
+    told = {name: getattr(model, name) for name in ("__module__", "__qualname__", "__doc__")}
+    made: Any = type(model.__name__, (model,), {**told, **indexes, "__reduce__": _reduced})
+    for entries in schema.maps:
+        setattr(made, entries.name, Map(MapExpression[Any, Any](entries, made)))
+    made.__hbmodel__ = attrs.evolve(schema, model=made, table=table, indexes=indexes, declared=model)
+    return made  # type: ignore[no-any-return]
+
+
+def _reduced(obj: Any) -> tuple[Any, ...]:
+    """How an object is pickled: its class has no name of its own."""
+    schema = schema_of(type(obj))
+    return _restored, (schema.declared, schema.table, vars(obj))
+
+
+def _restored(model: type[C], table: str, state: Mapping[str, Any]) -> C:
+    made = with_table(model, table)
+    obj = made.__new__(made)
+    vars(obj).update(state)
+    return obj
