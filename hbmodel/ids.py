@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from hbmodel.encoding.codecs import Dictionary
+from hbmodel.encoding.codecs.opentsdb_uids import UidDictionary
 from hbmodel.mapping.declare.dictionary_tables import dictionary
+from hbmodel.mapping.declare.uid_tables import opentsdb_uids
 from hbmodel.tables.ids.names import Names
 from hbmodel.tables.ids.sequence import IdSequence, SequenceIds
 
@@ -12,5 +14,7 @@ __all__ = [
     "IdSequence",
     "Names",
     "SequenceIds",
+    "UidDictionary",
     "dictionary",
+    "opentsdb_uids",
 ]

@@ -190,7 +190,9 @@ IDS = [
     "IdSequence",
     "Names",
     "SequenceIds",
+    "UidDictionary",
     "dictionary",
+    "opentsdb_uids",
 ]
 INDEXES = [
     "IndexBuild",

@@ -145,6 +145,14 @@ class Dictionary(FixedWidth[str]):
             raise EncodingError("A name must have 1 to 32,767 bytes in UTF-8.", length=length)
         return value
 
+    def written(self, name: str) -> str:
+        """A valid name as text whose `encode()` gives the bytes that the tables have."""
+        return name
+
+    def read(self, data: bytes) -> str:
+        """The name that the tables have as these bytes."""
+        return data.decode()
+
     def floor(self, value: str) -> str:
         """Always raises: rows are sorted by id, which is the order in which names were added.
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import Self
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hbmodel.errors import (
     CapabilityError,
@@ -35,7 +35,8 @@ from hbmodel.tables.creation.existing_tables import (
     unregistered_index,
 )
 from hbmodel.tables.creation.index_tables import check_index_table, check_index_tables
-from hbmodel.tables.ids.id_tables import Declared, models_and_ids
+from hbmodel.tables.ids.id_tables import Declared, models_and_ids, opentsdb_dictionaries
+from hbmodel.tables.ids.uid_check import FAMILIES, check_uid_table_exists, check_uids
 from hbmodel.tables.registry.gone_tables import naming_gone_tables
 from hbmodel.tables.registry.registered_fields import check_layout
 from hbmodel.tables.registry.registration import ABSENT, READABLE, Binding, Registration
@@ -117,20 +118,22 @@ def create_tables(
     Args:
         store: the store to create them in.
         models: the models whose tables to create. Sequences and dictionaries may be given too. The tables of
-            dictionaries that fields of the models use are created without being named.
+            dictionaries that fields of the models use are created without being named. OpenTSDB's table of ids is only
+            checked.
         splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from
             model or table name to a strategy (the table of an index is `<table>.<index>`). Existing tables keep their
             regions.
         registry: name of the registry table.
-        create_external: whether the tables of external models may be created too. Otherwise it is an error if such a
-            table does not exist, since another program creates it: its name is probably wrong.
+        create_external: whether the tables of external models, and OpenTSDB's table of ids, may be created too.
+            Otherwise it is an error if such a table does not exist, since another program creates it: its name is
+            probably wrong.
 
     Raises:
-        TableNotFound: the table of an external model does not exist; nothing was created.
+        TableNotFound: the table of an external model, or OpenTSDB's table of ids, does not exist; nothing was created.
         SchemaMismatch: a live table has another layout than its model, a live index has lost its table or its registry
             entry, two models share a table, a family or an index name that they must not share, an existing table has
             the name of an index table (`<table>.<index>`) and is not one, or rows of a table that is not registered yet
-            contradict its external model, see `hb.tables.adopt`.
+            contradict its external model, see `hb.tables.adopt`, or ids of OpenTSDB have another width than declared.
         FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
         CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has
             the lines for HBase's own shell.
@@ -141,7 +144,9 @@ def create_tables(
     plans = planned(store, models, splits, catalog, create_external=create_external)
     for plan in plans:
         plan.check_rows_of_others(store)
-    return carried_out(store, plans, catalog)
+    uids = _uid_tables(store, models)
+    creation = carried_out(store, plans, catalog)
+    return evolve(creation, tables=(*creation.tables, *uids))
 
 
 def planned(
@@ -157,7 +162,33 @@ def planned(
         if some
     ]
     check_names([table for tables in groups for table in tables], catalog.table)
+    _check_uids(store, models, create_external=create_external)
     return [Plan.of(store, tables, catalog, create_external) for tables in groups]
+
+
+def _check_uids(store: Store, models: Sequence[Declared], *, create_external: bool) -> None:
+    """Raises `TableNotFound` if a table of OpenTSDB's ids does not exist, and `SchemaMismatch` if it differs."""
+    dictionaries = opentsdb_dictionaries(models)
+    existing = set(store.tables()) if dictionaries else set()
+    for dictionary in dictionaries:
+        if dictionary.table in existing:
+            check_uids(store, dictionary)
+        elif not create_external:
+            check_uid_table_exists(dictionary, existing)
+
+
+def _uid_tables(store: Store, models: Sequence[Declared]) -> list[TableOutcome]:
+    """Creates the tables of OpenTSDB's ids that are missing, after all checks."""
+    names = dict.fromkeys(dictionary.table for dictionary in opentsdb_dictionaries(models))
+    existing = set(store.tables()) if names else set()
+    outcomes = []
+    for name in names:
+        created = name not in existing
+        if created:
+            with suppress(TableExists):  # another program was faster
+                store.create_table(name, FAMILIES)
+        outcomes.append(TableOutcome(name, created))
+    return outcomes
 
 
 def carried_out(store: Store, plans: Sequence[Plan], catalog: Registry) -> Creation:

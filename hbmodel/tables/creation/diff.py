@@ -25,7 +25,8 @@ from hbmodel.tables.creation.existing_tables import (
 )
 from hbmodel.tables.creation.index_tables import check_index_tables
 from hbmodel.tables.creation.undeclared_columns import lacking_columns, registered_others, unmapped_columns
-from hbmodel.tables.ids.id_tables import Declared, models_and_ids
+from hbmodel.tables.ids.id_tables import Declared, models_and_ids, opentsdb_dictionaries
+from hbmodel.tables.ids.uid_check import uid_differences
 from hbmodel.tables.registry.enum_members import member_changes
 from hbmodel.tables.registry.gone_tables import WHY_GONE, WHY_PRIMARY_GONE
 from hbmodel.tables.registry.layout_text import differing
@@ -83,6 +84,10 @@ _SHARED = "two models share it, and one of them would lose it"
 _EXTERNAL = (
     "another program creates the table of an external model: correct its name, or call "
     "hb.create_tables(..., create_external=True)"
+)
+_UIDS = (
+    "OpenTSDB creates its table of ids: correct its name, or the width of the ids; a table that is missing can be "
+    "created with hb.create_tables(..., create_external=True)"
 )
 _FORGET = (
     "the registry knows another layout; if the model is right, hb.tables.forget(store, table, existing=True) removes "
@@ -227,7 +232,21 @@ def diff(
     differences = [
         difference for some in planned for difference in _differences(store, some, Registry(store, registry), sample)
     ]
+    differences += _uid_differences(store, models)
     return Diff(tuple(difference for at, difference in enumerate(differences) if difference not in differences[:at]))
+
+
+def _uid_differences(store: Store, models: Sequence[Declared]) -> Iterator[Difference]:
+    """The differences in tables of OpenTSDB's ids."""
+    dictionaries = opentsdb_dictionaries(models)
+    existing = set(store.tables()) if dictionaries else set()
+    for dictionary in dictionaries:
+        table = dictionary.table
+        if table not in existing:
+            yield Difference(table, "table", "table", table, None, "refused", _UIDS)
+            continue
+        for each in uid_differences(store, dictionary):
+            yield Difference(table, "layout", each.what, each.declared, each.live, "refused", _UIDS)
 
 
 def _differences(

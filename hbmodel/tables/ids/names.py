@@ -9,15 +9,18 @@ from typing import ParamSpec, TypeVar, cast
 
 from hbmodel.encoding.codecs import Dictionary
 from hbmodel.encoding.codecs.dictionary import bind_names, unbind_names
+from hbmodel.encoding.codecs.opentsdb_uids import COUNTER_ROW, UidDictionary, highest
 from hbmodel.errors import DeclarationError, DecodingError, UnknownName
-from hbmodel.mapping.declare.dictionary_tables import tables_of
+from hbmodel.mapping.declare.uid_tables import all_tables_of
 from hbmodel.mapping.schema import schema_of
 from hbmodel.protocol.id_assignment import claim_name
 from hbmodel.store.port import HasStore, Store, store_of
-from hbmodel.store.ranges import KeyRange
+from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.ids.name_cache import NameCache
+from hbmodel.tables.ids.random_uids import drawn
 from hbmodel.tables.ids.retrying import drive_with_retries
+from hbmodel.tables.ids.uid_check import check_uids
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 P = ParamSpec("P")
@@ -93,11 +96,12 @@ class Names:
                 missing.append(dictionary.constant(name))
             else:
                 ids[name] = known
-        tables = tables_of(dictionary)
+        tables = all_tables_of(dictionary)
         for at in range(0, len(missing), AT_ONCE):
             self._check(dictionary)
             chunk = missing[at : at + AT_ONCE]
-            rows = self._store.get(tables.name_table, [name.encode() for name in chunk], [tables.id_column])
+            keys = [dictionary.written(name).encode() for name in chunk]
+            rows = self._store.get(tables.name_table, keys, [tables.id_column])
             for name, row in zip(chunk, rows, strict=True):
                 if row is not None:
                     ids[name] = tables.ids.decode(row.columns[tables.id_column].value)
@@ -113,7 +117,11 @@ class Names:
         number = self._cache.id_of(_dictionary(dictionary), dictionary.constant(name))
         if number is None:
             self._check(dictionary)
-            number = drive_with_retries(self._store, claim_name(tables_of(dictionary), name))
+            tables = all_tables_of(dictionary)
+            protocol = claim_name(tables, dictionary.written(name))
+            if isinstance(dictionary, UidDictionary) and dictionary.random:
+                protocol = drawn(tables, highest(dictionary.width), protocol)
+            number = drive_with_retries(self._store, protocol)
             self._cache.keep(dictionary, name, number)
         return number
 
@@ -136,12 +144,13 @@ class Names:
 
     def _named(self, dictionary: Dictionary, number: int) -> Iterator[tuple[int, str]]:
         """Ids with their names, beginning with the id `number`."""
-        tables = tables_of(dictionary)
+        tables = all_tables_of(dictionary)
         scan = Scan(
             KeyRange(tables.ids.encode(number)), columns=[tables.name_column], limit=READ_AHEAD, batch_size=READ_AHEAD
         )
         for row in self._rows(tables.id_table, scan):
-            yield tables.ids.decode(row.row), row.columns[tables.name_column].value.decode()
+            if len(row.row) == tables.ids.width:
+                yield tables.ids.decode(row.row), dictionary.read(row.columns[tables.name_column].value)
 
     def starting_with(self, dictionary: Dictionary, prefix: str = "", *, limit: int | None = None) -> Iterator[str]:
         """The names that begin with a prefix, in order.
@@ -152,9 +161,14 @@ class Names:
             limit: maximum number of names.
         """
         self._check(dictionary)
-        tables = tables_of(dictionary)
-        scan = Scan(KeyRange.prefix(prefix.encode()), columns=[tables.id_column], limit=limit)
-        return (row.row.decode() for row in self._rows(tables.name_table, scan))
+        if prefix:
+            dictionary.constant(prefix)
+        tables = all_tables_of(dictionary)
+        keys = KeyRange.prefix(dictionary.written(prefix).encode())
+        if isinstance(dictionary, UidDictionary):
+            keys = keys.intersect(KeyRange(key_successor(COUNTER_ROW)))
+        scan = Scan(keys, columns=[tables.id_column], limit=limit)
+        return (dictionary.read(row.row) for row in self._rows(tables.name_table, scan))
 
     def _rows(self, table: str, scan: Scan) -> Iterator[Row]:
         (batches,) = self._store.scan(table, [scan])
@@ -175,9 +189,12 @@ class Names:
         """Raises `SchemaMismatch` if the dictionary's ids have another codec in the store."""
         if dictionary in self._cache.checked:
             return
-        tables = tables_of(_dictionary(dictionary))
-        for model in (tables.by_name, tables.by_id):
-            self._registry.bind(schema_of(model))
+        if isinstance(dictionary, UidDictionary):
+            check_uids(self._store, dictionary)
+        else:
+            tables = all_tables_of(_dictionary(dictionary))
+            for model in (tables.by_name, tables.by_id):
+                self._registry.bind(schema_of(model))
         self._cache.checked.add(dictionary)
 
 

@@ -1,0 +1,44 @@
+"""Assigns random ids: what a protocol takes from a counter is drawn instead."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, TypeVar
+
+from hbmodel.errors import IdsExhausted
+from hbmodel.mapping.declare.dictionary_tables import DictionaryTables
+from hbmodel.protocol.operations import Increment, Protocol
+
+R = TypeVar("R")
+
+DRAWS = 100
+"""How many ids are drawn for a name, at most. OpenTSDB draws 10."""
+
+
+def drawn(tables: DictionaryTables, highest: int, protocol: Protocol[R]) -> Protocol[R]:
+    """Runs a protocol, and answers each increment with a number from 1 to `highest`; raises `IdsExhausted`.
+
+    An id that has another name is refused by the check-and-put of its name, as if the counter had been set back.
+    """
+    answer: Any = None
+    draws = 0
+    try:
+        while True:
+            operation = protocol.send(answer)
+            if not isinstance(operation, Increment):
+                answer = yield operation
+                continue
+            if draws == DRAWS:
+                raise IdsExhausted(
+                    "Every random id that was drawn has a name: nearly all ids of this width are in use.",
+                    table=tables.name_table,
+                    column=tables.id_column,
+                    width=tables.ids.width,
+                )
+            draws += 1
+            answer = secrets.randbelow(highest) + 1  # OpenTSDB never draws 0
+    except StopIteration as stop:
+        result: R = stop.value
+        return result
+    finally:
+        protocol.close()
