@@ -104,6 +104,7 @@ CODECS = [
     "Duration",
     "EnumOf",
     "FixedWidth",
+    "Float32",
     "Float64",
     "HexText",
     "IPAddress",

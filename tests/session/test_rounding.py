@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import re
@@ -293,7 +294,7 @@ def test_nan_is_no_bound_and_stands_in_no_key() -> None:
     with pytest.raises(hb.EncodingError, match="NaN has no order: use == or in_") as error:
         _ = Measured.value > NAN
     assert error.value.field == "value"
-    for codec in (hb.Float64(nan=True), hb.codecs.Reversed(hb.Float64(nan=True))):
+    for codec in (hb.Float64(nan=True), hb.codecs.Float32(nan=True), hb.codecs.Reversed(hb.Float64(nan=True))):
         with pytest.raises(hb.DeclarationError, match="cannot be part of a key; use a scalar one, without nan=True"):
 
             @hb.model(table="nan_key")
@@ -315,8 +316,34 @@ def test_nan_is_no_bound_and_stands_in_no_key() -> None:
 
 def test_every_nan_has_the_same_bytes_and_no_number_has_others() -> None:
     assert {hb.Float64(nan=True).encode(value).hex() for value in (NAN, -NAN, float("nan"))} == {"fff8000000000000"}
-    for value in (0.0, -1.5, float("inf"), -float("inf")):
-        assert hb.Float64(nan=True).encode(value) == hb.Float64.encode(value)
+    assert {hb.codecs.Float32(nan=True).encode(value).hex() for value in (NAN, -NAN)} == {"ffc00000"}
+    for codec, value in itertools.product((hb.Float64, hb.codecs.Float32), (0.0, -1.5, float("inf"), -float("inf"))):
+        assert codec(nan=True).encode(value) == codec.encode(value)
+
+
+def test_a_bound_between_two_floats_of_four_bytes_finds_the_same_rows() -> None:
+    @hb.model(table="singles")
+    class Single:
+        weight: hb.Key[float] = hb.key(hb.codecs.Float32)
+        text: hb.Column[str] = hb.column("t", default="x")
+        again: hb.Column[float] = hb.column("a", hb.codecs.Float32, default=0.0)
+
+        by_again = hb.index("again")
+
+    weights = [-1.0, -0.0, 0.0999755859375, 0.10009765625, 3.0]
+    with fresh(Single) as store:
+        session = hb.Session(store)
+        session.add_all(Single(weight=weight, again=weight) for weight in weights)
+        session.commit()
+        for bound in (0.1, -5, 1e40, -1e40, 0.0999755859375):
+            for field in (Single.weight, Single.again):
+                above = [obj.weight for obj in session.query(Single).where(field > bound)]
+                assert above == [weight for weight in weights if weight > bound], (bound, field)
+                below = [obj.weight for obj in session.query(Single).where(field <= bound)]
+                assert below == [weight for weight in weights if weight <= bound], (bound, field)
+        with pytest.raises(hb.EncodingError, match="no exact float of 32 bits"):
+            _ = Single.again == 0.1
+        assert [obj.weight for obj in session.query(Single).where(Single.again == 3)] == [3.0]
 
 
 def test_nan_is_refused_where_it_was_not_declared() -> None:

@@ -81,6 +81,7 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.UInt32,
     codecs.UInt64,
     codecs.Float64,
+    codecs.Float32,
     codecs.DecimalNumber,
     codecs.Bool,
     codecs.UUID128,
@@ -261,7 +262,7 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
         case HexText():
             return numbers(0, 16**codec.width - 1)
         case FloatCodec():
-            return st.floats(allow_nan=False)
+            return st.floats(allow_nan=False, width=codec.bits)
         case PhoenixFloatCodec():
             return st.floats(allow_nan=False, width=codec.bits)
         case PhoenixDecimalCodec():

@@ -10,7 +10,7 @@ from hbmodel.encoding.codecs.booleans import Bool
 from hbmodel.encoding.codecs.decimals import DecimalNumber
 from hbmodel.encoding.codecs.dictionary import Dictionary
 from hbmodel.encoding.codecs.enums import EnumOf
-from hbmodel.encoding.codecs.floats import Float64
+from hbmodel.encoding.codecs.floats import Float32, Float64
 from hbmodel.encoding.codecs.infer import codec_for
 from hbmodel.encoding.codecs.integers import Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64
 from hbmodel.encoding.codecs.java import JavaInt, JavaLong, JavaUTF, ReverseStamp, ReverseStampInt
@@ -37,6 +37,7 @@ __all__ = [
     "Duration",
     "EnumOf",
     "FixedWidth",
+    "Float32",
     "Float64",
     "HexText",
     "IPAddress",

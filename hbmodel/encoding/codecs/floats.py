@@ -1,97 +1,80 @@
-"""Floating-point numbers as eight order-preserving bytes."""
+"""Floating-point numbers as eight or four order-preserving bytes."""
 
 from __future__ import annotations
 
 from math import isnan, nan
 from numbers import Real
-from struct import Struct
 from typing import Any
 
 from attrs import Factory, field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, DefaultCodecs, FixedWidth, Source, SpecReaders, wrong_type, wrong_width
-from hbmodel.errors import DeclarationError, DecodingError, EncodingError
+from hbmodel.encoding.codecs.base import JSON, DefaultCodecs, FixedWidth, Source, SpecReaders, wrong_width
+from hbmodel.encoding.codecs.ieee import (
+    IEEE,
+    declared_nan,
+    exact_float,
+    exact_single,
+    is_negative_zero,
+    nan_without_order,
+    number_in_order,
+    single_below,
+    word_in_order,
+)
+from hbmodel.encoding.codecs.integers import UNSIGNED
+from hbmodel.errors import DecodingError, EncodingError
 
-DOUBLE = Struct(">d")
-WORD = Struct(">Q")
-SIGN = 1 << 63
-ALL = (1 << 64) - 1
-NEGATIVE_ZERO = WORD.pack(SIGN ^ ALL)
-NAN = bytes.fromhex("fff8000000000000")
-"""The bytes of every NaN: those of Java's canonical NaN, which sort above all numbers."""
-
-
-def exact_float(value: object) -> float:
-    """A float that equals a real number: an int, a fraction, one of NumPy's floats.
-
-    Raises:
-        EncodingError: the value is none, or a double cannot hold all of it.
-    """
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise wrong_type(float, value)
-    try:
-        number = float(value)
-    except OverflowError:
-        raise EncodingError("A number is too large for a double.") from None
-    if number != value and not isnan(number):
-        raise EncodingError(
-            "A number has no exact double and would lose precision: convert it with float() first, or use a Decimal.",
-            found=type(value).__name__,
-        )
-    return number
-
-
-def declared_nan(nan: Any) -> bool:
-    """Whether NaN is stored, given in a declaration; it is True or False."""
-    if type(nan) is not bool:
-        raise DeclarationError("nan must be True or False.", found=repr(nan))
-    return nan
+NAN = {64: bytes.fromhex("fff8000000000000"), 32: bytes.fromhex("ffc00000")}
+"""The bytes of every NaN, by bits: those of Java's canonical NaN, which sort above all numbers."""
 
 
 @frozen
 class FloatCodec(FixedWidth[float]):
-    """An IEEE 754 double, big-endian, with the sign bit flipped if positive and all bits flipped if negative.
+    """An IEEE 754 number of 64 or 32 bits, big-endian, with the sign bit flipped if positive and all bits flipped if
+    negative.
 
-    NaN is refused: it has no place in an order. -0.0 equals 0.0 and has the same bytes.
+    NaN is refused: it has no place in an order. -0.0 equals 0.0 and has the same bytes. With 32 bits a number that
+    would be rounded is refused, because a query for it would not find its row.
 
-    `Float64(nan=True)` stores NaN too, in columns alone. In queries `==` and `in_` with NaN find the rows that hold it,
-    whichever NaN it is; `<` and its like are false for it, as in Python. All other bytes are those of `Float64`.
+    `Float64(nan=True)` and `Float32(nan=True)` store NaN too, in columns alone. In queries `==` and `in_` with NaN find
+    the rows that hold it, whichever NaN it is; `<` and its like are false for it, as in Python. All other bytes are the
+    same as without.
     """
 
+    bits: int = 64
     nan: bool = field(default=False, converter=declared_nan)
     key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: not self.nan, takes_self=True))
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
 
     python_type = float
-    width = 8
 
     def __call__(self, *, nan: bool) -> FloatCodec:
         """The same with or without NaN."""
-        return FloatCodec(nan)
+        return FloatCodec(self.bits, nan)
 
     def encode(self, value: float) -> bytes:
-        if type(value) is not float:
+        if self.bits == 32:
+            value = exact_single(value)
+        elif type(value) is not float:
             value = exact_float(value)
         if isnan(value):
             if self.nan:
-                return NAN
+                return NAN[self.bits]
             raise EncodingError(
                 "NaN cannot be stored here, because it has no order: store None in a field that allows it, or "
-                "declare a column that "
-                "accepts NaN: hb.column(codec=hb.Float64(nan=True))."
+                "declare a column that accepts NaN: hb.column(codec=hb.Float64(nan=True))."
             )
         # Adding 0.0 turns -0.0 into 0.0 and leaves every other number alone.
-        word: int = WORD.unpack(DOUBLE.pack(value + 0.0))[0]
-        return WORD.pack(word ^ ALL if word & SIGN else word | SIGN)
+        return UNSIGNED[self.bits].pack(word_in_order(value + 0.0, self.bits))
 
     encode_part = encode
 
     def decode(self, data: bytes) -> float:
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
-        word: int = WORD.unpack(data)[0]
-        number: float = DOUBLE.unpack(WORD.pack(word ^ SIGN if word & SIGN else word ^ ALL))[0]
-        if isnan(number) or data == NEGATIVE_ZERO:
-            if self.nan and data == NAN:
+        word = int.from_bytes(data, "big")
+        number = number_in_order(word, self.bits)
+        if isnan(number) or is_negative_zero(word, self.bits):
+            if self.nan and data == NAN[self.bits]:
                 return nan
             raise DecodingError(
                 "Stored bytes are a NaN or a negative zero, which this codec never writes; see hb.Float64(nan=True)."
@@ -103,9 +86,11 @@ class FloatCodec(FixedWidth[float]):
         return True
 
     def floor(self, value: float) -> float:
-        if self.nan and isinstance(value, Real) and value != value:  # noqa: PLR0124
-            raise EncodingError("NaN has no order: use == or in_ to find the rows that hold it.")
-        return value
+        if isinstance(value, Real) and value != value:  # noqa: PLR0124
+            if not self.nan:
+                return value  # it is refused as it is stored
+            raise nan_without_order()
+        return value if self.bits == 64 else single_below(exact_float(value))
 
     def order_key(self, value: float) -> Any:
         return float(value)
@@ -113,19 +98,26 @@ class FloatCodec(FixedWidth[float]):
     @property
     def source(self) -> Source | None:
         # A positive number is stored with its sign flipped, as the negative one; the others are left to the methods.
+        stored = "({pack}(-{v}) if {v} > 0 else {encode}({v}))" if self.bits == 64 else "{encode}({v})"
         return Source(
             float,
             "(-{t} if ({t} := {unpack}({v})[0]) < 0 else {decode}({v}))",
-            "({pack}(-{v}) if {v} > 0 else {encode}({v}))",
-            scope={"unpack": DOUBLE.unpack, "pack": DOUBLE.pack, "decode": self.decode, "encode": self.encode},
+            stored,
+            scope={
+                "unpack": IEEE[self.bits].unpack,
+                "pack": IEEE[self.bits].pack,
+                "decode": self.decode,
+                "encode": self.encode,
+            },
         )
 
     @property
     def spec(self) -> dict[str, JSON]:
-        return {"codec": "float", "bits": 64}
+        return {"codec": "float", "bits": self.bits}
 
 
 Float64 = FloatCodec()
+Float32 = FloatCodec(32)
 
 DEFAULTS: DefaultCodecs = {float: Float64}
-SPECS: SpecReaders = {"float": lambda spec, codec_of: Float64}
+SPECS: SpecReaders = {"float": lambda spec, codec_of: FloatCodec(spec["bits"])}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from decimal import Decimal
-from math import inf, isinf, isnan
+from math import isnan
 from struct import Struct
 from struct import error as StructError
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order, Source, SpecReaders, wrong_type, wrong_width
-from hbmodel.encoding.codecs.floats import exact_float
+from hbmodel.encoding.codecs.ieee import IEEE, exact_float, exact_single, single_below
 from hbmodel.encoding.codecs.integers import integer, out_of_range
 from hbmodel.encoding.codecs.java import SIGNED
 from hbmodel.encoding.codecs.times import (
@@ -29,51 +29,8 @@ from hbmodel.encoding.codecs.times import (
 )
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
-IEEE = {32: Struct(">f"), 64: Struct(">d")}
-LARGEST_SINGLE = IEEE[32].unpack(b"\x7f\x7f\xff\xff")[0]
 SCALE = Struct(">i")
 INTEGER_TEXT = re.compile(rb"0|-?[1-9][0-9]*")
-
-
-def exact_single(value: Any) -> float:
-    """A float that four bytes hold exactly, from any real number.
-
-    Raises:
-        EncodingError: it is none, or would be rounded.
-    """
-    number = exact_float(value)
-    try:
-        same = isnan(number) or isinf(number) or IEEE[32].unpack(IEEE[32].pack(number))[0] == number
-    except OverflowError:
-        same = False
-    if not same:
-        raise EncodingError(
-            "A number has no exact float of 32 bits and would lose precision: round it first, in NumPy with "
-            "float(numpy.float32(number))."
-        )
-    return number
-
-
-def single_below(number: float) -> float:
-    """The largest float of 32 bits that is not above a number.
-
-    Raises:
-        EncodingError: the number is NaN.
-    """
-    if isnan(number):
-        raise EncodingError("NaN has no order: use == or in_ to find the rows that hold it.")
-    try:
-        data = IEEE[32].pack(number)
-    except OverflowError:
-        return LARGEST_SINGLE if number > 0 else -inf
-    near: float = IEEE[32].unpack(data)[0]
-    if near <= number:
-        return near
-    # The number before it has the next smaller word, or, below zero, the next larger one.
-    word = int.from_bytes(data, "big")
-    step = 1 if word >> 31 else -1
-    below: float = IEEE[32].unpack((word + step).to_bytes(4, "big"))[0]
-    return below
 
 
 @frozen

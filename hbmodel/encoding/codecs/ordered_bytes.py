@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from math import isnan
-from typing import Any
 
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import COMPLEMENT, JSON, Codec, FixedWidth, SpecReaders, T, wrong_type, wrong_width
-from hbmodel.encoding.codecs.floats import declared_nan, exact_float
+from hbmodel.encoding.codecs.ieee import FloatsOfJava
 from hbmodel.encoding.codecs.integers import UNSIGNED, IntCodec, floor_integer
-from hbmodel.encoding.codecs.java_values import IEEE, exact_single, single_below
 from hbmodel.encoding.codecs.text import from_utf8, to_bytes, to_utf8
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
@@ -107,7 +104,7 @@ class OrderedIntCodec(_Ordered, FixedWidth[int]):
 
 
 @frozen
-class OrderedFloatCodec(_Ordered, FixedWidth[float]):
+class OrderedFloatCodec(_Ordered, FloatsOfJava):
     """`OrderedBytes.encodeFloat32` and `encodeFloat64`, the types `OrderedFloat32` and `OrderedFloat64`: the header (30
     or 31) and IEEE 754, big-endian, with the sign bit flipped if positive and all bits flipped if negative.
 
@@ -115,70 +112,26 @@ class OrderedFloatCodec(_Ordered, FixedWidth[float]):
     `Float64(nan=True)` and `Float32(nan=True)` read and write both, in columns alone.
     """
 
-    bits: int
-    nan: bool = field(default=False, converter=declared_nan)
     width: int = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8 + 1, takes_self=True)
     )
-    key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: not self.nan, takes_self=True))
     _header: bytes = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: FLOATS[self.bits], takes_self=True)
     )
-
-    python_type = float
 
     def __call__(self, *, nan: bool) -> OrderedFloatCodec:
         """The same with or without NaN and -0.0."""
         return OrderedFloatCodec(self.bits, nan)
 
-    def encode(self, value: float) -> bytes:
-        number = exact_float(value) if self.bits == 64 else exact_single(value)
-        if isnan(number):
-            if not self.nan:
-                raise EncodingError(
-                    "NaN cannot be stored here, because it has no order: store None in a field that allows it, or "
-                    "declare a column that accepts NaN, with nan=True."
-                )
-            number = float("nan")  # Java has one
-        elif not self.nan:
-            number += 0.0  # turns -0.0 into 0.0 and leaves every other number alone
-        sign = 1 << (self.bits - 1)
-        word: int = UNSIGNED[self.bits].unpack(IEEE[self.bits].pack(number))[0]
-        return self._header + UNSIGNED[self.bits].pack(word ^ (2 * sign - 1) if word & sign else word | sign)
+    def _stored(self, word: int) -> bytes:
+        return self._header + UNSIGNED[self.bits].pack(word)
 
-    encode_part = encode
-
-    def decode(self, data: bytes) -> float:
+    def _word(self, data: bytes) -> int:
         if len(data) != self.width:
             _check_null(data, 0)
             raise wrong_width(self.width, len(data))
         _check_header(data, 0, self._header)
-        sign = 1 << (self.bits - 1)
-        word = int.from_bytes(data[1:], "big")
-        bits = word ^ sign if word & sign else word ^ (2 * sign - 1)
-        number: float = IEEE[self.bits].unpack(UNSIGNED[self.bits].pack(bits))[0]
-        if (bits == sign or isnan(number)) and not self.nan:
-            raise DecodingError(
-                "Stored bytes are a NaN or a negative zero, which have no order: declare a column with nan=True."
-            )
-        if isnan(number) and self.encode(number) != data:
-            raise DecodingError("Stored bytes are a NaN that OrderedBytes does not write.")
-        return number
-
-    @property
-    def canonical(self) -> bool:
-        return not self.nan  # 0.0 equals -0.0
-
-    def floor(self, value: float) -> float:
-        number = exact_float(value)
-        if isnan(number):
-            if not self.nan:
-                return value  # it is refused as it is stored
-            raise EncodingError("NaN has no order: use == or in_ to find the rows that hold it.")
-        return single_below(number) if self.bits == 32 else value
-
-    def order_key(self, value: float) -> Any:
-        return float(value)
+        return int.from_bytes(data[1:], "big")
 
     @property
     def spec(self) -> dict[str, JSON]:

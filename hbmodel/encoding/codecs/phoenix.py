@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from math import isnan
 from struct import Struct
-from typing import Any
 
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, SpecReaders, declared_width, wrong_type, wrong_width
-from hbmodel.encoding.codecs.floats import declared_nan, exact_float
+from hbmodel.encoding.codecs.ieee import FloatsOfJava
 from hbmodel.encoding.codecs.integers import UNSIGNED, floor_integer, integer, out_of_range
-from hbmodel.encoding.codecs.java_values import IEEE, exact_single, single_below
 from hbmodel.encoding.codecs.number_text import Delimited
 from hbmodel.encoding.codecs.text import to_utf8
 from hbmodel.encoding.codecs.times import Datetime, from_epoch, since_epoch
@@ -72,7 +69,7 @@ class UnsignedCodec(FixedWidth[int]):
 
 
 @frozen
-class PhoenixFloatCodec(FixedWidth[float]):
+class PhoenixFloatCodec(FloatsOfJava):
     """Phoenix's `DOUBLE` or `FLOAT`: IEEE 754, big-endian, all bits flipped if negative and the sign bit if positive,
     plus one.
 
@@ -80,65 +77,22 @@ class PhoenixFloatCodec(FixedWidth[float]):
     `Double(nan=True)` and `Float(nan=True)` read and write both, in columns alone.
     """
 
-    bits: int
-    nan: bool = field(default=False, converter=declared_nan)
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
-    key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: not self.nan, takes_self=True))
-
-    python_type = float
 
     def __call__(self, *, nan: bool) -> PhoenixFloatCodec:
         """The same with or without NaN and -0.0."""
         return PhoenixFloatCodec(self.bits, nan)
 
-    def encode(self, value: float) -> bytes:
-        number = exact_float(value) if self.bits == 64 else exact_single(value)
-        if isnan(number):
-            if not self.nan:
-                raise EncodingError(
-                    "NaN cannot be stored here, because it has no order: store None in a field that allows it, or "
-                    "declare a column that accepts NaN, with nan=True."
-                )
-            number = float("nan")  # Java has one
-        elif not self.nan:
-            number += 0.0  # turns -0.0 into 0.0 and leaves every other number alone
-        sign = 1 << (self.bits - 1)
-        word: int = UNSIGNED[self.bits].unpack(IEEE[self.bits].pack(number))[0]
-        return UNSIGNED[self.bits].pack((word ^ (2 * sign - 1) if word & sign else word | sign) + 1)
+    def _stored(self, word: int) -> bytes:
+        return UNSIGNED[self.bits].pack(word + 1)
 
-    encode_part = encode
-
-    def decode(self, data: bytes) -> float:
+    def _word(self, data: bytes) -> int:
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
-        sign = 1 << (self.bits - 1)
         word = int.from_bytes(data, "big") - 1
         if word < 0:
             raise DecodingError("Stored bytes are not a number of Phoenix.")
-        bits = word ^ sign if word & sign else word ^ (2 * sign - 1)
-        number: float = IEEE[self.bits].unpack(UNSIGNED[self.bits].pack(bits))[0]
-        if (bits == sign or isnan(number)) and not self.nan:
-            raise DecodingError(
-                "Stored bytes are a NaN or a negative zero, which have no order: declare a column with nan=True."
-            )
-        if isnan(number) and self.encode(number) != data:
-            raise DecodingError("Stored bytes are a NaN that Phoenix does not write.")
-        return number
-
-    @property
-    def canonical(self) -> bool:
-        return not self.nan  # 0.0 equals -0.0
-
-    def floor(self, value: float) -> float:
-        number = exact_float(value)
-        if isnan(number):
-            if not self.nan:
-                return value  # it is refused as it is stored
-            raise EncodingError("NaN has no order: use == or in_ to find the rows that hold it.")
-        return single_below(number) if self.bits == 32 else value
-
-    def order_key(self, value: float) -> Any:
-        return float(value)
+        return word
 
     @property
     def spec(self) -> dict[str, JSON]:

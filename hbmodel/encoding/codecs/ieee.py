@@ -1,0 +1,174 @@
+"""IEEE 754 numbers of 32 and 64 bits: exact values, and words whose order is that of the numbers."""
+
+from __future__ import annotations
+
+from math import inf, isinf, isnan, nan
+from numbers import Real
+from struct import Struct
+from typing import Any
+
+from attrs import Factory, field, frozen
+
+from hbmodel.encoding.codecs.base import FixedWidth, wrong_type
+from hbmodel.encoding.codecs.integers import UNSIGNED
+from hbmodel.errors import DeclarationError, DecodingError, EncodingError
+
+IEEE = {32: Struct(">f"), 64: Struct(">d")}
+LARGEST_SINGLE: float = IEEE[32].unpack(b"\x7f\x7f\xff\xff")[0]
+
+
+def exact_float(value: object) -> float:
+    """A float that equals a real number: an int, a fraction, one of NumPy's floats.
+
+    Raises:
+        EncodingError: the value is none, or a double cannot hold all of it.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise wrong_type(float, value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise EncodingError("A number is too large for a double.") from None
+    if number != value and not isnan(number):
+        raise EncodingError(
+            "A number has no exact double and would lose precision: convert it with float() first, or use a Decimal.",
+            found=type(value).__name__,
+        )
+    return number
+
+
+def exact_single(value: object) -> float:
+    """A float that four bytes hold exactly, from any real number.
+
+    Raises:
+        EncodingError: it is none, or would be rounded.
+    """
+    number = exact_float(value)
+    try:
+        same = isnan(number) or isinf(number) or IEEE[32].unpack(IEEE[32].pack(number))[0] == number
+    except OverflowError:
+        same = False
+    if not same:
+        raise EncodingError(
+            "A number has no exact float of 32 bits and would lose precision: round it first, in NumPy with "
+            "float(numpy.float32(number))."
+        )
+    return number
+
+
+def single_below(number: float) -> float:
+    """The largest float of 32 bits that is not above a number.
+
+    Raises:
+        EncodingError: the number is NaN.
+    """
+    if isnan(number):
+        raise nan_without_order()
+    try:
+        data = IEEE[32].pack(number)
+    except OverflowError:
+        return LARGEST_SINGLE if number > 0 else -inf
+    near: float = IEEE[32].unpack(data)[0]
+    if near <= number:
+        return near
+    # The number before it has the next smaller word, or, below zero, the next larger one.
+    word = int.from_bytes(data, "big")
+    step = 1 if word >> 31 else -1
+    below: float = IEEE[32].unpack((word + step).to_bytes(4, "big"))[0]
+    return below
+
+
+def declared_nan(nan: Any) -> bool:
+    """Whether NaN is stored, given in a declaration; it is True or False."""
+    if type(nan) is not bool:
+        raise DeclarationError("nan must be True or False.", found=repr(nan))
+    return nan
+
+
+def nan_without_order() -> EncodingError:
+    """The error of a comparison with NaN."""
+    return EncodingError("NaN has no order: use == or in_ to find the rows that hold it.")
+
+
+def word_in_order(number: float, bits: int) -> int:
+    """The bits of a number as an unsigned integer: all flipped if it is negative, else the sign bit alone. These words
+    sort as the numbers do, with NaN above all.
+    """
+    sign = 1 << (bits - 1)
+    word: int = UNSIGNED[bits].unpack(IEEE[bits].pack(number))[0]
+    return word ^ (2 * sign - 1) if word & sign else word | sign
+
+
+def number_in_order(word: int, bits: int) -> float:
+    """The number of a word that `word_in_order` gives."""
+    sign = 1 << (bits - 1)
+    number: float = IEEE[bits].unpack(UNSIGNED[bits].pack(word ^ sign if word & sign else word ^ (2 * sign - 1)))[0]
+    return number
+
+
+def is_negative_zero(word: int, bits: int) -> bool:
+    """Whether a word in order is that of -0.0, which equals 0.0 and has other bits."""
+    return word == (1 << (bits - 1)) - 1
+
+
+@frozen
+class FloatsOfJava(FixedWidth[float]):
+    """Base class of codecs that store the word in order as a program in Java does: -0.0 as 0.0, and no NaN; both with
+    `nan=True`, for columns alone.
+    """
+
+    bits: int
+    nan: bool = field(default=False, converter=declared_nan)
+    key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: not self.nan, takes_self=True))
+
+    python_type = float
+
+    def _stored(self, word: int) -> bytes:
+        """The bytes of a word in order."""
+        raise NotImplementedError
+
+    def _word(self, data: bytes) -> int:
+        """The word in order of stored bytes; raises `DecodingError` for any others."""
+        raise NotImplementedError
+
+    def encode(self, value: float) -> bytes:
+        number = exact_float(value) if self.bits == 64 else exact_single(value)
+        if isnan(number):
+            if not self.nan:
+                raise EncodingError(
+                    "NaN cannot be stored here, because it has no order: store None in a field that allows it, or "
+                    "declare a column that accepts NaN, with nan=True."
+                )
+            number = nan  # Java has one
+        elif not self.nan:
+            number += 0.0  # turns -0.0 into 0.0 and leaves every other number alone
+        return self._stored(word_in_order(number, self.bits))
+
+    def encode_part(self, value: float) -> bytes:
+        return self.encode(value)
+
+    def decode(self, data: bytes) -> float:
+        word = self._word(data)
+        number = number_in_order(word, self.bits)
+        if (is_negative_zero(word, self.bits) or isnan(number)) and not self.nan:
+            raise DecodingError(
+                "Stored bytes are a NaN or a negative zero, which have no order: declare a column with nan=True."
+            )
+        if isnan(number) and self.encode(number) != data:
+            raise DecodingError("Stored bytes are a NaN that Java does not write.")
+        return number
+
+    @property
+    def canonical(self) -> bool:
+        return not self.nan  # 0.0 equals -0.0
+
+    def floor(self, value: float) -> float:
+        number = exact_float(value)
+        if isnan(number):
+            if not self.nan:
+                return value  # it is refused as it is stored
+            raise nan_without_order()
+        return single_below(number) if self.bits == 32 else value
+
+    def order_key(self, value: float) -> Any:
+        return float(value)
