@@ -12,6 +12,7 @@ with one when it is done:
     {"do": "flush", "table": "t"}
     {"do": "compact", "table": "t"}    a major compaction; answered when it is over
     {"do": "split", "table": "t", "row": "m"}    the region of the row, which begins the second half
+    {"do": "copy", "table": "t", "to": "u"}    a snapshot of the table, cloned under another name
     {"do": "drop", "table": "t"}
 """
 
@@ -180,6 +181,12 @@ def main(configuration: str) -> None:
         [region] = [region for region in admin.getRegions(name) if region.containsRow(row)]
         admin.splitRegionAsync(region.getRegionName(), row).get()
 
+    def copy(admin: Any, name: Any, to: Any) -> None:
+        snapshot = jpype.JString(f"of-{to}")
+        admin.snapshot(snapshot, name)
+        admin.cloneSnapshot(snapshot, TableName.valueOf(jpype.JString(to)))
+        admin.deleteSnapshot(snapshot)
+
     # The configuration is that of the gateways, which give up soon; a busy machine is slower than that.
     patient = jpype.JClass("org.apache.hadoop.hbase.HBaseConfiguration").create()
     for name in PATIENT:
@@ -198,6 +205,8 @@ def main(configuration: str) -> None:
                 compact(admin, name)
             elif said["do"] == "split":
                 split(admin, name, data(said["row"]))
+            elif said["do"] == "copy":
+                copy(admin, name, said["to"])
             elif said["do"] == "drop":
                 admin.disableTable(name)
                 admin.deleteTable(name)
