@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from attrs import Factory, evolve
 
-from hbmodel.encoding.codecs import Bytes, Codec, Float32, Float64, JavaLong
+from hbmodel.encoding.codecs import Bytes, Codec, JavaLong
+from hbmodel.encoding.codecs.floats import FloatCodec
 from hbmodel.encoding.codecs.from_spec import UnknownCodec, codec_of
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.salts import DigestSalt, HashSalt, JavaHashSalt, NoSalt, RandomSalt, Salt, TextSalt
@@ -197,7 +198,7 @@ def _key(table: str, spec: Spec) -> Field:
 def _value_codec(spec: Spec) -> Codec[Any]:
     """The codec of a value outside keys; floats may be NaN, since only the programs know whether NaN occurs."""
     codec = codec_of(spec)
-    return codec(nan=True) if codec in {Float32, Float64} else codec
+    return codec(nan=True) if isinstance(codec, FloatCodec) else codec
 
 
 def _column(column: str, spec: Spec, *, in_key: bool = False) -> Field:
