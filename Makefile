@@ -81,8 +81,8 @@ typecheck: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-test-phoenix: $(STAMP)  ## tables of Apache Phoenix: rows that its own client makes, on every store
-	$(BIN)/python -m pytest -m "" tests/encoding/test_phoenix.py tests/session/test_phoenix_tables.py $(PYTEST_ARGS)
+test-phoenix: $(STAMP)  ## tables of Apache Phoenix: rows that its own client makes, on every store, and its SQL on an HBase with its classes
+	$(BIN)/python -m pytest -m "" tests/encoding/test_phoenix.py tests/session/test_phoenix_tables.py tests/phoenix $(PYTEST_ARGS)
 
 bench: $(STAMP)  ## hbmodel beside hand-written happybase, as ratios, on a real HBase
 	$(BIN)/python -m tests.benchmarks

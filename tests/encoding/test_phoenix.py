@@ -25,6 +25,7 @@ from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.store import Put
 from tests.support.beds import Bed
 from tests.support.examples import examples
+from tests.support.phoenix_jars import TYPES, downloaded
 from tests.support.strategies import chars, in_units, numbers, phoenix_decimals
 
 WHEN = datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=UTC)
@@ -85,13 +86,6 @@ GOLDEN: list[tuple[hb.Codec[Any], Any, str, str, str]] = [
     (phoenix.UnsignedTimestamp, WHEN, "0000018bcfe5687b00000000", "PUnsignedTimestamp", "1700000000123 123000000"),
 ]  # fmt: skip
 
-JARS = (
-    ("org.apache.phoenix", "phoenix-core-client", "5.2.1"),
-    ("org.apache.phoenix.thirdparty", "phoenix-shaded-guava", "2.1.0"),
-    ("joda-time", "joda-time", "2.10.5"),
-)
-"""The jars of the types of Phoenix, without those of HBase: 8 MB in all."""
-
 IN_JAVA = """
 import json, os, sys
 import jpype
@@ -135,12 +129,7 @@ def test_golden_bytes(codec: hb.Codec[Any], value: Any, data: str, kind: str, te
 @pytest.mark.slow
 @pytest.mark.hbase
 def test_phoenix_itself_makes_the_golden_bytes(tmp_path: Path) -> None:
-    from jgo.config import GlobalSettings
-    from jgo.maven import MavenContext, PythonResolver
-
-    context = MavenContext(resolver=PythonResolver(), repo_cache=tmp_path)
-    context.remote_repos.update(GlobalSettings.load().repositories)
-    jars = [str(context.project(g, a).at_version(v).artifact().resolve()) for g, a, v in JARS]
+    jars = map(str, downloaded(TYPES, tmp_path))
     asked = json.dumps([(kind, text) for *_, kind, text in GOLDEN])
     command = [sys.executable, "-c", IN_JAVA, *jars]
     done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)

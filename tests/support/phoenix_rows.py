@@ -10,19 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-JARS = (
-    ("org.apache.phoenix", "phoenix-core-client", "5.2.1"),
-    ("org.apache.phoenix", "phoenix-hbase-compat-2.6.0", "5.2.1"),
-    ("org.apache.phoenix.thirdparty", "phoenix-shaded-guava", "2.1.0"),
-    ("org.apache.phoenix.thirdparty", "phoenix-shaded-commons-cli", "2.1.0"),
-    ("joda-time", "joda-time", "2.10.5"),
-    ("org.antlr", "antlr-runtime", "3.5.2"),
-    ("com.google.protobuf", "protobuf-java", "2.5.0"),
-    ("org.apache.htrace", "htrace-core", "3.1.0-incubating"),
-    ("org.apache.htrace", "htrace-core4", "4.2.0-incubating"),
-    ("org.iq80.snappy", "snappy", "0.3"),
-)
-"""The jars of the client of Phoenix, without those of HBase."""
+from tests.support.phoenix_jars import CLIENT, downloaded
 
 IN_JAVA = """
 import json, os, sys
@@ -73,12 +61,7 @@ def rows_of_upserts(
         tables: the statements that create the tables.
         cache: a directory for the jars.
     """
-    from jgo.config import GlobalSettings
-    from jgo.maven import MavenContext, PythonResolver
-
-    context = MavenContext(resolver=PythonResolver(), repo_cache=cache)
-    context.remote_repos.update(GlobalSettings.load().repositories)
-    jars = [str(context.project(g, a).at_version(v).artifact().resolve()) for g, a, v in JARS]
+    jars = map(str, downloaded(CLIENT, cache))
     done = subprocess.run(
         [sys.executable, "-c", IN_JAVA, *jars],
         input=json.dumps({"tables": tables, "upserts": upserts}),

@@ -1,0 +1,27 @@
+"""What tests do with both: make a table anew, and read its cells."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import hbmodel as hb
+from hbmodel.errors import TableNotFound
+from hbmodel.store import Scan
+from tests.support.phoenix_sql import PhoenixSql
+
+
+def anew(sql: PhoenixSql, store: hb.Store, model: Any, *statements: str) -> None:
+    """Drops the table of a model, and executes the statements that create it."""
+    name = hb.schema.schema_of(model).table
+    sql(f"DROP TABLE IF EXISTS {name} CASCADE")
+    with suppress(TableNotFound):
+        hb.tables.forget(store, name, existing=True)
+    for statement in statements:
+        sql(statement)
+
+
+def cells_of(store: hb.Store, name: str) -> dict[bytes, dict[bytes, bytes]]:
+    """Everything in a table."""
+    (batches,) = store.scan(name, [Scan()])
+    return {row.row: {column: cell.value for column, cell in row.columns.items()} for batch in batches for row in batch}
