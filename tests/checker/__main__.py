@@ -1,6 +1,9 @@
 """Runs every sweep, every sample and every mutant of the model checker to the end, on two processes: `make
 check-protocol`.
 
+Where a sweep has more than one combination of clocks, its configurations have them in turn, see `clocks`; with
+EVERY_CLOCK=1 each has every one, which takes about a day.
+
 Prints for each what it was, configurations, states and seconds; exits with 1 if any of them has found a violation, or
 if a mutant was not found. With a text as argument, those alone whose names have it. A run that was stopped continues
 where it was, if the code is still the same: `finished` knows what has passed. A whole run without errors records the
@@ -23,7 +26,7 @@ from tests.checker.checked_code import fingerprint, record
 from tests.checker.finished import FILE, FinishedTasks, Result
 from tests.checker.protocol_sweeps import Found, sweep
 from tests.checker.sample_sweeps import SAMPLES
-from tests.checker.whole_sweeps import WHOLE, Sweep
+from tests.checker.whole_sweeps import EVERY_CLOCK, WHOLE, Sweep
 from tests.checker.workers import each_in_a_process
 
 PROCESSES = 2
@@ -76,7 +79,7 @@ def main(text: str = "") -> int:
     """Runs everything whose name has the text."""
     begun = time.monotonic()
     judged = fingerprint()
-    finished = FinishedTasks(judged)
+    finished = FinishedTasks(f"every {judged}" if EVERY_CLOCK else judged)
     results: dict[Task, Result] = {}
     left: list[Task] = []
     for task in tasks(text):

@@ -1,4 +1,6 @@
-"""The tasks that earlier runs of `make check-protocol` have finished for the same code."""
+"""The tasks that earlier runs of `make check-protocol` have finished for the same code. The record is committed, so a
+whole check can be made in parts, on several machines.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,10 @@ from typing import Any
 
 from attrs import frozen
 
-FILE = Path(__file__).parents[2] / "build" / "checked-tasks.jsonl"
+FILE = Path(__file__).with_name("checked-tasks.jsonl")
+
+SHOWN = 16
+"""How much of a fingerprint a line has."""
 
 
 @frozen
@@ -29,7 +34,8 @@ class Result:
 
 
 class FinishedTasks:
-    """The results of tasks that ended as they should, in a file with a line for each. Lines of other code are ignored.
+    """The results of tasks that ended as they should, in a file with a line for each. Lines of other code are ignored,
+    and go with the first new result.
 
     Args:
         code: the fingerprint of the code that is judged.
@@ -37,7 +43,8 @@ class FinishedTasks:
     """
 
     def __init__(self, code: str, file: Path = FILE) -> None:
-        self._code, self._file = code, file
+        self._code, self._file = code[:SHOWN], file
+        self._outdated = False
         self._results: dict[tuple[str, str], Result] = {}
         for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
             self._take(line)
@@ -50,6 +57,8 @@ class FinishedTasks:
         if read.pop("code") == self._code:
             kind, name = read.pop("kind"), read.pop("name")
             self._results[(kind, name)] = Result(**read)
+        else:
+            self._outdated = True
 
     def result(self, kind: str, name: str) -> Result | None:
         """The result of a task, or None."""
@@ -61,5 +70,8 @@ class FinishedTasks:
         line = {"code": self._code, "kind": kind, "name": name, "models": result.models, "states": result.states}
         line |= {"seconds": round(result.seconds, 2), "memory": result.memory}
         self._file.parent.mkdir(parents=True, exist_ok=True)
+        if self._outdated:
+            self._file.unlink()
+            self._outdated = False
         with self._file.open("a", encoding="utf-8") as file:
             file.write("\n" + json.dumps(line))  # the newline also ends what a killed run left of a line

@@ -25,6 +25,7 @@ from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.store.ranges import KeyRange
+from tests.checker.clocks import Clocks, over_stores
 from tests.checker.protocol_adapter import Began, SetClock, Step, Steps, Store, Told, Translation, found_row, mc
 from tests.checker.protocol_invariants import ProtocolModel, View, Watch
 from tests.checker.protocol_lives import LIFE, time_passes
@@ -32,7 +33,7 @@ from tests.checker.protocol_processes import LATEST, Insert, _repairing, builder
 from tests.checker.protocol_processes import Rules as Around
 from tests.checker.protocol_processes import prepared as prepared_facts
 from tests.checker.protocol_processes import writer as fact_writer
-from tests.checker.protocol_sweeps import Configuration, Process, combinations
+from tests.checker.protocol_sweeps import Configuration, Process
 from tests.checker.protocol_versions import Rules as VersionRules
 from tests.checker.protocol_versions import VersionWatch
 from tests.checker.protocol_versions import prepared as prepared_posts
@@ -431,7 +432,7 @@ EVERY_ROW = ("live", "dead", "absent", "built before")
 def covering(
     kind: str,
     names: Sequence[str] | None = None,
-    clocks: Sequence[int] = (5, 12),
+    clocks: Clocks = (5, 12),
     rules: Rules = SHIPPED,
     *,
     stores: Sequence[str] = ("live",),
@@ -447,8 +448,9 @@ def covering(
 ) -> Iterator[Configuration]:
     """Two writers (or `count`) of one row, each pair of actions and clocks, and one other process or none."""
     watches: dict[str | None, Watch] = {}
-    chosen_of = list(combinations(tuple(ACTIONS[kind]) if names is None else names, clocks, count, ordered=ordered))
-    for store, (chosen, readings), other in itertools.product(stores, chosen_of, others(kind, rules)):
+    of = tuple(ACTIONS[kind]) if names is None else names
+    chosen_of = list(over_stores(stores, of, clocks, count, ordered=ordered))
+    for (store, (chosen, readings)), other in itertools.product(chosen_of, others(kind, rules)):
         running: list[Process] = [
             (f"W{n}", writer(kind, n, name, at, rules, **{**options, **(first or {} if n == 1 else {})}), at)
             for n, (name, at) in enumerate(zip(chosen, readings, strict=True), 1)

@@ -32,6 +32,7 @@ from hbmodel.store import Capabilities
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Store
 from hbmodel.store.wide.folded import folded
 from tests.checker.behaviour import once
+from tests.checker.clocks import Clocks, at_clocks
 from tests.checker.pool import Pool
 from tests.checker.protocol_adapter import BOUND, Step, Steps, mc
 from tests.checker.replayed import DISTINCT, LOST, SERVER, LostAnswer, Needed, Replayed, as_row, carried_out, read
@@ -514,12 +515,12 @@ def joint(
     kind: str,
     mine: Sequence[str] = NAMES,
     theirs: Sequence[str] = NAMES,
-    clocks: Sequence[int] = (5, 12, 15),
+    clocks: Clocks = (5, 12, 15),
     rules: Rules = SHIPPED,
     **options: Any,
 ) -> Iterator[tuple[str, JointModel]]:
     """Two commits into one row, each of two or three objects of two kinds."""
-    for one, two, *readings in itertools.product(mine, theirs, clocks, clocks):
+    for one, two, *readings in at_clocks(clocks, 2, mine, theirs):
         yield (
             f"{kind}, {one} at {readings[0]}, {two} at {readings[1]}, {options}",
             JointModel(kind, (one, two), readings, rules, **options),

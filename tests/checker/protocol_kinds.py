@@ -4,7 +4,6 @@ another; and rules broken.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from hbmodel.mapping.rows.mapper import Values
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed.verify_entries import EntryVerifier
 from tests.checker.behaviour import once
+from tests.checker.clocks import Clocks, over_stores
 from tests.checker.protocol_adapter import Store
 from tests.checker.protocol_invariants import ProtocolModel, watch_of
 from tests.checker.protocol_mutants import Mutant, NoSecondPut, StaleAtTime, writing
@@ -114,7 +114,7 @@ def ranges(rules: Rules) -> list[Process]:
 
 def kinds(
     names: Sequence[str] = tuple(ACTIONS),
-    clocks: Sequence[int] = (5, 12),
+    clocks: Clocks = (5, 12),
     rules: Rules = SHIPPED,
     *,
     stores: Sequence[str] = ("live",),
@@ -126,15 +126,15 @@ def kinds(
 ) -> Iterator[Configuration]:
     """Two writers of one row, in any order, and one other process or none."""
     watch = watch_of(POST)
-    pairs = itertools.combinations_with_replacement(list(itertools.product(names, clocks)), count)
-    for kind, chosen in itertools.product(stores, list(pairs)):
+    for kind, (done, readings) in over_stores(stores, names, clocks, count):
+        chosen = list(zip(done, readings, strict=True))
         for other in others(rules) if others is not None else (None,):
             running: list[Process] = [
                 (f"W{n}", writer(POST, n, ACTIONS[name], reading, rules, **options), reading)
                 for n, (name, reading) in enumerate(chosen, 1)
             ]
             running += [] if other is None else [other]
-            label = f"{kind} post, {list(chosen)}, {None if other is None else other[0]}, {options}"
+            label = f"{kind} post, {chosen}, {None if other is None else other[0]}, {options}"
             yield label, ProtocolModel(watch, STORES[kind], running, crashes, unmoved=unmoved)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -17,6 +16,7 @@ from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, Row
 from hbmodel.protocol.writes import DeleteRow, UpdateFields, put_object
 from hbmodel.store import Put, Row
 from tests.checker.behaviour import once
+from tests.checker.clocks import Clocks, at_clocks
 from tests.checker.protocol_adapter import END, Step, Steps, Store
 from tests.checker.protocol_invariants import ProtocolModel, watch_of
 from tests.checker.protocol_mutants import Mutant, writing
@@ -113,7 +113,7 @@ def time_passes() -> Steps:
 def lives(
     first: Sequence[str] = MORTAL,
     second: Sequence[str] = tuple(ACTIONS),
-    clocks: Sequence[int] = (5, 12),
+    clocks: Clocks = (5, 12),
     rules: Rules = SHIPPED,
     *,
     stores: Sequence[str] = ("live",),
@@ -124,7 +124,7 @@ def lives(
 ) -> Iterator[Configuration]:
     """A writer of a row that expires beside another, and time."""
     watch = watch_of(LEAF)
-    for kind, one, two, *readings in itertools.product(stores, first, second, clocks, clocks):
+    for kind, one, two, *readings in at_clocks(clocks, 2, stores, first, second):
         for other in others(rules) if others is not None else (None,):
             running: list[Process] = [
                 (f"W{n}", writer(LEAF, n, ACTIONS[name], reading, rules, **options), reading)
@@ -176,7 +176,7 @@ FADING_STORES: Mapping[str, Store] = {
 def fading(
     first: Sequence[str] = tuple(FADING),
     second: Sequence[str] = tuple(FADING),
-    clocks: Sequence[int] = (5, 12),
+    clocks: Clocks = (5, 12),
     rules: Rules = SHIPPED,
     *,
     stores: Sequence[str] = ("live",),
@@ -188,7 +188,7 @@ def fading(
     """Two writers of a row in a family with a TTL, and the moment at which all cells up to an age have expired."""
     watch, index = watch_of(FLEETING), FLEETING.indexes["by_tag"]
     rows = ((FLEETING.table, b"k"), *((index.table, tag + b"\x00\x01k") for tag in (b"a", b"b")))
-    for kind, age, one, two, *readings in itertools.product(stores, ages, first, second, clocks, clocks):
+    for kind, age, one, two, *readings in at_clocks(clocks, 2, stores, ages, first, second):
 
         def ageing(age: int = age) -> Steps:
             yield ("age", rows, age)

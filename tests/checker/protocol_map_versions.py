@@ -4,7 +4,6 @@ they share.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from hbmodel.session.calls.map_writes import Removed
 from tests.checker import protocol_shared as shared
 from tests.checker import protocol_versions as versions
 from tests.checker.behaviour import once
+from tests.checker.clocks import Clocks, at_clocks
 from tests.checker.protocol_adapter import Store
 from tests.checker.protocol_maps import MapModel, entry_reader, place_of
 from tests.checker.protocol_processes import Insert, repairer
@@ -129,7 +129,7 @@ def repairers(model: Any, rules: Any) -> list[Process]:
 def maps(
     mine: Sequence[str] = NAMES,
     theirs: Sequence[str] = NAMES,
-    clocks: Sequence[int] = (5, 12),
+    clocks: Clocks = (5, 12),
     rules: Any = None,
     *,
     model: str = "tall",
@@ -145,7 +145,7 @@ def maps(
     rules = module.SHIPPED if rules is None else rules
     schema, actions = hb.schema.schema_of(of), actions_of(of)
     watch = watch_of(schema)
-    for kind, one, two, *readings in itertools.product(stores, mine, theirs, clocks, clocks):
+    for kind, one, two, *readings in at_clocks(clocks, 2, stores, mine, theirs):
         for other in others(of, rules) if others is not None else (None,):
             running: list[Process] = [
                 (

@@ -4,7 +4,6 @@ readers of slices.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -19,6 +18,7 @@ from hbmodel.session.calls.map_writes import Removed
 from hbmodel.store import Family, Put
 from hbmodel.store.embedded import EmbeddedStore
 from tests.checker.behaviour import once
+from tests.checker.clocks import Clocks, at_clocks
 from tests.checker.protocol_adapter import Steps, Store, Told, _put, found_row, mc, visible
 from tests.checker.protocol_invariants import ProtocolModel, watch_of
 from tests.checker.protocol_processes import SHIPPED, Action, Insert, Rules, prepared, repairer, writer
@@ -264,7 +264,7 @@ Others = Callable[[Any, Rules], Sequence[Process]]
 def maps(
     mine: Sequence[str] = OWN,
     theirs: Sequence[str] = OWN,
-    clocks: Sequence[int] = (5, 12),
+    clocks: Clocks = (5, 12),
     rules: Rules = SHIPPED,
     *,
     model: str = "tall",
@@ -293,7 +293,7 @@ def maps(
     of = MODELS[model]
     schema, actions = hb.schema.schema_of(of), actions_of(of)
     watch = watch_of(schema)
-    for kind, one, two, *readings in itertools.product(stores, mine, theirs, clocks, clocks):
+    for kind, one, two, *readings in at_clocks(clocks, 2, stores, mine, theirs):
         for other in others(of, rules) if others is not None else (None,):
             running: list[Process] = [
                 (

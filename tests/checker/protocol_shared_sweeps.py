@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from tests.checker.behaviour import once
+from tests.checker.clocks import Clocks, at_clocks
 from tests.checker.protocol_adapter import Store
 from tests.checker.protocol_invariants import ProtocolModel
 from tests.checker.protocol_processes import Insert, reader, repairer
@@ -142,7 +142,7 @@ def readers(rules: Rules) -> list[Process]:
 def shared(
     mine: Sequence[str] = OF_K,
     theirs: Sequence[str] = NAMES,
-    clocks: Sequence[int] = (5, 12),
+    clocks: Clocks = (5, 12),
     rules: Rules = SHIPPED,
     *,
     model: str = "indexed",
@@ -172,7 +172,7 @@ def shared(
     """
     schema, actions = hb.schema.schema_of(MODELS[model]), ACTIONS[model]
     watch = watch_of(schema)
-    for kind, one, two, *readings in itertools.product(stores, mine, theirs, clocks, clocks):
+    for kind, one, two, *readings in at_clocks(clocks, 2, stores, mine, theirs):
         for other in others(rules) if others is not None else (None,):
             running: list[Process] = [
                 (

@@ -12,6 +12,7 @@ from attrs import frozen
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import Values
 from tests.checker.behaviour import once
+from tests.checker.clocks import Clocks, at_clocks, combinations, over_stores
 from tests.checker.protocol_adapter import Steps, Store
 from tests.checker.protocol_invariants import ProtocolModel, watch_of
 from tests.checker.protocol_processes import (
@@ -163,19 +164,9 @@ def writers(
     ]
 
 
-def combinations(
-    names: Sequence[str], clocks: Sequence[int], count: int = 2, *, ordered: bool = False
-) -> Iterator[tuple[Any, Any]]:
-    """Writers with clocks; without `ordered`, in any order of the writers."""
-    each = list(itertools.product(names, clocks))
-    chosen = itertools.product(each, repeat=count) if ordered else itertools.combinations_with_replacement(each, count)
-    for writers_ in chosen:
-        yield tuple(name for name, _ in writers_), tuple(clock for _, clock in writers_)
-
-
 def two(
     names: Sequence[str] = tuple(ACTIONS),
-    clocks: Sequence[int] = CLOCKS,
+    clocks: Clocks = CLOCKS,
     rules: Rules = SHIPPED,
     *,
     stores: Sequence[str] = ("live",),
@@ -192,9 +183,7 @@ def two(
 ) -> Iterator[Configuration]:
     """Two writers (or `count`) of one row, each pair of actions and clocks, and one other process or none."""
     watch = watch_of(THING, strict)
-    for kind, (chosen, readings) in itertools.product(
-        stores, list(combinations(names, clocks, count, ordered=ordered))
-    ):
+    for kind, (chosen, readings) in over_stores(stores, names, clocks, count, ordered=ordered):
         for other in others(rules) if others is not None else (None,):
             running = writers(chosen, readings, rules, first=first, **options) + ([other] if other is not None else [])
             label = (
@@ -209,7 +198,7 @@ def two(
 
 def building(
     names: Sequence[str],
-    clocks: Sequence[int],
+    clocks: Clocks,
     rules: Rules = SHIPPED,
     *,
     stores: Sequence[str] = ("live",),
@@ -234,7 +223,7 @@ def building(
         **options: of the writers.
     """
     watch = watch_of(THING)
-    for kind, (chosen, readings) in itertools.product(stores, list(combinations(names, clocks))):
+    for kind, (chosen, readings) in over_stores(stores, names, clocks):
         store = {key: value for key, value in STORES[kind].items() if key[0] != INDEX.table}
         running = [*writers(chosen, readings, rules, **options), ("B", builder(THING, INDEX, [KEY], again=again), 0)]
         if repair:
@@ -254,7 +243,7 @@ def _one_after_the_other(first: Callable[[], Steps], second: Callable[[], Steps]
 
 def built(
     names: Sequence[str],
-    clocks: Sequence[int],
+    clocks: Clocks,
     rules: Rules = SHIPPED,
     *,
     stores: Sequence[str] = ("live",),
@@ -270,7 +259,8 @@ def built(
     writes the state that lets queries through.
     """
     watch = watch_of(THING)
-    for kind, (chosen, readings), query in itertools.product(stores, list(combinations(names, clocks)), queries(rules)):
+    over = list(over_stores(stores, names, clocks))
+    for (kind, (chosen, readings)), query in itertools.product(over, queries(rules)):
         store = {key: value for key, value in STORES[kind].items() if key[0] != INDEX.table}
         build = builder(THING, INDEX, [KEY], rules.indexer)
         name, start, _ = query
@@ -292,7 +282,7 @@ BATCHES: dict[str, tuple[Action, ...]] = {
 
 
 def batches(
-    clocks: Sequence[int] = (5, 12),
+    clocks: Clocks = (5, 12),
     singles: Sequence[str] = ("put b", "tag b", "note", "delete", "insert", "delete, insert"),
     rules: Rules = SHIPPED,
     names: Sequence[str] = tuple(BATCHES),
@@ -303,7 +293,7 @@ def batches(
     """One round over two live rows beside a writer of the first of them; the second has one tag more than the first."""
     store = prepared(THING, (10, put(OLD)), (10, put(Thing(name="m", tag="c", note="old"))))
     watch = watch_of(THING)
-    for name, single, *readings in itertools.product(names, singles, clocks, clocks):
+    for name, single, *readings in at_clocks(clocks, 2, names, singles):
         for other in others(rules) if others is not None else (None,):
             running = writers((name, single), readings, rules, {**BATCHES, **ACTIONS}, **options) + (
                 [other] if other is not None else []
@@ -323,7 +313,7 @@ PLACES: dict[str, tuple[Action, ...]] = {
 
 
 def places(
-    clocks: Sequence[int] = CLOCKS,
+    clocks: Clocks = CLOCKS,
     names: Sequence[str] = tuple(PLACES),
     rules: Rules = SHIPPED,
     *,

@@ -21,6 +21,7 @@ from hbmodel.protocol.versioned.unique_values import CLAIMED, RELEASED, Claim, c
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.store import ConditionalChange, Put
 from tests.checker.behaviour import once
+from tests.checker.clocks import Clocks, at_clocks
 from tests.checker.protocol_adapter import Store, visible
 from tests.checker.protocol_invariants import ProtocolModel
 from tests.checker.protocol_processes import Insert
@@ -123,7 +124,7 @@ def members(
     rules: Rules = SHIPPED,
     *,
     stores: Sequence[str] = tuple(STORES),
-    clocks: Sequence[int] = (12,),
+    clocks: Clocks = (12,),
     count: int = 2,
     crashes: int = 1,
     ordered: bool = False,
@@ -133,7 +134,7 @@ def members(
     chosen_of = (
         itertools.product(names, repeat=count) if ordered else itertools.combinations_with_replacement(names, count)
     )
-    for kind, chosen, clock in itertools.product(stores, list(chosen_of), clocks):
+    for kind, chosen, clock in at_clocks(clocks, 1, stores, list(chosen_of)):
         running: list[Process] = [
             (f"W{n}", writer(MEMBER, n, ACTIONS[name], clock, rules, **(options if n == 1 else {})), clock)
             for n, name in enumerate(chosen, 1)

@@ -17,6 +17,7 @@ from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, Oper
 from hbmodel.protocol.versioned.check_unique_values import FoundClaim, claim_existing, release_unheld
 from hbmodel.protocol.versioned.unique_values import owner_of
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
+from tests.checker.clocks import Clocks, at_clocks
 from tests.checker.protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, _changes, found_row, mc
 from tests.checker.protocol_invariants import ProtocolModel
 from tests.checker.protocol_sweeps import Configuration, Process
@@ -180,7 +181,7 @@ def building(
     rules: BuildRules = SOUND,
     *,
     stores: Sequence[str] = tuple(BEFORE),
-    clocks: Sequence[int] = (12,),
+    clocks: Clocks = (12,),
     crashes: int = 1,
     count: int = 2,
     others: int = 0,
@@ -191,7 +192,7 @@ def building(
     """
     watch = BuildWatch(MEMBER)
     every = [tuple(names)] if ordered else list(itertools.combinations_with_replacement(names, count))
-    for kind, chosen, clock in itertools.product(stores, every, clocks):
+    for kind, chosen, clock in at_clocks(clocks, 1, stores, every):
         running: list[Process] = [(f"W{n}", _writer(n, name, clock, rules), clock) for n, name in enumerate(chosen, 1)]
         running += [(f"B{n}", builder(7 + n, 12, KEYS[n - 1 :], rules, ends=False), 12) for n in range(1, others + 1)]
         running.append(("B", builder(7, 12, KEYS, rules), 12))

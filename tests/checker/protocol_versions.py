@@ -32,6 +32,7 @@ from hbmodel.protocol.versioned.versioned_write import insert_versioned, write_v
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.store import Put
 from tests.checker.behaviour import once
+from tests.checker.clocks import Clocks, over_stores
 from tests.checker.protocol_adapter import (
     ACKNOWLEDGED,
     APPLIED,
@@ -54,7 +55,7 @@ from tests.checker.protocol_adapter import (
 from tests.checker.protocol_invariants import ProtocolModel, Watch
 from tests.checker.protocol_processes import Insert, kind_of, reader, repairer
 from tests.checker.protocol_processes import Rules as Around
-from tests.checker.protocol_sweeps import Configuration, Process, combinations
+from tests.checker.protocol_sweeps import Configuration, Process
 
 Action = RowWrite | Insert | tuple[RowWrite, ...]
 
@@ -515,7 +516,7 @@ def watch_of(schema: TableSchema) -> VersionWatch:
 
 def two(
     names: Sequence[str] | None = None,
-    clocks: Sequence[int] = (5, 12),
+    clocks: Clocks = (5, 12),
     rules: Rules = SHIPPED,
     *,
     model: str = "indexed",
@@ -532,8 +533,8 @@ def two(
     """Two writers (or `count`) of one row, each pair of actions and clocks, and one other process or none."""
     schema, actions = hb.schema.schema_of(MODELS[model]), ACTIONS[model]
     watch = watch_of(schema)
-    chosen_of = list(combinations(tuple(actions) if names is None else names, clocks, count, ordered=ordered))
-    for kind, (chosen, readings) in itertools.product(stores, chosen_of):
+    of = tuple(actions) if names is None else names
+    for kind, (chosen, readings) in over_stores(stores, of, clocks, count, ordered=ordered):
         for other in others(rules) if others is not None else (None,):
             running: list[Process] = [
                 (

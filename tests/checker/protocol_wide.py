@@ -4,7 +4,6 @@ rules of that broken.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.protocol.writes import DeleteRow, UpdateFields, put_object
 from hbmodel.store import Delete
 from tests.checker.behaviour import once
+from tests.checker.clocks import Clocks, at_clocks
 from tests.checker.protocol_adapter import END, UNDECLARED, Row, Step, Steps, Store
 from tests.checker.protocol_folded import Tombstones
 from tests.checker.protocol_invariants import ProtocolModel, watch_of
@@ -129,7 +129,7 @@ def time_passes() -> Steps:
 def pieces(
     mine: Sequence[str] = UNEXPIRING,
     theirs: Sequence[str] = (*UNEXPIRING, *(name for name in SECOND if "expiring" not in name)),
-    clocks: Sequence[int] = (5, 12),
+    clocks: Clocks = (5, 12),
     rules: Rules = SHIPPED,
     *,
     stores: Sequence[str] = ("live",),
@@ -156,7 +156,7 @@ def pieces(
         **options: of both.
     """
     watch = watch_of(PIECE, strict)
-    for kind, one, two, *readings in itertools.product(stores, mine, theirs, clocks, clocks):
+    for kind, one, two, *readings in at_clocks(clocks, 2, stores, mine, theirs):
         for other in others(rules) if others is not None else (None,):
             running: list[Process] = [
                 (

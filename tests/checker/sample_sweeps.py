@@ -38,7 +38,9 @@ from tests.checker import protocol_versions as versions
 from tests.checker import protocol_wide as wide
 from tests.checker.protocol_facts import DELETED, REPEATED, facts
 from tests.checker.protocol_sweeps import batches, building, built, places, purgers, ranges, readers, repairers, two
-from tests.checker.whole_sweeps import EVERY_ROW, TWO_CLOCKS, UNCOUNTED, Sweep
+from tests.checker.whole_sweeps import EVERY_ROW, UNCOUNTED, Sweep
+
+TWO_CLOCKS = (5, 12)
 
 BARE = "without an index"
 FEW = ("put b", "tag a", "note", "delete, put")

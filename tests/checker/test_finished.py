@@ -69,3 +69,7 @@ def test_what_passed_with_other_code_is_run_again(tmp_path: Path) -> None:
     assert FinishedTasks("one", file).result("sweep", "a") == result
     assert FinishedTasks("one", file).result("mutant", "a") is None
     assert FinishedTasks("other", file).result("sweep", "a") is None
+    FinishedTasks("other", file).add("sweep", "b", result)
+    assert FinishedTasks("one", file).result("sweep", "a") is None
+    assert FinishedTasks("other", file).result("sweep", "b") == result
+    assert len([line for line in file.read_text().splitlines() if line]) == 1

@@ -21,7 +21,9 @@ from tests.checker.protocol_facts import DELETED, facts
 from tests.checker.protocol_row_mutants import CALLS as BROKEN_CALLS
 from tests.checker.protocol_sweeps import batches, building, flat, places, purgers, ranges, readers, repairers, two
 from tests.checker.sample_sweeps import BARE
-from tests.checker.whole_sweeps import TWICE, TWO_CLOCKS, UNCOUNTED, WHOLE
+from tests.checker.whole_sweeps import TWICE, UNCOUNTED, WHOLE
+
+TWO_CLOCKS = (5, 12)
 
 CONFIGURATIONS: dict[str, Callable[[], Iterable[Any]]] = {
     "a repairer": lambda: two(("put b", "delete, put"), (12,), others=repairers, atomic=False),

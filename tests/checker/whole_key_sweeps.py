@@ -20,6 +20,12 @@ from tests.checker import protocol_sealing_sweeps as sealing_sweeps
 
 Sweep = Callable[[], Iterable[Any]]
 
+ENDLESS = ("an update of the old key", "twice")
+LIKE_EXPIRING = ("indexed", "wide expiring")
+"""Where the last write wins, two moves and an update that undo each other's work reach about 15 million states. Rows
+that expire are moved by the same code with further rules, so they alone are run beside such an update.
+"""
+
 
 def _prepended() -> Iterator[tuple[str, Sweep]]:
     """Programs that prepend rows to one prefix, by claims and by checked puts."""
@@ -47,7 +53,8 @@ def _ids() -> Iterator[tuple[str, Sweep]]:
 def _rekey() -> Iterator[tuple[str, Sweep]]:
     """Moves to another key."""
     for kind, ways in itertools.product(moved.MODELS, moved.ALSO):
-        yield f"rekey, {kind}, {ways}", partial(moved.moves, (kind,), also=(ways,))
+        beside = [what for what in moved.BESIDE if not (kind in LIKE_EXPIRING and (what, ways) == ENDLESS)]
+        yield f"rekey, {kind}, {ways}", partial(moved.moves, (kind,), beside, also=(ways,))
     yield "rekey, two crashes", partial(moved.moves, beside=("nobody",), also=("twice", "two ways"), crashes=2)
     yield "rekey, a unique value", moved.values
     yield "rekey, a move that is ended twice", partial(moved.renewals, "bare", crashes=1)

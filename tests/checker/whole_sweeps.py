@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -31,6 +32,7 @@ from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_unique_versions as unique_versions
 from tests.checker import protocol_versions as versions
 from tests.checker import protocol_wide as wide
+from tests.checker.clocks import Clocks, Turns
 from tests.checker.protocol_processes import Rules
 from tests.checker.protocol_sweeps import (
     ACTIONS,
@@ -51,7 +53,18 @@ Sweep = Callable[[], Iterable[Any]]
 last was run.
 """
 
-TWO_CLOCKS = (5, 12)
+EVERY_CLOCK = bool(os.environ.get("EVERY_CLOCK"))
+"""Whether the writers have every combination of clocks, in place of one for each choice of all else."""
+
+
+class _Clocks:
+    """The clocks of a family: its sweeps take turns."""
+
+    def __init__(self) -> None:
+        self.two, self.late = Turns(5, 12, every=EVERY_CLOCK), Turns(11, 12, every=EVERY_CLOCK)
+        self.three, self.apart = Turns(*CLOCKS, every=EVERY_CLOCK), Turns(5, 12, 15, every=EVERY_CLOCK)
+
+
 EVERY_ROW = ("live", "dead", "absent")
 UNCOUNTED = tuple(name for name in ACTIONS if name != "increment")
 TWICE = range(6)
@@ -71,52 +84,59 @@ def _of_stores(atomic: bool, configurations: Sweep) -> Sweep:
 
 def _indexed() -> Iterator[tuple[str, Sweep]]:
     """Two writers of an indexed row beside other processes, crashes, compactions and lost answers."""
+    clocks = _Clocks()
     for row, atomic in itertools.product(EVERY_ROW, (True, False)):
         of = {"stores": (row,), "atomic": atomic}
         name = f"{row} row, {_calls(atomic)}"
-        beside = partial(two, UNCOUNTED, TWO_CLOCKS, **of)
-        yield f"a repairer: {name}", _of_stores(atomic, partial(beside, others=repairers))
-        yield f"queries: {name}", _of_stores(atomic, partial(beside, others=readers))
-        yield f"a query for a range: {name}", _of_stores(atomic, partial(beside, others=ranges, unmoved="tag"))
-        crashing = partial(two, UNCOUNTED, CLOCKS, crashes=2, compaction="any", strict=False, **of)
+        beside = partial(two, UNCOUNTED, **of)
+        yield f"a repairer: {name}", _of_stores(atomic, partial(beside, clocks.two(), others=repairers))
+        yield f"queries: {name}", _of_stores(atomic, partial(beside, clocks.two(), others=readers))
+        yield (
+            f"a query for a range: {name}",
+            _of_stores(atomic, partial(beside, clocks.two(), others=ranges, unmoved="tag")),
+        )
+        crashing = partial(two, UNCOUNTED, clocks.three(), crashes=2, compaction="any", strict=False, **of)
         yield f"two crashes and a compaction: {name}", _of_stores(atomic, crashing)
         for compaction in ("grace", "any"):
             options = {"crashes": 0, "compaction": compaction, "strict": compaction == "grace", "ordered": True, **of}
             yield (
                 f"a call that arrives again, compaction {compaction}: {name}",
-                _each("again", partial(two, UNCOUNTED, TWO_CLOCKS, others=purgers, **options), atomic),
+                _each("again", partial(two, UNCOUNTED, clocks.two(), others=purgers, **options), atomic),
             )
     for row in EVERY_ROW:
-        ordered = partial(two, UNCOUNTED, TWO_CLOCKS, stores=(row,), ordered=True)
+        ordered = partial(two, UNCOUNTED, clocks.two(), stores=(row,), ordered=True)
         yield f"a lost answer: {row} row", _each("repeat", ordered)
         yield f"a write that takes too long: {row} row", partial(ordered, first={"slow": 1})
-        yield f"a partial update reads less: {row} row", partial(_reading_less, row)
+        yield f"a partial update reads less: {row} row", partial(_reading_less, row, clocks.two(), clocks.three())
     for row in ("live", "dead"):
         yield f"a writer that stands still: {row} row", partial(_standing_still, row)
     for atomic in (True, False):
-        yield f"rounds of two rows: {_calls(atomic)}", partial(batches, atomic=atomic)
+        yield f"rounds of two rows: {_calls(atomic)}", partial(batches, clocks.two(), atomic=atomic)
     yield "two indexes", partial(places, crashes=2)
     yield (
         "two indexes and a repairer of one",
-        partial(places, TWO_CLOCKS, ("city", "street", "delete", "insert"), repair=True),
+        partial(places, (5, 12), ("city", "street", "delete", "insert"), repair=True),
     )
     yield "increments", _increments
     yield (
         "three writers",
-        partial(two, ("put b", "tag b", "note", "delete", "insert"), TWO_CLOCKS, stores=EVERY_ROW, count=3, crashes=0),
+        partial(
+            two, ("put b", "tag b", "note", "delete", "insert"), clocks.two(), stores=EVERY_ROW, count=3, crashes=0
+        ),
     )
 
 
 def _built() -> Iterator[tuple[str, Sweep]]:
     """Two writers of an indexed row while its index is built, and a query that begins after the build."""
+    clocks = _Clocks()
     for row in EVERY_ROW:
         of = {"stores": (row,)}
-        yield f"a built index, queries: {row} row", partial(built, tuple(ACTIONS), TWO_CLOCKS, **of)
-        two_calls = partial(built, UNCOUNTED, TWO_CLOCKS, atomic=False, **of)
+        yield f"a built index, queries: {row} row", partial(built, tuple(ACTIONS), clocks.two(), **of)
+        two_calls = partial(built, UNCOUNTED, clocks.two(), atomic=False, **of)
         yield f"a built index, queries: {row} row, {_calls(False)}", _of_stores(False, two_calls)
         yield (
             f"a built index, a query for a range: {row} row",
-            partial(built, UNCOUNTED, TWO_CLOCKS, queries=ranges, unmoved="tag", **of),
+            partial(built, UNCOUNTED, clocks.two(), queries=ranges, unmoved="tag", **of),
         )
         yield f"a built index, two builders: {row} row", partial(built, UNCOUNTED, (12,), builders=2, **of)
 
@@ -143,7 +163,7 @@ def _while_there_are(turns: Sequence[Any]) -> Iterator[Any]:
 
 
 def _increments() -> Iterator[Any]:
-    configurations = two(tuple(ACTIONS), TWO_CLOCKS, stores=EVERY_ROW, others=purgers)
+    configurations = two(tuple(ACTIONS), (5, 12), stores=EVERY_ROW, others=purgers)
     return (configuration for configuration in configurations if "'increment'" in configuration[0])
 
 
@@ -160,18 +180,19 @@ def group_and_own(writer: IndexedRowPlanner, write: UpdateFields) -> Sequence[by
     return tuple(sorted(own | writer.group_columns | {writer.schema.version_column, writer.schema.liveness_column}))
 
 
-def _reading_less(row: str) -> Iterator[Any]:
+def _reading_less(row: str, few: Clocks, many: Clocks) -> Iterator[Any]:
     """Not what the code does: what deletes and full writes must read, partial updates need not."""
     rules = Rules(partial_reads=group_and_own)
     names = ("put a", "put b", "tag b", "extra", "note", "delete", "delete, put", "increment")
-    yield from two(names, TWO_CLOCKS, rules, stores=(row,), others=repairers)
-    yield from two(names, CLOCKS, rules, stores=(row,), crashes=2, compaction="any", strict=False)
+    yield from two(names, few, rules, stores=(row,), others=repairers)
+    yield from two(names, many, rules, stores=(row,), crashes=2, compaction="any", strict=False)
     if row == "live":
-        yield from places(CLOCKS, rules=rules, crashes=2)
+        yield from places(rules=rules, crashes=2)
 
 
 def _several() -> Iterator[tuple[str, Sweep]]:
     """Two writers of a row that has several entries in one index and sometimes one in another."""
+    clocks = _Clocks()
     for row, atomic in itertools.product(several.STORES, (True, False)):
         for name, others, unmoved in (
             ("repairers", several.repairers, None),
@@ -183,7 +204,7 @@ def _several() -> Iterator[tuple[str, Sweep]]:
                 _of_stores(
                     atomic,
                     partial(
-                        several.kinds, clocks=TWO_CLOCKS, stores=(row,), others=others, unmoved=unmoved, atomic=atomic
+                        several.kinds, clocks=clocks.two(), stores=(row,), others=others, unmoved=unmoved, atomic=atomic
                     ),
                 ),
             )
@@ -191,17 +212,24 @@ def _several() -> Iterator[tuple[str, Sweep]]:
 
 def _expiring() -> Iterator[tuple[str, Sweep]]:
     """Rows that expire, and families with a TTL."""
+    clocks = _Clocks()
     for row, atomic in itertools.product(expiring.STORES, (True, False)):
         lives = partial(expiring.lives, stores=(row,), atomic=atomic)
         name = f"{row} row, {_calls(atomic)}"
-        yield f"rows that expire: {name}", partial(lives, clocks=CLOCKS)
-        yield f"rows that expire, and a compaction: {name}", partial(lives, crashes=0, compaction="grace")
+        yield f"rows that expire: {name}", partial(lives, clocks=clocks.three())
+        yield (
+            f"rows that expire, and a compaction: {name}",
+            partial(lives, clocks=clocks.two(), crashes=0, compaction="grace"),
+        )
         yield f"rows that expire, and queries: {name}", partial(lives, clocks=(12,), others=expiring.readers)
         yield f"rows that expire, and a repairer: {name}", partial(lives, clocks=(12,), others=expiring.repairers)
     for row, atomic in itertools.product(expiring.FADING_STORES, (True, False)):
         fading = partial(expiring.fading, stores=(row,), atomic=atomic)
         name = f"{row} row, {_calls(atomic)}"
-        yield f"a family with a TTL: {name}", _of_stores(atomic, partial(fading, ages=(10, 11, 12)))
+        yield (
+            f"a family with a TTL: {name}",
+            _of_stores(atomic, partial(fading, clocks=clocks.two(), ages=(10, 11, 12))),
+        )
         yield (
             f"a family with a TTL, and a repairer: {name}",
             _of_stores(atomic, partial(fading, clocks=(12,), repair=True)),
@@ -209,16 +237,17 @@ def _expiring() -> Iterator[tuple[str, Sweep]]:
     for atomic in (True, False):
         yield (
             f"writes over a row that expires: {_calls(atomic)}",
-            partial(expiring.lives, expiring.IMMORTAL, stores=("expiring",), atomic=atomic),
+            partial(expiring.lives, expiring.IMMORTAL, clocks=clocks.two(), stores=("expiring",), atomic=atomic),
         )
 
 
 def _versioned() -> Iterator[tuple[str, Sweep]]:
     """Versioned models, with an index and without."""
+    clocks = _Clocks()
     for row in EVERY_ROW:
-        of = partial(versions.two, stores=(row,))
-        yield f"versions, a repairer: {row} row", partial(of, others=versions.repairers)
-        yield f"versions, queries: {row} row", partial(of, others=versions.readers)
+        of = partial(versions.two, clocks=clocks.two(), stores=(row,))
+        yield f"versions, a repairer: {row} row", partial(of, clocks=clocks.two(), others=versions.repairers)
+        yield f"versions, queries: {row} row", partial(of, clocks=clocks.two(), others=versions.readers)
         for model in versions.MODELS:
             yield (
                 f"versions, two crashes and a compaction: {row} row, {model}",
@@ -231,7 +260,7 @@ def _versioned() -> Iterator[tuple[str, Sweep]]:
         rules = evolve(versions.SHIPPED, repair=Rules(grace="clock"))
         yield (
             f"versions, a writer that stands still: {row} row",
-            partial(of, ("put b", "tag b", "delete", "insert"), (5,), rules, **still),
+            partial(of, ("put b", "tag b", "delete", "insert"), clocks=(5,), rules=rules, **still),
         )
     for model in versions.MODELS:
         names = ("put b", "tag c at 10", "note", "delete", "insert")
@@ -243,9 +272,10 @@ def _versioned() -> Iterator[tuple[str, Sweep]]:
 
 def _unique() -> Iterator[tuple[str, Sweep]]:
     """Unique indexes."""
+    clocks = _Clocks()
     names = ("k x", "k y", "k gone", "m x", "m insert x")
     for store in unique.STORES:
-        yield f"unique, two writers: {store}", partial(unique.members, stores=(store,), clocks=TWO_CLOCKS)
+        yield f"unique, two writers: {store}", partial(unique.members, stores=(store,), clocks=clocks.two())
         for what in ("repeat", "again"):
             twice = partial(unique.members, names, stores=(store,), crashes=0, ordered=True)
             yield f"unique, {what}: {store}", partial(_in_turn, lambda at, twice=twice, what=what: twice(**{what: at}))
@@ -254,14 +284,15 @@ def _unique() -> Iterator[tuple[str, Sweep]]:
 
 def _unique_build() -> Iterator[tuple[str, Sweep]]:
     """Builds of unique indexes, and repairs of their claims."""
+    clocks = _Clocks()
     calls = ("k x", "k y", "k none", "k note", "k gone", "m x", "m insert x")
     names = (*calls, "k y, k x")
     for store in ("nothing", "one"):
-        building = partial(unique_build.building, (*names, "k gone, m x"), stores=(store,), clocks=TWO_CLOCKS)
+        building = partial(unique_build.building, (*names, "k gone, m x"), stores=(store,), clocks=clocks.two())
         yield f"unique build, two writers: {store}", building
     # Two rows hold the value already: a writer of two calls has another one beside it in the sweeps above alone. Here a
     # single configuration of such a pair would have millions of states.
-    of = {"stores": ("two",), "clocks": TWO_CLOCKS}
+    of = {"stores": ("two",), "clocks": clocks.two()}
     yield "unique build, two writers: two", partial(unique_build.building, calls, **of)
     yield (
         "unique build, a writer of two calls: two",
@@ -295,23 +326,24 @@ def _bare() -> Iterator[tuple[str, Sweep]]:
 
 def _covering() -> Iterator[tuple[str, Sweep]]:
     """Covering reads of versioned rows and of rows that never change."""
+    clocks = _Clocks()
     for row in held.EVERY_ROW:
         for name, others in (("queries", held.readers), ("a repairer", held.repairers), ("a build", held.builders)):
             for kind in ("V", "V2"):
                 names = ("put b", "extra", "note", "delete", "insert")
-                sweep = partial(held.covering, kind, names, TWO_CLOCKS, stores=(row,), others=others)
+                sweep = partial(held.covering, kind, names, clocks.two(), stores=(row,), others=others)
                 yield f"covering, {kind}, {name}: {row} row", sweep
             for what, names in (("puts", held.PUTS), ("inserts", held.INSERTS)):
-                sweep = partial(held.covering, "I", names, TWO_CLOCKS, stores=(row,), others=others)
+                sweep = partial(held.covering, "I", names, clocks.two(), stores=(row,), others=others)
                 yield f"covering, {what} of facts, {name}: {row} row", sweep
             expiring_facts = partial(
-                held.covering, "I", held.MORTAL, (11, 12), stores=(row,), others=others, expire=True
+                held.covering, "I", held.MORTAL, clocks.late(), stores=(row,), others=others, expire=True
             )
             yield f"covering, facts that expire, {name}: {row} row", expiring_facts
         crashing = {"stores": (row,), "crashes": 2, "compaction": "any"}
         yield (
             f"covering, V, two crashes and a compaction: {row} row",
-            partial(held.covering, "V", None, (11, 12), **crashing),
+            partial(held.covering, "V", None, clocks.late(), **crashing),
         )
         # Two indexes: with a second crash one sweep alone would take as long as a tenth of all others. Entries from
         # before a build differ from those of a live row in their status alone, which only readers look at, and none is
@@ -319,10 +351,10 @@ def _covering() -> Iterator[tuple[str, Sweep]]:
         if row != "built before":
             yield (
                 f"covering, V2, a crash and a compaction: {row} row",
-                partial(held.covering, "V2", None, (11, 12), **{**crashing, "crashes": 1}),
+                partial(held.covering, "V2", None, clocks.late(), **{**crashing, "crashes": 1}),
             )
         for what, names in (("puts", held.PUTS), ("inserts", held.INSERTS)):
-            sweep = partial(held.covering, "I", names, (11, 12), heal=True, **crashing)
+            sweep = partial(held.covering, "I", names, clocks.late(), heal=True, **crashing)
             yield f"covering, {what} of facts, two crashes and a compaction: {row} row", sweep
         # A fact is put without a read, so programs that put different ones under one key must all insert them.
         for kind, of, names in (
@@ -331,12 +363,12 @@ def _covering() -> Iterator[tuple[str, Sweep]]:
             ("V", "", ("put b", "extra", "delete", "insert")),
         ):
             twice = partial(
-                held.covering, kind, names, TWO_CLOCKS, stores=(row,), ordered=True, crashes=0, compaction="grace"
+                held.covering, kind, names, clocks.two(), stores=(row,), ordered=True, crashes=0, compaction="grace"
             )
             for what in ("repeat", "again"):
                 yield f"covering, {kind}{of}, {what}: {row} row", _each(what, twice)
     for kind, names in (("I", ("put", "delete")), ("V", ("put b", "extra", "delete", "insert"))):
-        three = partial(held.covering, kind, names, (11, 12), stores=held.EVERY_ROW, count=3, crashes=0)
+        three = partial(held.covering, kind, names, clocks.late(), stores=held.EVERY_ROW, count=3, crashes=0)
         yield f"covering, {kind}, three writers", three
 
 
@@ -347,13 +379,14 @@ def _covering_in_two_calls() -> Iterator[tuple[str, Sweep]]:
     Entries from before a build differ from those of a live row in their status alone, see `_covering`. Rows that expire
     have a live row before them alone, because their states are many.
     """
+    clocks = _Clocks()
     for row in ("live", "dead", "absent"):
         of = partial(held.covering, "I", stores=(row,), atomic=False)
         for what, names in (("puts", held.PUTS), ("inserts", held.INSERTS)):
             for name, others in (("queries", held.readers), ("a repairer", held.repairers), ("a build", held.builders)):
-                sweep = partial(of, names, TWO_CLOCKS, others=others)
+                sweep = partial(of, names, clocks.two(), others=others)
                 yield f"covering, {what} of facts, {name}: {row} row, {_calls(False)}", _of_stores(False, sweep)
-            crashing = partial(of, names, (11, 12), heal=True, crashes=2, compaction="any")
+            crashing = partial(of, names, clocks.late(), heal=True, crashes=2, compaction="any")
             yield (
                 f"covering, {what} of facts, two crashes and a compaction: {row} row, {_calls(False)}",
                 _of_stores(False, crashing),
@@ -373,12 +406,13 @@ def _plain() -> Iterator[tuple[str, Sweep]]:
 
 def _wide() -> Iterator[tuple[str, Sweep]]:
     """Objects that share a row, which are deleted by their own columns."""
+    clocks = _Clocks()
     for row, atomic in itertools.product(wide.STORES, (True, False)):
-        of = {"stores": (row,), "atomic": atomic}
+        of: dict[str, Any] = {"clocks": clocks.two(), "stores": (row,), "atomic": atomic}
         name = f"{row} objects, {_calls(atomic)}"
         yield f"one row, a repairer: {name}", _of_stores(atomic, partial(wide.pieces, others=wide.repairers, **of))
         yield f"one row, queries: {name}", _of_stores(atomic, partial(wide.pieces, others=wide.readers, **of))
-        crashing = partial(wide.pieces, clocks=CLOCKS, crashes=2, compaction="any", strict=False, **of)
+        crashing = partial(wide.pieces, **{**of, "clocks": clocks.three()}, crashes=2, compaction="any", strict=False)
         yield f"one row, two crashes and a compaction: {name}", _of_stores(atomic, crashing)
         expiring_too = partial(wide.pieces, ("k expiring b", "m expiring b"), tuple(wide.ACTIONS), **of)
         yield f"one row, objects that expire: {name}", expiring_too
@@ -391,7 +425,7 @@ def _wide() -> Iterator[tuple[str, Sweep]]:
             _each("again", partial(again, crashes=0, compaction="grace"), atomic),
         )
     for row in wide.STORES:
-        joint = partial(wide.pieces, tuple(wide.BOTH), tuple(wide.ACTIONS), stores=(row,), joint=True)
+        joint = partial(wide.pieces, tuple(wide.BOTH), tuple(wide.ACTIONS), clocks.two(), stores=(row,), joint=True)
         yield f"one row, commits of two objects at once: {row} objects", joint
         yield (
             f"one row, commits of two objects at once, and a repairer: {row} objects",
@@ -401,21 +435,25 @@ def _wide() -> Iterator[tuple[str, Sweep]]:
             f"one row, commits of two objects at once, two crashes and a compaction: {row} objects",
             partial(joint, crashes=2, compaction="any", strict=False),
         )
-    yield "one row, a write that takes too long", partial(wide.pieces, stores=EVERY_ROW, first={"slow": 1})
+    yield (
+        "one row, a write that takes too long",
+        partial(wide.pieces, clocks=clocks.two(), stores=EVERY_ROW, first={"slow": 1}),
+    )
 
 
 def _shared() -> Iterator[tuple[str, Sweep]]:
     """Versioned objects that share a row: commits of one and of two, and local transactions."""
+    clocks = _Clocks()
     mine = (*shared.OF_K, *shared.BOTH, *shared.PINNED)
     for row in shared.STORES["indexed"]:
         of = partial(shared.shared, mine=mine, clocks=(12,), stores=(row,))
         name = f"{row} objects"
-        yield f"row versions, two writers: {name}", partial(of, clocks=TWO_CLOCKS)
+        yield f"row versions, two writers: {name}", partial(of, clocks=clocks.two())
         for final in (True, False):
             refusals = "final" if final else "uncertain"
             yield (
                 f"row versions, no index, {refusals} refusals: {name}",
-                partial(of, clocks=TWO_CLOCKS, model=shared.BARE, final=final),
+                partial(of, clocks=clocks.two(), model=shared.BARE, final=final),
             )
         yield f"row versions, a lost answer: {name}", _each("repeat", of)
         # A conditional call that arrives again is always refused: few writers show what entries do.
@@ -435,7 +473,7 @@ def _shared() -> Iterator[tuple[str, Sweep]]:
         yield f"row versions, unique values, a lost answer: {row}", _each("repeat", partial(claims, crashes=0))
     yield (
         "row versions, a write that takes too long",
-        partial(shared.shared, mine, clocks=TWO_CLOCKS, first={"slow": 1}),
+        partial(shared.shared, mine, clocks=clocks.two(), first={"slow": 1}),
     )
 
 
@@ -498,11 +536,12 @@ def _versions_of_entries() -> Iterator[tuple[str, Sweep]]:
 
 def _joint() -> Iterator[tuple[str, Sweep]]:
     """Commits of several kinds into one row."""
+    clocks = _Clocks()
     for kind in joint.MODELS:
         timed = kind == "indexed"
         yield (
             f"several kinds, two commits: {kind}",
-            partial(joint.joint, kind, clocks=(5, 12, 15) if timed else (12,), crashes=2),
+            partial(joint.joint, kind, clocks=clocks.apart() if timed else (12,), crashes=2),
         )
         for at in range(3):
             yield f"several kinds, answer {at} lost: {kind}", partial(joint.joint, kind, clocks=(12,), lost=at)
