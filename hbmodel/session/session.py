@@ -39,6 +39,7 @@ from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.options import check_seconds
+from hbmodel.session.other_names import NAMED_ELSEWHERE
 from hbmodel.session.queries.cell_versions import CellVersion, asks_as_of, get_as_of, versions_of
 from hbmodel.session.queries.dictionary_queries import DictionaryQueryRunner
 from hbmodel.session.queries.map_entries import slice_of
@@ -149,6 +150,12 @@ class Session:
         return self
 
     if not TYPE_CHECKING:  # type checkers report these by themselves
+
+        def __getattr__(self, name: str) -> NoReturn:
+            advice = NAMED_ELSEWHERE.get(name)
+            raise AttributeError(
+                f"A session has no attribute {name!r}" + (f": write {advice}." if advice else "."), name=name, obj=self
+            )
 
         def __aenter__(self) -> NoReturn:
             raise SessionError(

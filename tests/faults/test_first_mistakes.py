@@ -6,6 +6,7 @@ import ast
 import asyncio
 import copy
 import pickle
+import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import DETAILS
+from hbmodel.session.other_names import NAMED_ELSEWHERE
 from tests.support.beds import fresh
 
 
@@ -79,6 +81,13 @@ ANN = User(id=1, name="ann")
         (lambda s: s.query(User).filter(User.id == 1), AttributeError, r"where\(Model\.field == value\)"),
         (lambda s: s.query(User).values_list("name"), AttributeError, r"select\(Model\.field\)"),
         (lambda s: s.query(User).nothing, AttributeError, "no attribute 'nothing'.$"),
+        (lambda s: s.rollback(), AttributeError, r"^A session has no attribute 'rollback': write discard\(\)"),
+        (lambda s: s.merge(User(id=1, name="x")), AttributeError, r"write add\(obj\)"),
+        (lambda s: s.execute("select"), AttributeError, r"write query\(Model\)\.where"),
+        (lambda s: s.nothing, AttributeError, "^A session has no attribute 'nothing'.$"),
+        (lambda s: s.update_key(User, id=1, name="x", if_=User.age == 1), hb.SessionError,
+         r"pass it as condition=.*field='if_'"),
+        (lambda s: s.update(User(id=1, name="x"), where=User.age == 1), hb.SessionError, "pass it as condition="),
         (lambda s: s.add(User(id=1, name="x", active=np.bool_(True))), hb.EncodingError, r"found='numpy\.bool"),
         (lambda s: s.add(User(id=1, name="x", tags={"a"})), hb.EncodingError, r"field='tags'"),
     ],
@@ -90,6 +99,14 @@ def test_a_wrong_call_says_what_to_write(
         call(session)
     session.discard()
     assert session.query(User).allow_full_scan().all() == []
+
+
+def test_advice_of_a_session_names_what_it_has(session: hb.Session) -> None:
+    assert not [name for name in NAMED_ELSEWHERE if hasattr(type(session), name)]
+    for advice in NAMED_ELSEWHERE.values():
+        called = re.findall(r"(?<![\w.])(\w+)\(", advice)
+        assert called, advice
+        assert all(callable(getattr(session, name)) for name in called if name != "Session"), advice
 
 
 def test_tables_are_named_one_by_one() -> None:

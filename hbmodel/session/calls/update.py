@@ -64,6 +64,13 @@ def _update(
         loaded: returns the entries of a map column by its name, or `NotLoaded`.
     """
     check_condition(schema, condition)
+    misplaced = next((name for name, value in changes.items() if isinstance(value, Predicate)), None)
+    if misplaced is not None:
+        raise SessionError(
+            "A condition was given as the value of a field: pass it as condition=Model.field == value.",
+            table=schema.table,
+            field=misplaced,
+        )
     ttl = None if "ttl" in schema.by_name else milliseconds(schema, changes.pop("ttl", None))
     if not changes and ttl is None:
         raise SessionError("update() takes at least one field to change.", table=schema.table)
