@@ -20,7 +20,7 @@ from tests.support.beds import HBASE, Bed, fresh
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 
-TIMES = hb.indexes.IndexTimes(lease=0.005, longest_call=0.005, clock_bound=0.005, grace=1)
+TIMES = hb.indexes.IndexTimes(lease=0.005, longest_call=0.005, clock_bound=0.1, grace=1)
 SLOW = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
 
 NAMES = ("ix", "iy", "iz")

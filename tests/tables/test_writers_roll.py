@@ -255,9 +255,9 @@ def test_a_line_that_cannot_be_read_is_waited_for() -> None:
 
 
 def test_lines_of_the_dead_are_marked_and_deleted() -> None:
-    times = hb.indexes.IndexTimes(lease=0.01, longest_call=0.01, clock_bound=0.01, grace=1)
+    times = hb.indexes.IndexTimes(lease=0.01, longest_call=0.01, clock_bound=0.1, grace=1)
     with fresh(ONE, gated=False) as store:
-        session = session_of(store, QUIET, lease=0.01, longest_call=0.01, clock_bound=0.01, grace=1)
+        session = session_of(store, QUIET, lease=0.01, longest_call=0.01, clock_bound=0.1, grace=1)
         add(session, "a", ONE)
         (line,) = lines(store)
 
