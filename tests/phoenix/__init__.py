@@ -1,0 +1,1 @@
+"""Apache Phoenix's own SQL beside hbmodel, on an HBase with its classes."""
