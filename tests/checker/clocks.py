@@ -18,7 +18,7 @@ class InTurn:
     What clocks show, what writers do, what there was before and who else is at work are the factors of a sweep. A fault
     needs few of them to meet (Kuhn, Wallace and Gallo, *Software Fault Interactions and Implications for Software
     Testing*, 2004). The combinations go round over the choices within a sweep, and each sweep begins with another one.
-    So the same writers have other clocks over another row, and beside another process.
+    So two writers whose clocks agree in one sweep have different clocks in another one.
 
     Attributes:
         readings: of the clocks.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from math import inf, isinf, isnan, nan
 from numbers import Real
 from struct import Struct
@@ -123,13 +124,13 @@ class FloatsOfJava(FixedWidth[float]):
 
     python_type = float
 
+    @abstractmethod
     def _stored(self, word: int) -> bytes:
         """The bytes of a word in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _word(self, data: bytes) -> int:
         """The word in order of stored bytes; raises `DecodingError` for any others."""
-        raise NotImplementedError
 
     def encode(self, value: float) -> bytes:
         number = exact_float(value) if self.bits == 64 else exact_single(value)

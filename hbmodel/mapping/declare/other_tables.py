@@ -60,8 +60,8 @@ def with_table(model: type[C], table: str) -> type[C]:
 def _made(model: type[C], table: str) -> type[C]:
     schema = schema_of(model)
     indexes = {name: attrs.evolve(index, table=f"{table}.{name}") for name, index in schema.indexes.items()}
-    told = {name: getattr(model, name) for name in ("__module__", "__qualname__", "__doc__")}
-    made: Any = type(model.__name__, (model,), {**told, **indexes, "__reduce__": _reduced})
+    same = {name: getattr(model, name) for name in ("__module__", "__qualname__", "__doc__")}
+    made: Any = type(model.__name__, (model,), {**same, **indexes, "__reduce__": _reduced})
     for entries in schema.maps:
         setattr(made, entries.name, Map(MapExpression[Any, Any](entries, made)))
     made.__hbmodel__ = attrs.evolve(schema, model=made, table=table, indexes=indexes, declared=model)
