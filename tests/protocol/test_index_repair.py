@@ -19,7 +19,7 @@ from hbmodel.store.gate import gated
 from tests.support.beds import HBASE, drop_left
 from tests.support.faulty import Call, RecordingStore
 
-TIMES = hb.indexes.IndexTimes(lease=0.3, longest_call=0.05, grace=0.8, clock_bound=0.1)
+TIMES = hb.indexes.IndexTimes(lease=0.3, longest_call=0.05, grace=1.3, clock_bound=0.25)
 
 
 @hb.model(table="purged", family="d")

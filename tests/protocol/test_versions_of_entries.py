@@ -18,7 +18,7 @@ from hbmodel.store import Put
 from tests.support.beds import HBASE, drop_left
 from tests.support.faulty import Call, RecordingStore
 
-TIMES = hb.indexes.IndexTimes(lease=0.2, longest_call=0.1, grace=0.7, clock_bound=0.1)
+TIMES = hb.indexes.IndexTimes(lease=0.2, longest_call=0.1, grace=1.3, clock_bound=0.25)
 
 
 @pytest.fixture(params=["memory", "file", HBASE[1]])

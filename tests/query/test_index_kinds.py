@@ -219,7 +219,7 @@ def test_entries_follow_every_change_of_what_decides_them(
         check_rows(store, rows, data)
 
 
-TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.25, grace=1.3)
 
 
 @pytest.mark.lengthy

@@ -28,8 +28,8 @@ OWNERS = ("a", "b\x00")
 NAMES = ("x", "x\x00y", "y")
 NOTES = ("a", "ab", "a\x00", "b", "bc", "\x00", "é", "zz", "\U0001f600")
 VALUES = ("", "\x00", "v", "\x00v", "long" * 50)
-TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
-SHORT = hb.indexes.IndexTimes(lease=0, longest_call=0.001, clock_bound=0.005, grace=0.03)
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.25, grace=1.3)
+SHORT = hb.indexes.IndexTimes(lease=0, longest_call=0.001, clock_bound=0.02, grace=0.09)
 SCORES = (-(2**31), -1, 0, 1, 7, 2**31 - 1)
 
 

@@ -17,7 +17,7 @@ from hbmodel.store.embedded.store import EmbeddedStore
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.proxy import Proxy
 
-SHARED = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 0.05, "grace": 0.7}
+SHARED = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 0.25, "grace": 1.3}
 TIMES = hb.indexes.IndexTimes(**SHARED)
 NAME = f"named_families_{uuid4().hex[:8]}"  # the workers of pytest-xdist share an HBase
 REGISTRY = NAME + "_registry"

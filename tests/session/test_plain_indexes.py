@@ -23,8 +23,8 @@ from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 from tests.support.slow_machines import lives_for
 
-TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
-SESSION: dict[str, Any] = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 0.05, "grace": 0.7}
+TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.25, grace=1.3)
+SESSION: dict[str, Any] = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 0.25, "grace": 1.3}
 WORDS = ("a", "b", "c")
 
 
@@ -172,7 +172,7 @@ def test_a_row_that_expires_leaves_an_entry_to_repair(bed: Bed, given_model: Any
     session.add(model(name="brief", topic="z", size=1), ttl=timedelta(seconds=0.8))
     session.commit()
     assert found(store, model, "z") == ["brief"]
-    time.sleep(1)
+    time.sleep(TIMES.grace + 0.1)
     assert found(store, model, "z") == []
     assert hb.indexes.repair_index(store, model, "by_topic", times=TIMES).deleted == 1
 
@@ -308,7 +308,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_a_query_returns_every_row_of_ours_and_none_that_is_not_there(steps: list[tuple[str, int]]) -> None:
     """A name has one topic for ever, whoever puts its row; hidden are only rows of others that no repair has seen."""
-    model, times = declare(), hb.indexes.IndexTimes(lease=0, longest_call=0.001, clock_bound=0.005, grace=0.03)
+    model, times = declare(), hb.indexes.IndexTimes(lease=0, longest_call=0.001, clock_bound=0.02, grace=0.09)
     table = hb.schema.schema_of(model).table
     there: dict[str, bool] = {}  # whether the query must find it
     with EmbeddedStore(None) as store:
@@ -316,7 +316,7 @@ def test_a_query_returns_every_row_of_ours_and_none_that_is_not_there(steps: lis
         others = Others(store, table)
         hb.create_tables(store, model)
         hb.indexes.build_index(store, model, "by_topic", times=times)
-        session = hb.Session(store, lease=60, longest_call=0.001, clock_bound=0.005, grace=0.03)
+        session = hb.Session(store, lease=60, longest_call=0.001, clock_bound=0.02, grace=0.09)
         for what, number in steps:
             name, topic = f"n{number}", WORDS[number % 3]
             if what == "own":

@@ -17,7 +17,7 @@ from hbmodel.tables.indexes.index_sweeps import Throttle
 from tests.support.beds import cells_of, fresh
 from tests.tables.migration_models import Moved, Visit, session_of, visit
 
-TIMES = hb.indexes.IndexTimes(lease=0.05, longest_call=0.05, clock_bound=0.05, grace=0.7)
+TIMES = hb.indexes.IndexTimes(lease=0.05, longest_call=0.05, clock_bound=0.25, grace=2)
 QUICK = hb.indexes.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
 ROWS, BATCH = 200, 10
 SECONDS = 0.5
@@ -73,7 +73,7 @@ def test_a_build_reads_no_faster_than_asked(limit: str) -> None:
         by_topic = hb.index("topic")
 
     with fresh(Before) as store:
-        with hb.Session(store, lease=0.05, longest_call=0.05, clock_bound=0.05, grace=0.7) as session:
+        with hb.Session(store, lease=0.05, longest_call=0.05, clock_bound=0.25, grace=2) as session:
             session.bulk_add([Before(name=f"{n:03}", topic="t" * 100) for n in range(ROWS)])
         hb.create_tables(store, After)
         speed = SPEEDS[limit](size_of(store, table))

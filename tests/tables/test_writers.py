@@ -13,7 +13,7 @@ from tests.support.beds import fresh
 from tests.support.waiting import comes_true
 from tests.tables.test_writers_roll import ONE, PLAIN, QUIET, add, session_of
 
-SHORT = {"lease": 0.01, "longest_call": 0.01, "clock_bound": 0.01, "grace": 1}
+SHORT = {"lease": 0.01, "longest_call": 0.01, "clock_bound": 0.2, "grace": 1}
 
 
 def test_the_programs_on_the_roll_are_listed() -> None:
