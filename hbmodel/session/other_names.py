@@ -8,7 +8,10 @@ NAMED_ELSEWHERE = {
     **dict.fromkeys(
         ("begin", "begin_nested", "transaction", "batch"), "with hb.Session(store) as session: ..., or group()"
     ),
-    **dict.fromkeys(("merge", "save", "put", "upsert"), "add(obj) to put a whole object, or update(obj, field=value)"),
+    **dict.fromkeys(
+        ("merge", "save", "upsert", "update_or_create"),
+        "add(obj) to put a whole object, or put(Model, key=value, field=value) to put some fields",
+    ),
     **dict.fromkeys(("create", "get_or_create"), "insert(obj), which refuses a key that is taken, or add(obj)"),
     **dict.fromkeys(("bulk_save_objects", "bulk_insert_mappings", "bulk_create", "load"), "bulk_add(objects)"),
     **dict.fromkeys(

@@ -28,6 +28,7 @@ from hbmodel.session.calls.increment import increment
 from hbmodel.session.calls.insert import Inserter, insert_between
 from hbmodel.session.calls.map_writes import put_changes, remove_changes
 from hbmodel.session.calls.prepend import prepend
+from hbmodel.session.calls.put import put
 from hbmodel.session.calls.rekey import rekey
 from hbmodel.session.calls.row_group import RowGroup
 from hbmodel.session.calls.update import update_call, update_key_call
@@ -436,12 +437,50 @@ class Session:
                 TTL is given, or the model has indexes, a version, several columns and no existence flag, or an
                 existence flag and a family whose TTL is shorter than the grace time.
         """
+        return self._insert(obj, milliseconds(schema_of_object(obj), ttl))
+
+    def _insert(self, obj: T, ttl: int | None, call: str = "insert") -> T:
         schema = schema_of_object(obj)
-        life = milliseconds(schema, ttl)
         if self._moves.inserts(schema):
             return insert_between(self._work.apart(inserting=True), self._work.pending_rows, obj)
         with self._writing(schema):
-            return self._inserter(schema).insert(obj, life)
+            return self._inserter(schema, call).insert(obj, ttl)
+
+    @guarded
+    def put(self, model: type[Any], /, **fields: Any) -> bool:
+        """Writes some fields of the row under a key, and creates the row if there is none; runs immediately.
+
+        An existing row keeps its other fields, as with `update_key`. In a new row they have their defaults. Each row is
+        changed atomically, also beside other programs that create, update or delete it.
+
+        Args:
+            model: the model class.
+            **fields: every key field by name, to identify the row; every column that has no default; and other fields.
+                `ttl` (unless a field has this name) gives the row a new lifetime.
+
+        Returns:
+            Whether the row was created.
+
+        Raises:
+            IncompleteKey: names the missing key fields.
+            SessionError: a column without a default is missing, or the model is immutable.
+            CapabilityError: as for `insert`, whether there is a row or not.
+            UnknownOutcome: the store became unreachable; the fields may or may not have been written.
+        """
+        schema = schema_of(model)
+
+        def check(obj: Any, ttl: int | None) -> None:
+            if not self._moves.inserts(schema):
+                self._inserter(schema, "put").check(obj, ttl)
+
+        return put(
+            schema,
+            fields,
+            self._work.pending_rows,
+            lambda: self._work.apart(atomic_rows=False),
+            lambda obj, ttl: self._insert(obj, ttl, "put"),
+            check,
+        )
 
     @guarded
     def prepend(self, model: type[T], /, **fields: Any) -> T:
@@ -492,9 +531,9 @@ class Session:
         with self._writing(schema):
             return rekey(self._view(schema), self._bind_to_write, self._clock, self._work.pending_rows, obj, key)
 
-    def _inserter(self, schema: TableSchema) -> Inserter:
+    def _inserter(self, schema: TableSchema, call: str = "insert") -> Inserter:
         self._moves.check_insert(schema)
-        return Inserter(self._view(schema), self._bind_to_write, self._clock, self._work.pending_rows)
+        return Inserter(self._view(schema), self._bind_to_write, self._clock, self._work.pending_rows, call)
 
     @guarded
     def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:

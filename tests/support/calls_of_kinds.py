@@ -72,6 +72,20 @@ def _add_deed(
     return Deed(name, make, lambda of, state, n: added(of, state, of.value(n), o), fits)
 
 
+def _put_deed(name: str, **changes: Any) -> Deed:
+    """A put of some fields: the column m and these."""
+
+    def make(of: Kind, session: hb.Session, key: str, n: int) -> None:
+        session.put(of.model, **names(of, key), m=of.value(n), **changes)
+
+    def then(of: Kind, state: State, n: int) -> Then:
+        if "k" in state:
+            return updated(state, m=of.value(n), **changes)
+        return added(of, state, of.value(n), changes.get("o"))
+
+    return Deed(name, make, then, _insertable)
+
+
 DEEDS: Mapping[str, Deed] = {
     deed.name: deed
     for deed in (
@@ -93,6 +107,8 @@ DEEDS: Mapping[str, Deed] = {
             lambda of, state, n: hb.RowExists if "k" in state else added(of, state, of.value(n), "i"),
             _insertable,
         ),
+        _put_deed("put m"),
+        _put_deed("put both", o="p"),
         Deed(
             "increment",
             lambda of, session, key, n: session.increment(of.model(**names(of, key), m=of.value(0)), of.model.h),

@@ -20,6 +20,10 @@ INSERTS = ("insert", "insert map", "insert j", *PREPENDS)
 """Calls that put an object only if there is none."""
 
 
+CREATES = (*INSERTS, "put m", "put both")
+"""Calls that put an object if there is none."""
+
+
 WHOLE = ("add", "add none", "add ttl", "load", "add map", "load map", "add j", *INSERTS)
 """Calls that put whole rows: beside `rekey` the object may be left under both keys, and `rekey` says so."""
 
@@ -98,8 +102,9 @@ class Pair:
         of, state = self.of, self.state
         if (
             self.limited
-            and all(deed in INSERTS for deed in self.deeds)
-            and {*self.errors} == {hb.UnknownOutcome, hb.RowExists}
+            and all(deed in CREATES for deed in self.deeds)
+            and hb.UnknownOutcome in self.errors
+            and {*self.errors} <= {hb.UnknownOutcome, hb.RowExists, hb.ConflictError}
             and found == state
         ):
             return True  # the claim of the first one stands until its grace time is over

@@ -101,7 +101,8 @@ def test_objects_move_while_programs_write_and_back_and_for_good(anywhere: hb.St
             session.update(one, count=7, state="s7")
     session.delete(read[39])
     session.commit()
-    session.insert(parcel(40))
+    assert session.put(Sent, number=40, city=40 % 7, state="s0", count=0)
+    assert not session.put(Sent, number=40, city=40 % 7, state="s0", count=3)
     with pytest.raises(hb.RowExists):
         session.insert(parcel(3))
     session.update(read[3], count=8)
@@ -122,6 +123,7 @@ def test_objects_move_while_programs_write_and_back_and_for_good(anywhere: hb.St
     assert NEW.table not in anywhere.tables()
     session.delete_key(Sent, number=0, city=0)
     session.insert(parcel(39))
+    assert not session.put(Sent, number=39, city=39 % 7, state="s1", count=1)
     session.update(read[6], count=6)
     session.commit()
     assert moving.start().copied

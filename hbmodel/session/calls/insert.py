@@ -46,12 +46,22 @@ T = TypeVar("T")
 
 @define(eq=False)
 class Inserter:
-    """Inserts objects into a store, each only if its key is free and no pending call writes it."""
+    """Inserts objects into a store, each only if its key is free and no pending call writes it.
+
+    Attributes:
+        call: the call of the session, which errors name.
+    """
 
     store: Store
     bind: Callable[[TableSchema], Binding]
     clock: ServerClock
     pending: PendingRows
+    call: str = "insert"
+
+    def check(self, obj: object, ttl: int | None) -> None:
+        """Raises `CapabilityError` if an object cannot be inserted into this store, whatever is there."""
+        schema = schema_of_object(obj)
+        Attempt(self, obj, put_object(schema, obj, ttl)).protocol(self.bind(schema))
 
     def insert(self, obj: T, ttl: int | None) -> T:
         """Puts an object if its key is free and returns it; see `Session.insert`."""
@@ -62,7 +72,7 @@ class Inserter:
                 table=schema.table,
             )
         attempt = Attempt(self, obj, put_object(schema, obj, ttl))
-        self.pending.check_row("insert", schema, attempt.write.row)
+        self.pending.check_row(self.call, schema, attempt.write.row)
         return self.carry_out(schema, attempt.protocol, lambda: attempt)
 
     def carry_out(
@@ -131,7 +141,7 @@ class Attempt(Generic[T]):
 
     def _unindexed(self, binding: Binding, planner: UnindexedRowPlanner) -> Protocol[Any]:
         schema, write, clock, can = binding.schema, self.write, self.by.clock, self.by.store.capabilities
-        column = never_empty_column(schema, "insert")
+        column = never_empty_column(schema, self.by.call)
         if can.check_and_mutate:
             return insert_unindexed(planner, write, column, clock.bound, clock.grace)
         one_cell = schema.exists_column is None and len(schema.columns) == 1 and not schema.maps
@@ -300,7 +310,7 @@ def never_empty_column(schema: TableSchema, call: str) -> bytes:
 def _need_check_and_mutate(store: Store, schema: TableSchema) -> None:
     if not store.capabilities.check_and_mutate:
         raise CapabilityError(
-            "insert() and prepend() need a store with check-and-mutate: embedded, or HBase through its Thrift2 "
+            "insert(), put() and prepend() need a store with check-and-mutate: embedded, or HBase through its Thrift2 "
             "gateway. The Thrift1 "
             "gateway supports them, without a TTL, only for models without indexes and without a version that have "
             "a single column, which "

@@ -1,0 +1,121 @@
+"""Writes some fields of an object, which is created if there is none, for `Session.put`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from hbmodel.encoding.codecs.dictionary import claiming
+from hbmodel.errors import ConflictError, PartialWrite, RowExists, RowNotFound, SessionError, UnknownOutcome
+from hbmodel.mapping.rows.mapper import KeyMapper
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.expiry import milliseconds
+from hbmodel.session.calls.update import update_key_call
+from hbmodel.session.commit.batches import Pending
+from hbmodel.session.commit.conflicts import waits_between
+from hbmodel.session.commit.pending_rows import PendingRows
+from hbmodel.session.commit.unit_of_work import UnitOfWork
+
+ATTEMPTS = 10
+"""How often other programs may create and delete the row between the two steps of a put. A claim of a program that died
+during an insert looks like that too, where a store has no check-and-mutate.
+"""
+
+Insert = Callable[[Any, int | None], object]
+"""Takes an object and its TTL in ms or None."""
+
+
+def put(
+    schema: TableSchema,
+    fields: Mapping[str, Any],
+    pending: PendingRows,
+    work: Callable[[], UnitOfWork],
+    insert: Insert,
+    check: Insert,
+) -> bool:
+    """Updates the row under a key, or inserts an object if there is none; returns whether it was inserted.
+
+    Each step is atomic and fails if the other one is needed meanwhile.
+
+    Args:
+        fields: the key and other fields, and `ttl`, by name.
+        work: returns a unit of work of its own for one update.
+        insert: puts an object if its key is free, and raises `RowExists` otherwise.
+        check: raises `CapabilityError` if an object cannot be inserted at all.
+    """
+    if schema.immutable:
+        raise SessionError(
+            "put() updates a row that exists, and rows of an immutable model cannot be updated: write insert(), or "
+            "declare the model without immutable=True.",
+            table=schema.table,
+        )
+    names = schema.layout.names
+    mapper = KeyMapper(schema)
+    key = mapper.complete({name: fields[name] for name in names if name in fields})
+    update = partial(update_key_call, schema, fields, None) if fields.keys() - set(names) else None
+    if update is not None:
+        update()  # refuses what is no field, before an object is made of them
+    ttl = None if "ttl" in schema.by_name else fields.get("ttl")
+    obj = _created(schema, {name: value for name, value in fields.items() if name != "ttl" or "ttl" in schema.by_name})
+    with claiming():  # the row may be the first with its names
+        (row,) = mapper.rows(key)
+    pending.check_row("put", schema, row)
+    life = milliseconds(schema, ttl)
+    check(obj, life)
+    waits = waits_between(ATTEMPTS)
+    while update is None or not _updated(work(), update()):
+        try:
+            insert(obj, life)
+        except RowExists:
+            if update is None:
+                return False
+        else:
+            return True
+        wait = next(waits, None)
+        if wait is None:
+            raise ConflictError(
+                "Other programs keep creating and deleting the row, or one of them died while it created the row: "
+                "call put() again.",
+                table=schema.table,
+                key=row,
+            )
+        time.sleep(wait)
+    return False
+
+
+def _updated(work: UnitOfWork, call: Pending) -> bool:
+    """Carries out an update; returns False if there is no row.
+
+    Raises:
+        UnknownOutcome: the store became unreachable after something was sent.
+    """
+    work.add(call)
+    try:
+        work.commit()
+    except RowNotFound:
+        return False
+    except PartialWrite as error:
+        raise UnknownOutcome(
+            "The fields may or may not have been written: read the row to find out.",
+            **{**error.details, "applied": None, "pending": None},
+        ) from error
+    return True
+
+
+def _created(schema: TableSchema, fields: Mapping[str, Any]) -> Any:
+    """The object that is inserted if there is none.
+
+    Raises:
+        SessionError: a column without a default is not given.
+    """
+    missing = [field.name for field in schema.columns if field.required and field.name not in fields]
+    if missing:
+        raise SessionError(
+            "put() creates the row if there is none, so it needs each column that has no default: give them, declare "
+            "a default, or write update_key(), which needs a row that exists.",
+            table=schema.table,
+            missing=missing,
+        )
+    return schema.model(**fields)
