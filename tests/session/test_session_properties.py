@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
+from hbmodel.session.commit.sizes import SessionSizes
 from tests.support.beds import Bed
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
@@ -150,6 +151,7 @@ def check(session: hb.Session, model: Any, rows: Sequence[Values], asking: Askin
     """Asks every question in every way and returns the answers."""
     answers = []
     first, size = asking.first, asking.size
+    by_keys = hb.Session(session.store, sizes=SessionSizes(skipped=1))
     for question in asking.questions:
         query = question.query(session, model)
         wanted = question.answer(query, rows)
@@ -162,15 +164,18 @@ def check(session: hb.Session, model: Any, rows: Sequence[Values], asking: Askin
             [wanted[0], wanted[-1]] if wanted else []
         )
         part = query.offset(first).limit(size)
-        assert [values_of(obj) for obj in part] == wanted[first : first + size]
+        skipping = question.query(by_keys, model).offset(first)
+        for each in (part, skipping.limit(size)):
+            assert [values_of(obj) for obj in each] == wanted[first : first + size]
         assert part.count() == len(wanted[first : first + size])
         assert query.offset(first).count() == len(wanted[first:])
         chosen = query.select(model.title, model.owner, model.size)
         assert chosen.all() == [(values["title"], values["owner"], values["size"]) for values in wanted]
+        assert query.select(model.owner, model.serial).all() == [(each["owner"], each["serial"]) for each in wanted]
         assert [values_of(obj) for obj in paged(query, size)] == wanted
-        assert [values_of(obj) for obj in paged(query.offset(first).limit(2 * size), size)] == wanted[
-            first : first + 2 * size
-        ]
+        for each in (query.offset(first), skipping):
+            assert each.page(size).previous_token is None
+            assert [values_of(obj) for obj in paged(each.limit(2 * size), size)] == wanted[first : first + 2 * size]
         answers.append(found)
     return answers
 

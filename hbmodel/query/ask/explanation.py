@@ -12,7 +12,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from hbmodel.store.filters import And as AllOf
-from hbmodel.store.filters import Filter, RowContains, ValueFilter
+from hbmodel.store.filters import Filter, FirstCellOnly, KeyOnly, RowContains, ValueFilter
 from hbmodel.store.filters import Or as AnyOf
 
 Access = Literal["get", "scan", "scan + get", "nothing"]
@@ -85,6 +85,8 @@ class Explanation:
         whole: the families that are read whole, although no field needs some of their cells: in an external table any
             cell may be the only one of a row.
         as_of: the time as of which the rows are read, otherwise None.
+        skipped: the number of items that are skipped by scans of their own, which read no cell that only the result
+            needs. `calls` and `round_trips` contain these scans. 0 for a small offset, and through an index.
     """
 
     path: str
@@ -117,6 +119,7 @@ class Explanation:
     at_least: bool = False
     as_of: datetime | None = None
     whole: Sequence[str] = ()
+    skipped: int = 0
 
     def __str__(self) -> str:
         fixed = ", ".join(self.equalities) or "nothing"
@@ -140,6 +143,11 @@ class Explanation:
             ),
             *([] if not self.whole else [f"  cells:   {self._of_families}"]),
             *self._of_rows,
+            *(
+                [f"  offset:  {self.skipped} items are skipped by their keys, with scans of their own"]
+                if self.skipped
+                else []
+            ),
             f"  calls:   {least}{self.calls} until the first item ({calls}), in {least}{self.round_trips} round trip(s)"
             + (
                 f"; {self.calls - self.calls_saved} where a scan is one call (hbase+thrift2:)"
@@ -205,4 +213,8 @@ def describe_filter(node: Filter) -> str:
             return f"{column.decode('utf-8', 'backslashreplace')} {operator} ..."
         case RowContains():
             return "row key contains text"
+        case FirstCellOnly():
+            return "first cell"
+        case KeyOnly():
+            return "no values"
     return type(node).__name__

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hbmodel.mapping.predicates import describe
-from hbmodel.query.ask.explanation import Access, Covering, Explanation, describe_filter
+from hbmodel.query.ask.explanation import Access, Covering, Explanation, Slices, describe_filter
 from hbmodel.query.explain.explained_slices import RANGES_OF_COLUMNS, calls_of_gets, slices_of
 from hbmodel.query.match.plan import Plan
 from hbmodel.query.match.pushdown import dropped_by_client
+from hbmodel.store.filters import KeyOnly
+from hbmodel.store.wide.object_filters import keys_only
 
 
 def explain(
@@ -18,6 +20,7 @@ def explain(
     lease: float | None = None,
     *,
     one_call_gets: bool = True,
+    skips: bool = False,
 ) -> Explanation:
     """Describes a plan.
 
@@ -27,6 +30,7 @@ def explain(
         states: the states of the declared indexes, by name.
         lease: seconds after which a session notices that a state has changed.
         one_call_gets: whether one call of the store can read different columns of each row.
+        skips: whether the items that the query skips are read first, by scans of their own.
     """
     ranges = sum(len(bucket.ranges) for bucket in plan.buckets)
     through_index = plan.path.index is not None
@@ -41,10 +45,13 @@ def explain(
     )
     slices = slices_of(plan)
     scans = slices.scans if slices is not None else len(plan.buckets) if access.startswith("scan") else 0
+    skipped = plan.terms.offset if plan.buckets and skips else 0
     gets = int(access.endswith("get"))
     if plan.terms.schema.wide is not None and gets:
         gets = calls_of_gets(plan, one_call_gets)
     turns = slices.turns if slices is not None else int(scans > 0)
+    if skipped:  # by scans of their own
+        scans, turns = 2 * scans, 2 * turns
     opened = 0 if one_call_scans else scans
     dropping = dropped_by_client(plan) if plan.buckets else ()
     in_turn = plan.rows is None and any(len(bucket.ranges) > 1 for bucket in plan.buckets)
@@ -60,11 +67,7 @@ def explain(
         of_buckets=plan.path.salt.buckets,
         ranges=ranges,
         backwards=plan.backwards,
-        server=RANGES_OF_COLUMNS
-        if slices is not None
-        else None
-        if plan.filter is None
-        else describe_filter(plan.filter),
+        server=_server(plan, slices),
         client=[describe(p) for p in plan.residual],
         calls=opened + scans + gets,
         round_trips=turns * (1 + bool(opened)) + bool(gets),
@@ -80,11 +83,19 @@ def explain(
         slices=slices,
         as_of=plan.terms.moment,
         whole=_whole(plan),
-        limit=_limit(plan),
+        skipped=skipped,
+        limit=_limit(plan, skipped),
         merged=[] if plan.order is None else [plan.path.layout.names[at] for at in plan.order.merged],
         dropping=[describe(p) for p in dropping],
         at_least=bool(dropping) or in_turn,
     )
+
+
+def _server(plan: Plan, slices: Slices | None) -> str | None:
+    """What the server leaves out, or None."""
+    if slices is not None:
+        return f"{RANGES_OF_COLUMNS}, {describe_filter(KeyOnly())}" if keys_only(plan.filter) else RANGES_OF_COLUMNS
+    return None if plan.filter is None else describe_filter(plan.filter)
 
 
 def _whole(plan: Plan) -> list[str]:
@@ -93,11 +104,11 @@ def _whole(plan: Plan) -> list[str]:
     return [family.decode() for family in plan.terms.schema.family_names] if reads_rows else []
 
 
-def _limit(plan: Plan) -> int | None:
-    """The number of rows at which the scan of each bucket ends, or None if the limit does not end scans."""
+def _limit(plan: Plan, skipped: int) -> int | None:
+    """The number of rows at which the last scan of each bucket ends, or None if the limit does not end scans."""
     terms = plan.terms
     ends = plan.match.open and plan.limited and plan.buckets
-    return terms.offset + terms.limit if terms.limit is not None and ends else None
+    return terms.offset - skipped + terms.limit if terms.limit is not None and ends else None
 
 
 def _covering(plan: Plan) -> Covering | None:

@@ -24,7 +24,7 @@ from hbmodel.query.match.merged_order import MAX_MERGED, Direction, MergedOrder,
 from hbmodel.query.match.or_ranges import refined
 from hbmodel.query.match.plan import Path, Plan
 from hbmodel.query.match.plan_shapes import PlanShape, shape_key, shape_of
-from hbmodel.query.match.pushdown import server_filter
+from hbmodel.query.match.pushdown import keys_filter, server_filter
 
 MAX_RANGES = 10_000
 """The maximum number of key ranges in one bucket. IN lists that would need more ranges are checked row by row."""
@@ -329,6 +329,11 @@ def _build(
     pushed = by_key if path.salt.random else residual
     if path.index is not None:
         pushed = [c.on_entry for c in matched.conditions if any(c.asked is p for p in residual)]
+    server = server_filter(
+        schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed, adopting=adopting
+    )
+    if server is None and path.index is None and not path.salt.random and terms.on_unreadable is None:
+        server = keys_filter(reader)
     built = Plan(
         terms=terms,
         path=path,
@@ -337,11 +342,7 @@ def _build(
         columns=columns,
         backwards=backwards,
         reader=reader,
-        filter=None
-        if rows is not None
-        else server_filter(
-            schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed, adopting=adopting
-        ),
+        filter=None if rows is not None else server,
         # Entries in the key ranges of an index satisfy conditions that their rows may not: the row decides (rule 5).
         residual=every if path.index is not None else residual,
         rows=rows,

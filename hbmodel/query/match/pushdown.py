@@ -15,12 +15,15 @@ from attrs import Factory
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.errors import QueryError
 from hbmodel.mapping.predicates import And, Comparison, In, Or, Predicate, StartsWith
+from hbmodel.mapping.rows.mapper import RowDecoder
+from hbmodel.mapping.rows.row_check import checks_rows
 from hbmodel.mapping.schema import FLAG, LIVE, Field, TableSchema
 from hbmodel.query.match.plan import Plan
 from hbmodel.store.filters import And as AllOf
-from hbmodel.store.filters import Filter, RowContains, ValueFilter
+from hbmodel.store.filters import Filter, KeyOnly, RowContains, ValueFilter
 from hbmodel.store.filters import Or as AnyOf
 from hbmodel.store.ranges import prefix_successor
+from hbmodel.store.wide.object_filters import COUNTED, keys_only
 
 MAX_ALTERNATIVES = 100
 """The maximum number of alternatives of one field, or of one `|`, that are sent to the server."""
@@ -52,6 +55,23 @@ def server_filter(
     if not filters:
         return None
     return filters[0] if len(filters) == 1 else AllOf(filters)
+
+
+def keys_filter(reader: RowDecoder) -> Filter | None:
+    """A filter that leaves out all values, for a scan that needs only row keys; None if most rows need a value to show
+    that they are objects. A row with a liveness cell still does, see `rereads`.
+    """
+    schema = reader.schema
+    if reader.names is None or reader.fields or reader.indexed or schema.exists_column is not None:
+        return None
+    # a row may have system cells in front of the cell that shows it
+    one_cell = reader.anchors and not reader.adopting and not schema.external and not checks_rows(schema)
+    return COUNTED if one_cell else KeyOnly()
+
+
+def rereads(plan: Plan) -> bool:
+    """Whether the rows with a liveness cell must be read again, since the filter left out its value."""
+    return plan.reader.adopting and keys_only(plan.filter)
 
 
 def dropped_by_client(plan: Plan) -> list[Predicate]:

@@ -22,8 +22,8 @@ from hbmodel.protocol.operations import Protocol
 from hbmodel.query.ask.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.match.plan import Bucket, Plan
-from hbmodel.query.match.pushdown import dropped_by_client
-from hbmodel.query.run.page_window import PageWindow, check_direction
+from hbmodel.query.match.pushdown import dropped_by_client, rereads
+from hbmodel.query.run.page_window import PageWindow, Skipped, check_direction
 from hbmodel.query.run.unreadable_rows import TolerantVerifier, portion
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
@@ -112,6 +112,7 @@ class PlanExecutor:
                 finally:
                     close_scan(batches)
                 self.check()
+                rows = list(self._reread(rows))
                 exists, values, width = plan.reader.exists, plan.reader.values, plan.path.salt.width
                 rows_found = [(row.row[width:], values(row)) for row in rows if exists(row)]
                 if len(rows_found) == count or len(rows) != count:
@@ -270,7 +271,7 @@ class PlanExecutor:
                     for batch in batches:
                         self.check()
                         last, count = batch[-1].row, count + len(batch)
-                        yield batch
+                        yield self._reread(batch)
                     self.check()
                     if limit is None or count < limit:
                         break
@@ -285,6 +286,26 @@ class PlanExecutor:
                     )
         finally:
             close_scan(batches)
+
+    def _reread(self, batch: Sequence[Row]) -> Sequence[Row]:
+        """The rows of a batch; those whose liveness cell came without its value are read again."""
+        if not self._rereads:
+            return batch
+        plan, liveness = self.plan, self.plan.reader.schema.liveness_column
+        marked = [row.row for row in batch if liveness in row.columns]
+        if not marked:
+            return batch
+        read: dict[bytes, Row] = {}
+        for start in range(0, len(marked), GET_CHUNK):
+            got = self.store.get(plan.path.table, marked[start : start + GET_CHUNK], plan.reader.columns)
+            self.check()
+            read |= {row.row: row for row in got if row is not None}
+        rows = (row if liveness not in row.columns else read.get(row.row) for row in batch)
+        return [row for row in rows if row is not None]
+
+    @cached_property
+    def _rereads(self) -> bool:
+        return rereads(self.plan)
 
     # --- from rows to items -------------------------------------------------------------------------------------------
 
@@ -364,15 +385,24 @@ def shape(plan: Plan) -> Callable[[Values], Any]:
 
 
 def read_page(
-    executor: PlanExecutor, size: int, token: Token | None, seal: Seal | None
+    executor: PlanExecutor,
+    size: int,
+    token: Token | None,
+    seal: Seal | None,
+    skipped: Skipped | None = None,
 ) -> tuple[Page[Any], Sequence[RowError]]:
     """One page: at most `size` items, and a token unless the end is reached; and the errors of the rows that were left
     out of it.
 
     One item more than the page holds is read to see whether anything follows.
+
+    Args:
+        skipped: the items that the query skips, if they were read already.
     """
     plan = executor.plan
     window = PageWindow.of(size, token, plan.terms.limit, plan.terms.offset)
+    if skipped is not None:
+        window = window.behind(skipped)
     read = plan.opposite if window.backwards else plan
     reader = PlanExecutor(executor.store, read, window.wanted, executor.check, executor.load)
     if plan.terms.on_unreadable is not None:

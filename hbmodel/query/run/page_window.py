@@ -5,15 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hbmodel.errors import TokenError
 from hbmodel.query.ask.paging import Page, Token
+from hbmodel.query.match.plan import Plan
 
 F = TypeVar("F", bound=tuple[bytes, Any])
 
 WriteToken = Callable[[bytes | None, int | None, bool], str]
 """Makes a token from a position, the number of items before the position, and whether it leads back to these items."""
+
+
+KEYS_SKIPPED = 1000
+"""The default offset from which the skipped items are read without their values, by a scan of their own. It is about
+what one round trip reads.
+"""
+
+
+def skips_by_keys(plan: Plan, least: int = KEYS_SKIPPED) -> bool:
+    """Whether the items that a query skips are read first, without the cells that only its result needs.
+
+    Args:
+        least: the offset from which they are.
+    """
+    terms = plan.terms
+    many = terms.offset >= max(1, least) and terms.limit != 0
+    return many and plan.path.index is None and plan.rows is None and terms.on_unreadable is None
+
+
+@frozen
+class Skipped:
+    """The items that a query skips, read by their keys.
+
+    Attributes:
+        position: of the last of them, or None if there is none.
+        ended: whether the query has no further items.
+    """
+
+    position: bytes | None
+    ended: bool
 
 
 @frozen
@@ -27,6 +58,7 @@ class PageWindow:
         backwards: whether the page ends at the position, so that it is read towards the query's first item.
         passed: the number of the query's items before the position, or None if no limit or offset counts them.
         maximum: the query's limit, or None.
+        first: whether it is the first page, although it begins after a position: that of the last skipped item.
     """
 
     skip: int
@@ -35,6 +67,7 @@ class PageWindow:
     backwards: bool
     passed: int | None
     maximum: int | None
+    first: bool = False
 
     @classmethod
     def of(cls, size: int, token: Token | None, maximum: int | None = None, skipped: int = 0) -> PageWindow:
@@ -49,6 +82,11 @@ class PageWindow:
         if maximum is not None:
             limits.append(maximum if token.backwards else max(0, maximum - (passed or 0)))
         return cls(0, min(limits), token.position, token.backwards, passed, maximum)
+
+    def behind(self, skipped: Skipped) -> PageWindow:
+        """The window of the first page, to be read behind the skipped items."""
+        take = 0 if skipped.ended else self.take
+        return evolve(self, skip=0, take=take, position=skipped.position, first=True)
 
     @property
     def wanted(self) -> int:
@@ -76,7 +114,7 @@ class PageWindow:
         # If the page is empty because its items were deleted, its tokens lead to the first and last items that the
         # query has then.
         edges = (taken[0][0], taken[-1][0]) if taken else (None, None)
-        preceded = more if self.backwards else self.position is not None
+        preceded = more if self.backwards else self.position is not None and not self.first
         followed = (self.position is not None) if self.backwards else more
         return Page(
             [item(one) for one in taken],

@@ -6,6 +6,7 @@ from attrs import frozen
 
 from hbmodel.protocol.relocation.seal_and_move import ROUNDS
 from hbmodel.query.run.first_of_each import PLANNED, TOGETHER
+from hbmodel.query.run.page_window import KEYS_SKIPPED
 from hbmodel.session.commit.batches import BATCH_ROWS
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
 
@@ -23,6 +24,8 @@ class SessionSizes:
             from one table to another.
         unswept: the maximum number of batches that are remembered because their index entries could not be brought up
             to date.
+        skipped: the offset of a query from which the skipped items are read by scans of their own, without the cells
+            that only its result needs.
     """
 
     pages: PageSizes = PAGE_SIZES
@@ -31,6 +34,7 @@ class SessionSizes:
     batch_rows: int = BATCH_ROWS
     move_rounds: int = ROUNDS
     unswept: int = 16
+    skipped: int = KEYS_SKIPPED
 
 
 SESSION_SIZES = SessionSizes()

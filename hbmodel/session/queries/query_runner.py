@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from contextlib import closing
 from functools import partial
@@ -26,6 +27,7 @@ from hbmodel.query.run.counting import count_items
 from hbmodel.query.run.executor import Found, PlanExecutor, read_page, read_token, shape
 from hbmodel.query.run.first_of_each import Key, conditions_of, first_of_each, in_plans
 from hbmodel.query.run.loaded_maps import load_maps, with_loaded, with_maps
+from hbmodel.query.run.page_window import Skipped, skips_by_keys
 from hbmodel.query.run.reading import OutdatedPlan, Reading
 from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.unit_of_work import UnitOfWork
@@ -174,10 +176,15 @@ class QueryRunner:
     def _items(self, terms: QueryTerms, query_plan: Plan, binding: Binding) -> Iterator[Any]:
         if terms.limit == 0:
             return
-        wanted = None if terms.limit is None else terms.offset + terms.limit
+        after, skip = None, terms.offset
+        skipped = self._skipped_by_keys(terms, query_plan)
+        if skipped is not None:
+            after, skip = skipped.position, 0
+            if skipped.ended:
+                return
+        wanted = None if terms.limit is None else skip + terms.limit
         item = shape(query_plan)
-        remaining, skip = terms.limit, terms.offset
-        after: bytes | None = None
+        remaining = terms.limit
         report = terms.on_unreadable
         for attempt in self._reading(terms, query_plan, binding, wanted):
             with attempt as executor, closing(executor.items(after)) as items:
@@ -199,6 +206,19 @@ class QueryRunner:
                         if not remaining:
                             return
 
+    def _skipped_by_keys(self, terms: QueryTerms, query_plan: Plan) -> Skipped | None:
+        """Reads the items that a query skips, by their keys if these are enough; None if they are few, or if it would
+        save nothing.
+        """
+        if not skips_by_keys(query_plan, self._sizes.skipped):
+            return None
+        keys = evolve(terms, selection=(), loading=())
+        position, left = None, terms.offset
+        with closing(self.found(keys, self._plan(keys, query_plan.path.name), left, None)) as items:
+            for position, _ in itertools.islice(items, left):  # noqa: B007
+                left -= 1
+        return Skipped(position, left > 0)
+
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page."""
         page, errors = self._page(terms, size, at, backwards)
@@ -212,14 +232,16 @@ class QueryRunner:
         self, terms: QueryTerms, size: int, at: str | None, backwards: bool
     ) -> tuple[Page[Any], Sequence[RowError]]:
         token: Token | None = None
+        skipped: Skipped | None = None
         if at is None:
             query_plan, binding = self._planned(terms)
+            skipped = self._skipped_by_keys(terms, query_plan)
         else:
             # at worst older than the binding of the plan: then the query is planned once more
             binding = self._bind(terms.schema)
             token, query_plan = self.token(terms, at, backwards)
         return self._reading(terms, query_plan, binding).result(
-            lambda executor: read_page(executor, size, token, self._seal)
+            lambda executor: read_page(executor, size, token, self._seal, skipped)
         )
 
     def delete(self, terms: QueryTerms, batch_size: int, progress: Progress | None) -> int:
@@ -359,4 +381,11 @@ class QueryRunner:
         """The plan of a query."""
         query_plan, binding = self._planned(terms)
         able = self._view(terms.schema).capabilities
-        return explain(query_plan, able.one_call_scans, binding.states, self._lease, one_call_gets=able.one_call_gets)
+        return explain(
+            query_plan,
+            able.one_call_scans,
+            binding.states,
+            self._lease,
+            one_call_gets=able.one_call_gets,
+            skips=skips_by_keys(query_plan, self._sizes.skipped),
+        )
