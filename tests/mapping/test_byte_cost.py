@@ -96,3 +96,49 @@ def test_what_other_forms_take() -> None:
 def test_an_empty_table_says_so() -> None:
     found, _ = described(LongNames, [])
     assert "no objects sampled" in str(found)
+
+
+TEXTS = {
+    "numbers of one width": (["00000000000000000017", "18446744073709551615"], "number, unsigned, 8 bytes", 8),
+    "numbers without zeros in front": (["7", "40000"], "number, unsigned, 2 bytes", 2),
+    "numbers that lose their zeros": (["007", "40000"], None, 0),
+    "numbers beyond 64 bits": (["18446744073709551616"], None, 0),
+    "digits of another script": (["\N{ARABIC-INDIC DIGIT ONE}"], None, 0),
+    "UUIDs": (["0189c0de-0000-7000-8000-00000000abcd"] * 2, "UUID, 16 bytes", 16),
+    "hex digits": (["00ff", "ab01"], "bytes, 2", 2),
+    "hex digits of both cases": (["00fF"], None, 0),
+    "hex digits of several widths": (["00ff", "ab"], None, 0),
+    "an odd number of hex digits": (["0ff"], None, 0),
+    "words": (["cafe", "bar"], None, 0),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_that_another_type_holds(name: str) -> None:
+    """A number kept as text is compared with the binary number, not only with digests."""
+
+    @hb.model(table="texts", family="d")
+    class Named:
+        name: hb.Key[str] = hb.key()
+        size: hb.Column[int] = hb.column("s")
+
+    texts, form, size = TEXTS[name]
+    found, _ = described(Named, [Named(name=text, size=1) for text in texts])
+    assert found.bytes is not None
+    forms = {each.form: each.bytes for each in found.bytes.codecs if each.field == "name"}
+    expected = {"stored", "md5", "md5 as hex text"} | ({form} if form else set())
+    assert forms.keys() == expected
+    if form:
+        assert forms[form] == size
+
+
+def test_every_hot_value_is_named() -> None:
+    @hb.model(table="hot", family="d")
+    class Hot:
+        user: hb.Key[int] = hb.key(hb.UInt32)
+        number: hb.Key[int] = hb.key(hb.UInt32)
+        size: hb.Column[int] = hb.column("s")
+
+    found, _ = described(Hot, [Hot(user=n % 8, number=n, size=1) for n in range(80)])
+    (counts,) = found.prefixes
+    assert sorted(counts.hot) == [(user, 0.125) for user in range(8)]

@@ -16,7 +16,7 @@ import hbmodel as hb
 from hbmodel.store import Region
 from hbmodel.store.ranges import KeyRange
 from hbmodel.tables.creation.region_check import RegionUse, check_regions, first_key
-from hbmodel.tables.creation.split_strategies import ByBucket, Hexadecimal, split_keys
+from hbmodel.tables.creation.split_strategies import AtKeys, ByBucket, Hexadecimal, split_keys
 
 HEX = b"0123456789abcdef"
 
@@ -49,6 +49,34 @@ def test_bytes_split_leaves_regions_that_no_hex_key_reaches() -> None:
     assert len(found) == 10
     assert sum(not use.reachable for use in found) == 7
     assert all(use.reachable == (use.rows > 0) for use in found)
+
+
+def test_create_tables_names_regions_that_no_key_reaches(caplog: pytest.LogCaptureFixture) -> None:
+    @hb.model(table="hex_files")
+    class Hexed:
+        digest: hb.Key[int] = hb.key(hb.codecs.HexText(8))
+        value: hb.Column[int] = hb.column("v")
+
+    with hb.connect("memory:") as store, caplog.at_level("WARNING", "hbmodel"):
+        keys = bytes_split(b"0" * 8, b"f" * 8, 10)
+        creation = hb.create_tables(store, Hexed, splits=AtKeys(keys))
+        (created,) = (table for table in creation if table.table == "hex_files")
+        unreachable = [use.region.range for use in check_regions(store, Hexed) if not use.reachable]
+        assert list(created.unreachable) == unreachable
+        assert len(unreachable) == 7
+        assert (
+            sum(
+                line.startswith("! hex_files: no key can be in the region from b'")
+                for line in str(creation).splitlines()
+            )
+            == 7
+        )
+        assert "Table hex_files was created with 7 regions that can hold no key" in caplog.text
+        caplog.clear()
+        again = hb.create_tables(store, Hexed, splits=AtKeys(keys))
+        assert [table.unreachable for table in again] == [(), ()]
+        hb.create_tables(store, Digest, Bucketed, splits={Digest: Hexadecimal(10), Bucketed: hb.ByBucket()})
+        assert caplog.text == ""
 
 
 def test_hexadecimal_splits_are_all_reached() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -152,6 +153,73 @@ def test_hexadecimal_in_upper_case() -> None:
     assert all(key == key.upper() for key in split_keys(Hashed, Hexadecimal(16, upper=True)))
     with pytest.raises(hb.DeclarationError, match="leading field of ascending text"):
         split_keys(Numbered, Hexadecimal(16))
+
+
+@given(st.integers(2, 60), st.integers(0, 2**32 - 2), st.integers(0, 2**32 - 1))
+def test_hexadecimal_between_bounds(regions: int, low: int, above: int) -> None:
+    """The shares of `getHexSplits`, as it is copied from page to page: equal parts of the numbers in between."""
+    high = min(2**32 - 1, low + above + 1)
+    keys = split_keys(Hashed, Hexadecimal(regions, low=f"{low:08x}", high=f"{high:08X}"))
+    assert len(keys) == regions - 1
+    numbers = [low / 2**32, *(int(key, 16) / 16 ** len(key) for key in keys), (high + 1) / 2**32]
+    shares = [(after - before) * regions / (numbers[-1] - numbers[0]) for before, after in pairwise(numbers)]
+    assert 0.9 < min(shares) <= max(shares) < 1.1
+
+
+def test_bounds_of_hex_text_stand_for_what_begins_with_them() -> None:
+    assert split_keys(Hashed, Hexadecimal(2, low="8", high="f")) == [b"c0"]
+    assert split_keys(Hashed, Hexadecimal(2, low="1000", high="1000"))[0].startswith(b"10008")
+    with pytest.raises(hb.DeclarationError, match=r"no text between the bounds.*low='9', high='80'"):
+        split_keys(Hashed, Hexadecimal(4, low="9", high="80"))
+    for bound in ("", "0x1", "g", 5):
+        with pytest.raises(hb.DeclarationError, match="A bound of hex text is hex digits"):
+            Hexadecimal(4, low=bound)  # type: ignore[arg-type]
+
+
+SPREADING = (
+    hb.codecs.DigestPrefixed(hb.UInt32, 2),
+    hb.codecs.DigestPrefixed(hb.UInt32, 3, hex=True),
+    hb.codecs.Reversed(hb.UInt32),
+    hb.codecs.Reversed(hb.codecs.Int16),
+    hb.codecs.ReversedDigits(6),
+)
+
+
+@pytest.mark.parametrize("codec", SPREADING, ids=repr)
+@pytest.mark.parametrize("regions", [2, 7, 16, 61])
+def test_uniform_over_values_that_a_codec_spreads(codec: Any, regions: int) -> None:
+    @hb.model(table="spread")
+    class Spread:
+        number: hb.Key[int] = hb.key(codec)
+        value: hb.Column[int] = hb.column("v")
+
+    keys = split_keys(Spread, Uniform(regions))
+    assert len(keys) == regions - 1
+    rows = [bisect_right(keys, hb.row_key(Spread, number=number)) for number in range(400 * regions)]
+    counts = [rows.count(region) for region in range(regions)]
+    assert min(counts) > 300
+    assert max(counts) < 500
+
+
+def test_a_codec_that_spreads_takes_neither_bounds_nor_too_many_regions() -> None:
+    @hb.model(table="spread")
+    class Spread:
+        number: hb.Key[int] = hb.key(hb.codecs.DigestPrefixed(hb.UInt32, 1))
+        value: hb.Column[int] = hb.column("v")
+
+    assert len(split_keys(Spread, Uniform(256))) == 255
+    with pytest.raises(hb.DeclarationError, match="fewer places than regions"):
+        split_keys(Spread, Uniform(257))
+    with pytest.raises(hb.DeclarationError, match="spreads its values: split an ascending field"):
+        split_keys(Spread, Uniform(4, 0, 1000))
+
+    @hb.model(table="spread")
+    class Descending:
+        number: hb.Key[int] = hb.key(hb.codecs.ReversedDigits(6), desc=True)
+        value: hb.Column[int] = hb.column("v")
+
+    with pytest.raises(hb.DeclarationError, match="spreads its values: split an ascending field"):
+        split_keys(Descending, Uniform(4))
 
 
 def test_a_sample_is_shared_out_equally() -> None:

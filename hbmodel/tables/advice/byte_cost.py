@@ -5,6 +5,7 @@ need.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -32,6 +33,10 @@ and the type (1).
 
 _BINARY = (UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)
 """Codecs of whole numbers: the unsigned ones, then the signed ones, each from the shortest to the longest."""
+
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
+"""Digits of one case, so that the text can be made of the bytes again."""
 
 
 @frozen
@@ -242,22 +247,49 @@ def _forms(values: Sequence[Any]) -> dict[str, list[int]]:
         whole = all(0 <= value.timestamp() < 1 << 32 and not value.microsecond for value in values)
         return forms | ({"s, 4 bytes": [4] * len(values)} if whole else {})
     if all(isinstance(value, str) for value in values):
-        return _digests(len(values))
+        return _text_forms(values) | _digests(len(values))
+    return {}
+
+
+def _text_forms(values: Sequence[str]) -> dict[str, list[int]]:
+    """The sizes of texts whose values another type holds too: numbers, UUIDs, bytes as hex digits."""
+    count, width = len(values), len(values[0]) if len(set(map(len, values))) == 1 else None
+    if all(value.isascii() and value.isdigit() for value in values):
+        numbers = list(map(int, values))
+        shortest = _shortest(numbers)
+        if shortest is None or (width is None and list(map(str, numbers)) != list(values)):
+            return {}
+        form, size = shortest
+        return {f"number, {form}": [size] * count}
+    if all(map(_UUID.fullmatch, values)):
+        return {"UUID, 16 bytes": [16] * count}
+    if width is not None and width % 2 == 0 and all(map(_HEX.fullmatch, values)):
+        return {f"bytes, {width // 2}": [width // 2] * count}
     return {}
 
 
 def _number_forms(values: Sequence[int]) -> dict[str, list[int]]:
     low, high = min(values), max(values)
     forms: dict[str, list[int]] = {}
-    shortest = next((codec for codec in _BINARY if codec.low <= low and high <= codec.high), None)
+    shortest = _shortest(values)
     if shortest is not None:
-        sign = "signed" if shortest.signed else "unsigned"
-        forms[f"{sign}, {shortest.width} byte{'s' if shortest.width > 1 else ''}"] = [shortest.width] * len(values)
+        form, size = shortest
+        forms[form] = [size] * len(values)
     if low >= 0:
         width = len(str(high))
         forms[f"decimal text of {width}"] = [width] * len(values)
         forms[f"hex text of {len(f'{high:x}')}"] = [len(f"{high:x}")] * len(values)
     return forms | _digests(len(values))
+
+
+def _shortest(numbers: Sequence[int]) -> tuple[str, int] | None:
+    """The shortest binary form of numbers, and its bytes; None if they need more than 64 bits."""
+    low, high = min(numbers), max(numbers)
+    codec = next((codec for codec in _BINARY if codec.low <= low and high <= codec.high), None)
+    if codec is None:
+        return None
+    sign = "signed" if codec.signed else "unsigned"
+    return f"{sign}, {codec.width} byte{'s' if codec.width > 1 else ''}", codec.width
 
 
 def _digests(count: int) -> dict[str, list[int]]:

@@ -24,9 +24,6 @@ from hbmodel.tables.advice.sampled_objects import SAMPLE, first_rows
 HOT = 0.1
 """Share of the sample from which a leading value counts as hot."""
 
-NAMED = 3
-"""The maximum number of hot values that are named."""
-
 
 @frozen
 class PrefixCounts:
@@ -110,7 +107,7 @@ def _counted(
                 cut=cut,
                 hot=tuple(
                     (key[0], many / len(keys))
-                    for key, many in prefix_sizes.most_common(NAMED)
+                    for key, many in prefix_sizes.most_common(round(1 / HOT))
                     if many >= HOT * len(keys)
                 )
                 if length == 1

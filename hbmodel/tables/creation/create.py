@@ -22,6 +22,7 @@ from hbmodel.errors import (
 )
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
+from hbmodel.store.ranges import KeyRange
 from hbmodel.tables.adoption.sample_check import judge_sample
 from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
 from hbmodel.tables.creation.diff import UNDECLARED, Difference, compare_families, unbuilt
@@ -35,6 +36,7 @@ from hbmodel.tables.creation.existing_tables import (
     unregistered_index,
 )
 from hbmodel.tables.creation.index_tables import check_index_table, check_index_tables
+from hbmodel.tables.creation.region_check import unreachable_regions
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import FAMILIES, check_uid_table_exists, check_uids
 from hbmodel.tables.registry.gone_tables import naming_gone_tables
@@ -66,11 +68,14 @@ class TableOutcome:
         created: whether this call created it; otherwise it existed.
         differences: how an existing table differs from its models: options of families, live indexes that no model
             declares, and declared indexes that are not built. They are not changed. See `diff` for more.
+        unreachable: the regions of a new table in which no key of its models can be, because of bytes that their
+            codecs do not store.
     """
 
     table: str
     created: bool
     differences: Sequence[Difference] = ()
+    unreachable: Sequence[KeyRange] = ()
 
 
 @frozen
@@ -99,7 +104,8 @@ class Creation:
 
     def __str__(self) -> str:
         told = (f"+ {table.table}: created" if table.created else f"  {table.table}: there" for table in self.tables)
-        return "\n".join([*told, *map(str, self.differences)])
+        regions = (line for table in self.tables for line in unreachable_lines(table))
+        return "\n".join([*told, *map(str, self.differences), *regions])
 
 
 def create_tables(
@@ -114,6 +120,7 @@ def create_tables(
     Repeating it is safe, also after a crash and while another program does the same. An index that is declared on an
     existing table is registered as absent: it must be built before queries can use it. If the family options of an
     existing table differ, they are not changed but reported, also to the logger `hbmodel`; `alter` changes them.
+    Regions of a new table that can hold no key are reported in the same way.
 
     Args:
         store: the store to create them in.
@@ -200,7 +207,24 @@ def carried_out(store: Store, plans: Sequence[Plan], catalog: Registry) -> Creat
     creation = Creation(tuple(outcomes.values()))
     for difference in creation.differences:
         logger.warning("A live table differs from its model: %s", difference)
+    for table in creation.tables:
+        if table.unreachable:
+            logger.warning(
+                "Table %s was created with %d regions that can hold no key of its models: give splits= of another "
+                "strategy, see hb.tables.check_regions",
+                table.table,
+                len(table.unreachable),
+            )
     return creation
+
+
+def unreachable_lines(table: TableOutcome) -> list[str]:
+    """The regions of a new table that stay empty, as text."""
+    return [
+        f"! {table.table}: no key can be in the region from {region.start!r} to "
+        f"{'the end' if region.stop is None else repr(region.stop)}"
+        for region in table.unreachable
+    ]
 
 
 @frozen
@@ -298,7 +322,9 @@ class Plan:
         yield TableOutcome(catalog.table, catalog.table not in self.existing)
         for table in self.planned:
             if table in self.new or table.name in self.existing:
-                yield TableOutcome(table.name, table.name in created, tuple(differences.get(table.name, ())))
+                new = table.name in created
+                found = tuple(differences.get(table.name, ()))
+                yield TableOutcome(table.name, new, found, _unreachable(table) if new else ())
 
     def _index_tables(self, store: Store, catalog: Registry, schema: TableSchema) -> Iterator[str]:
         """Creates the missing index tables of a model; returns the names of those that this call created."""
@@ -373,6 +399,12 @@ def shell_line(call: Callable[..., object], *arguments: object) -> str:
 
 def _configured(table: DeclaredTable) -> bool:
     return any(family.configuration or family.block_size is not None for family in table.families)
+
+
+def _unreachable(table: DeclaredTable) -> Sequence[KeyRange]:
+    """The regions of a table in which no key of any of its models can be."""
+    of_models = [unreachable_regions(schema, table.split_keys, table.index) for schema in table.schemas]
+    return [region for region in of_models[0] if all(region in regions for regions in of_models[1:])]
 
 
 def create_declared(store: Store, table: DeclaredTable) -> bool:

@@ -16,13 +16,12 @@ from hbmodel.encoding.key_field import KeyField
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError
-from hbmodel.mapping.schema import Index, schema_of
+from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Region
-from hbmodel.tables.creation.split_strategies import sample_keys, table_layout
+from hbmodel.tables.creation.split_strategies import ANY_BYTE, DECIMAL_TEXT, HEX_TEXT, sample_keys, table_layout
 
-ANY_BYTE = bytes(range(256))
 UTF8_BYTES = bytes(b for b in range(256) if b < 0xC0 or 0xC2 <= b <= 0xF4)
 """Every byte that UTF-8 text can hold."""
 
@@ -86,6 +85,17 @@ def check_regions(
     ]
 
 
+def unreachable_regions(schema: TableSchema, split_keys: Sequence[bytes], index: str | Index | None) -> list[KeyRange]:
+    """The regions between split keys in which no key of a model can be, by the bytes that its codec stores."""
+    if not split_keys:
+        return []
+    layout, salt = table_layout(schema, index)
+    allowed, end = _leading_bytes(layout, None)
+    starts = [b"", *split_keys]
+    regions = [KeyRange(start, stop) for start, stop in zip(starts, [*split_keys, None], strict=True)]
+    return [region for region in regions if not _reachable(region, salt, layout.fields[0], allowed, end)]
+
+
 def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, int | None]:
     """The bytes that the packed leading field can hold, after its marker for None if it has one, and the byte that
     ends it, or None.
@@ -111,9 +121,9 @@ def codec_bytes(codec: Codec[Any]) -> bytes:
     """The bytes that can occur in a codec's values."""
     kind = codec.spec["codec"]
     if kind == "hex_text":
-        return b"0123456789abcdef"
+        return HEX_TEXT
     if kind in {"decimal_text", "reversed_digits"}:
-        return b"0123456789"
+        return DECIMAL_TEXT
     if kind == "bool":
         return b"\x00\x01"
     return UTF8_BYTES if codec.python_type is str and kind != "java_utf" else ANY_BYTE

@@ -16,13 +16,21 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+from hbmodel.encoding.codecs import Codec
+from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
+from hbmodel.encoding.key_field import KeyField
 from hbmodel.encoding.key_layout import KeyLayout, check_length
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError, EncodingError
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 
-HEX_DIGITS = 16
+HEX_TEXT = b"0123456789abcdef"
+DECIMAL_TEXT = b"0123456789"
+ANY_BYTE = bytes(range(256))
+
+EVEN = 64
+"""How many places a region has at least, if possible, so that the shares differ by a percent or two."""
 
 
 def _at_least_two(regions: Any) -> int:
@@ -40,6 +48,12 @@ def _within(strategy: Any) -> Any:
     return strategy
 
 
+def _hex_digits(bound: Any) -> str:
+    if not isinstance(bound, str) or not bound or not set(bound) <= set("0123456789abcdefABCDEF"):
+        raise DeclarationError("A bound of hex text is hex digits, such as '8000'.", found=bound)
+    return bound.lower()
+
+
 @frozen
 class ByBucket:
     """A region for each salt bucket; with `within`, each bucket is split further by that strategy."""
@@ -50,6 +64,9 @@ class ByBucket:
 @frozen
 class Uniform:
     """Regions that each take an equal share of the leading key field's values.
+
+    A codec that spreads its values (`DigestPrefixed`, `Reversed` numbers, `ReversedDigits`) takes no bounds: the first
+    bytes of its values are divided equally.
 
     Attributes:
         regions: how many (per bucket, on a salted table).
@@ -66,13 +83,20 @@ class Uniform:
 class Hexadecimal:
     """Regions for a leading text field whose values begin with hex digits: each has an equal share of the hex numbers.
 
+    With bounds the shares are those of HBase's `RegionSplitter.HexStringSplit` and of the often copied `getHexSplits`.
+
     Attributes:
         regions: how many (per bucket, on a salted table).
         upper: whether the digits are upper-case.
+        low: the smallest text that will be stored, as hex digits; "0" by default.
+        high: the largest text that will be stored; "f" repeated by default. A shorter bound stands for all texts that
+            begin with it.
     """
 
     regions: int = field(converter=_at_least_two)
     upper: bool = False
+    low: str = field(default="0", converter=_hex_digits)
+    high: str = field(default="f", converter=_hex_digits)
 
 
 def _objects(objects: Iterable[Any]) -> tuple[Any, ...]:
@@ -170,6 +194,9 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
     if isinstance(splits, Hexadecimal):
         packed = [_hex_prefix(schema, layout, n, splits) for n in range(1, splits.regions)]
         return sorted(set(packed))
+    spread = _evenly_spread(leading.codec)
+    if spread is not None:
+        return _spread(schema, leading, *spread, splits)
     if leading.codec.order is None:
         raise DeclarationError(
             "The codec of the leading field does not keep the order: split by a sample of keys instead.",
@@ -194,6 +221,44 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
     return sorted({layout.pack_field(0, value) for value in values})
 
 
+def _evenly_spread(codec: Codec[Any]) -> tuple[bytes, int] | None:
+    """The bytes that occur at the beginning of the values of a codec that spreads them, each as often as the others,
+    and how many such bytes there are; None for other codecs.
+    """
+    match codec:
+        case DigestPrefixed():
+            return HEX_TEXT if codec.hex else ANY_BYTE, codec.length
+        case ReversedDigits():
+            return DECIMAL_TEXT, codec.width
+        case Reversed() if codec.python_type in {int, datetime}:  # whose last bytes are spread evenly
+            return ANY_BYTE, codec.width
+    return None
+
+
+def _spread(schema: TableSchema, leading: KeyField, alphabet: bytes, width: int, splits: Uniform) -> list[bytes]:
+    """Split keys that divide the first bytes of spread values equally."""
+    if splits.low is not None or splits.high is not None or leading.desc or leading.nullable:
+        raise DeclarationError(
+            "The codec of the leading field spreads its values: split an ascending field that is never None, without "
+            "bounds.",
+            table=schema.table,
+            field=leading.name,
+        )
+    base, digits = len(alphabet), 1
+    while digits < width and base**digits < splits.regions * EVEN:
+        digits += 1
+    if base**digits < splits.regions:
+        raise DeclarationError(
+            "The codec spreads its values over fewer places than regions: ask for fewer regions, or give the codec "
+            "a greater length.",
+            table=schema.table,
+            field=leading.name,
+            regions=splits.regions,
+        )
+    starts = (-(-(base**digits) * n // splits.regions) for n in range(1, splits.regions))
+    return sorted({bytes(alphabet[start // base**at % base] for at in reversed(range(digits))) for start in starts})
+
+
 def _hex_prefix(schema: TableSchema, layout: KeyLayout, n: int, splits: Hexadecimal) -> bytes:
     """The n-th split key: as few hex digits as make the shares equal within a percent or two."""
     leading = layout.fields[0]
@@ -203,11 +268,26 @@ def _hex_prefix(schema: TableSchema, layout: KeyLayout, n: int, splits: Hexadeci
             table=schema.table,
             field=leading.name,
         )
-    digits = 2
-    while HEX_DIGITS ** (digits - 1) < splits.regions * 4:
+    digits = max(2, len(splits.low), len(splits.high))
+    low, high = _hex_bounds(splits, digits)
+    if low > high:
+        raise DeclarationError(
+            "There is no text between the bounds: give the smaller one as low.",
+            table=schema.table,
+            field=leading.name,
+            low=splits.low,
+            high=splits.high,
+        )
+    while high - low + 1 < splits.regions * EVEN:
         digits += 1
-    number = -(-(HEX_DIGITS**digits) * n // splits.regions)
+        low, high = _hex_bounds(splits, digits)
+    number = low - (low - high - 1) * n // splits.regions
     return (f"{number:0{digits}X}" if splits.upper else f"{number:0{digits}x}").encode()
+
+
+def _hex_bounds(splits: Hexadecimal, digits: int) -> tuple[int, int]:
+    """The smallest and the largest number of so many digits."""
+    return int(splits.low.ljust(digits, "0"), 16), int(splits.high.ljust(digits, "f"), 16)
 
 
 _EPOCH_DAY = date(1970, 1, 1)
