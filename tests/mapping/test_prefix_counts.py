@@ -42,7 +42,7 @@ def test_the_counts_of_every_store(bed: Bed) -> None:
         12,
         False,
     )
-    assert shops.hot == (("s3", 0.4), ("s2", 0.3), ("s1", 0.2))
+    assert shops.hot == (("s3", 0.4), ("s2", 0.3), ("s1", 0.2), ("s0", 0.1))
     assert (days.prefixes, days.median, days.most, days.hot) == (12, 2, 4, ())
     towns = counts["by_town", ("town",)]
     assert (towns.prefixes, towns.median, towns.most, towns.hot) == (2, 12, 18, (("Rome", 0.6), ("Bonn", 0.4)))

@@ -418,6 +418,8 @@ def beyond(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
     """Bounds that a codec need not be able to store: below and above its values, and between them."""
     if isinstance(codec, hb.codecs.Reversed | hb.codecs.DigestPrefixed):
         return beyond(codec.codec)
+    if isinstance(codec, hb.codecs.NonEmpty):
+        return codec_values(codec.codec)  # the empty one too
     if type(codec).floor is hb.Codec.floor or codec.python_type is float:
         return codec_values(codec)
     if codec.python_type is int:

@@ -78,7 +78,9 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.Int64,
     codecs.UInt8,
     codecs.UInt16,
+    codecs.UInt24,
     codecs.UInt32,
+    codecs.UInt56,
     codecs.UInt64,
     codecs.Float64,
     codecs.Float32,
@@ -95,6 +97,8 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.Text,
     codecs.Text(4),
     codecs.Bytes,
+    codecs.NonEmpty(codecs.Text),
+    codecs.NonEmpty(codecs.Bytes),
     codecs.Bytes(3),
     codecs.PaddedBytes(3),
     codecs.IPAddress,
@@ -290,6 +294,8 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
             return in_units(codec.unit, datetime.min if codec.signed else datetime(1970, 1, 1))
         case DurationCodec():
             return numbers(-(2**63), 2**63 - 1).map(lambda number: timedelta(0, 0, number))
+        case codecs.NonEmpty():
+            return values_of(codec.codec).filter(lambda value: len(value) > 0)
         case FixedText():
             return TEXTS.filter(lambda text: len(text.encode()) <= codec.width and not text.endswith("\0"))
         case FixedBytes():

@@ -12,8 +12,22 @@ from hbmodel.encoding.codecs.dictionary import Dictionary
 from hbmodel.encoding.codecs.enums import EnumOf
 from hbmodel.encoding.codecs.floats import Float32, Float64
 from hbmodel.encoding.codecs.infer import codec_for
-from hbmodel.encoding.codecs.integers import Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64
+from hbmodel.encoding.codecs.integers import (
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt24,
+    UInt32,
+    UInt40,
+    UInt48,
+    UInt56,
+    UInt64,
+)
 from hbmodel.encoding.codecs.java import JavaInt, JavaLong, JavaUTF, ReverseStamp, ReverseStampInt
+from hbmodel.encoding.codecs.non_empty import NonEmpty
 from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, HexText
 from hbmodel.encoding.codecs.structured import Json, MsgPack
 from hbmodel.encoding.codecs.text import Bytes, PaddedBytes, Text
@@ -52,6 +66,7 @@ __all__ = [
     "JavaUTF",
     "Json",
     "MsgPack",
+    "NonEmpty",
     "Order",
     "PaddedBytes",
     "ReverseStamp",
@@ -62,7 +77,11 @@ __all__ = [
     "Timestamp",
     "UInt8",
     "UInt16",
+    "UInt24",
     "UInt32",
+    "UInt40",
+    "UInt48",
+    "UInt56",
     "UInt64",
     "codec_for",
 ]

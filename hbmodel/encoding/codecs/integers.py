@@ -40,7 +40,7 @@ def floor_integer(value: Any, low: int, high: int) -> int | None:
 
 @frozen
 class IntCodec(FixedWidth[int]):
-    """An integer of 8, 16, 32 or 64 bits, big-endian.
+    """An integer of 1 to 8 bytes, big-endian.
 
     Signed: the sign bit is flipped (the lowest number is all 00). Unsigned: plain, which for non-negative numbers
     equals Java's `Bytes.toBytes`.
@@ -58,8 +58,9 @@ class IntCodec(FixedWidth[int]):
     high: int = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: self.low + (1 << self.bits) - 1, takes_self=True)
     )
-    _struct: Struct = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: UNSIGNED[self.bits], takes_self=True)
+    # `struct` has words of 1, 2, 4 and 8 bytes only
+    _struct: Struct | None = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: UNSIGNED.get(self.bits), takes_self=True)
     )
 
     python_type = int
@@ -68,8 +69,10 @@ class IntCodec(FixedWidth[int]):
         if type(value) is not int:
             value = integer(value)
         try:
+            if self._struct is None:
+                return (value - self.low).to_bytes(self.width, "big")
             return self._struct.pack(value - self.low)
-        except StructError:
+        except (StructError, OverflowError):
             raise out_of_range(self.low, self.high) from None
 
     encode_part = encode
@@ -80,6 +83,8 @@ class IntCodec(FixedWidth[int]):
         return int.from_bytes(data, "big") + self.low
 
     def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
+        if self._struct is None:
+            return super().decode_part(data, start)
         try:
             number: int = self._struct.unpack_from(data, start)[0]
         except StructError:
@@ -91,7 +96,9 @@ class IntCodec(FixedWidth[int]):
 
     @property
     def source(self) -> Source | None:
-        word = UNSIGNED[self.bits].format[1:]
+        if self._struct is None:
+            return None
+        word = self._struct.format[1:]
         if not self.low:
             return Source(int, "{v}", "{v}", word)
         return Source(int, f"({{v}} - {-self.low})", f"{{v}} + {-self.low}", word)
@@ -107,8 +114,21 @@ Int32 = IntCodec(32, True)
 Int64 = IntCodec(64, True)
 UInt8 = IntCodec(8, False)
 UInt16 = IntCodec(16, False)
+UInt24 = IntCodec(24, False)
 UInt32 = IntCodec(32, False)
+UInt40 = IntCodec(40, False)
+UInt48 = IntCodec(48, False)
+UInt56 = IntCodec(56, False)
 UInt64 = IntCodec(64, False)
 
 DEFAULTS: DefaultCodecs = {int: Int64}
-SPECS: SpecReaders = {"int": lambda spec, codec_of: IntCodec(spec["bits"], spec["signed"])}
+BITS = frozenset({*UNSIGNED, 24, 40, 48, 56})
+
+
+def _of_spec(bits: int, signed: bool) -> IntCodec:
+    if bits not in BITS:
+        raise KeyError(bits)
+    return IntCodec(bits, signed)
+
+
+SPECS: SpecReaders = {"int": lambda spec, codec_of: _of_spec(spec["bits"], spec["signed"])}

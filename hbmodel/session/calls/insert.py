@@ -302,7 +302,9 @@ def never_empty_column(schema: TableSchema, call: str) -> bytes:
         )
     if column is None:
         raise CapabilityError(
-            f'{call}() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table
+            f'{call}() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")), or a required '
+            "column of hb.codecs.NonEmpty(hb.Text).",
+            table=schema.table,
         )
     return column
 
