@@ -139,7 +139,7 @@ def test_failures_beside_successes_are_told_apart() -> None:
         assert [outcome.action for outcome in error.applied] == ["put", "put"]
         assert [type(outcome.error) for outcome in error.failures] == [hb.RowNotFound]
         assert error.failures[0].key == error.key == hb.row_key(Order, customer=1, at=day(2), number=2)
-        assert "There is no row with this key to update: add() or insert() creates one." in error.reason
+        assert error.reason.startswith("RowNotFound: There is no row with this key to update: add() or insert()")
         text = str(error)
         assert (
             error.message

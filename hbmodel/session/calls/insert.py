@@ -34,6 +34,7 @@ from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned.versioned_write import SentChanges, insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, put_object
 from hbmodel.session.commit.batches import Pending
+from hbmodel.session.commit.conflicts import reason_of
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.row_planner import row_planner
 from hbmodel.session.commit.unit_of_work import RESTARTS, UnitOfWork
@@ -207,7 +208,7 @@ class Attempt(Generic[T]):
                 failures=[],
                 table=schema.table,
                 key=self.write.row,
-                reason=str(error),
+                reason=reason_of(error),
             ) from error
         return binding
 
@@ -249,7 +250,7 @@ class Attempt(Generic[T]):
             failures=[Outcome("failed", row, error=violation)],
             table=schema.table,
             key=row,
-            reason=str(violation),
+            reason=reason_of(violation),
         ) from deleted.error
 
     def inserted(self, outcome: Any) -> T:

@@ -19,6 +19,7 @@ from hbmodel.protocol.relocation.rekey_rows import RowMover, UnindexedMover
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.session.calls.insert import never_empty_column
 from hbmodel.session.commit.batches import held_version
+from hbmodel.session.commit.conflicts import reason_of
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.row_planner import row_planner
 from hbmodel.session.commit.unit_of_work import RESTARTS
@@ -80,7 +81,7 @@ def _bound(bind: Callable[[TableSchema], Binding], schema: TableSchema, move: Mo
         )
         applied = [] if progress.moved is None else [progress.moved.outcome]
         raise PartialWrite(
-            state, applied=applied, pending=[], failures=[], table=schema.table, key=move.old, reason=str(error)
+            state, applied=applied, pending=[], failures=[], table=schema.table, key=move.old, reason=reason_of(error)
         ) from error
     return binding
 

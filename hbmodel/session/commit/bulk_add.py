@@ -12,6 +12,7 @@ from hbmodel.mapping.schema import schema_of_object
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import PutObject, put_object
 from hbmodel.session.commit.batches import Pending
+from hbmodel.session.commit.conflicts import reason_of
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.store.checks.numbers import whole_number
 
@@ -61,7 +62,7 @@ class BulkAdd:
                 raise PartialWrite(
                     "bulk_add() stopped: at least the first `position` objects are written. Add all objects again, "
                     "or those that follow.",
-                    **{"applied": [], "failures": [], "reason": str(error), **partial, "position": self._certain},
+                    **{"applied": [], "failures": [], "reason": reason_of(error), **partial, "position": self._certain},
                 ) from error
             self._begun, self._certain = True, position
             if self._progress is not None:

@@ -123,6 +123,11 @@ def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[
             return result
 
 
+def reason_of(error: BaseException) -> str:
+    """Why a commit stopped: the class of an error and its text, for `PartialWrite.reason`."""
+    return f"{type(error).__name__}: {error}"
+
+
 def refusal(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> HbmodelError:
     """The error of a commit with failed calls: a conflict if all failures are conflicts and nothing was put or
     deleted.
@@ -140,5 +145,5 @@ def refusal(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> Hbmodel
         pending=[],
         failures=failures,
         key=failures[0].key,
-        reason=str(failures[0].error),
+        reason=None if failures[0].error is None else reason_of(failures[0].error),
     )

@@ -33,7 +33,7 @@ from hbmodel.protocol.versioned.versioned_plan import RowVersion, VersionedRowPl
 from hbmodel.protocol.versioned.versioned_write import write_versioned_batch
 from hbmodel.protocol.writes import Outcome
 from hbmodel.session.commit.batches import Batch, Pending, held_version, split_batches
-from hbmodel.session.commit.conflicts import refusal
+from hbmodel.session.commit.conflicts import reason_of, refusal
 from hbmodel.session.commit.migration_routing import MigrationRouting
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.row_planner import row_planner
@@ -449,7 +449,7 @@ class UnitOfWork:
             failures=[outcome for outcome in applied if outcome.error is not None],
             table=pending[0].schema.table if pending else None,
             key=pending[0].writes[0].row if pending else None,
-            reason=str(error),
+            reason=reason_of(error),
         )
 
 

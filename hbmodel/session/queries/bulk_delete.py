@@ -16,6 +16,7 @@ from hbmodel.protocol.writes import DeleteRow
 from hbmodel.query.ask.paging import Page
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.session.commit.batches import Pending
+from hbmodel.session.commit.conflicts import reason_of
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.session.get_many import known_rows
 
@@ -75,7 +76,7 @@ class BulkDelete:
                     "rest.",
                     **{
                         "table": schema.table,
-                        "reason": str(error),
+                        "reason": reason_of(error),
                         **getattr(error, "details", {}),
                         "deleted": deleted,
                     },
