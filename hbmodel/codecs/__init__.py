@@ -53,6 +53,7 @@ from hbmodel.encoding.codecs import (
     UInt48,
     UInt56,
     UInt64,
+    Unterminated,
 )
 from hbmodel.encoding.codecs.base import FixedWidth
 
@@ -102,6 +103,7 @@ __all__ = [
     "UInt48",
     "UInt56",
     "UInt64",
+    "Unterminated",
     "check_codec",
     "java",
     "ordered_bytes",

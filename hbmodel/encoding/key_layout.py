@@ -116,7 +116,27 @@ def _fields(fields: Iterable[KeyField]) -> tuple[KeyField, ...]:
     return key_fields
 
 
+def _check_ends(layout: KeyLayout) -> None:
+    """Raises `DeclarationError` if other bytes follow a value without a terminator than its codec says."""
+    for at, key_field in enumerate(layout.fields):
+        if key_field.codec.delimited:
+            continue
+        behind = layout.fields[at + 1 :]
+        widths = [None if each.nullable else each.codec.width for each in behind]
+        known = not key_field.nullable and None not in widths
+        expected = getattr(key_field.codec, "followed_by", None)
+        if not known or sum(width or 0 for width in widths) + layout.tail != expected:
+            raise DeclarationError(
+                "A value without a terminator must not be None, and in every key fields of fixed width must follow it "
+                "that are never None and have as many bytes as followed_by says.",
+                field=key_field.name,
+                expected=expected,
+                fields=[each.name for each in behind],
+            )
+
+
 def _slots(layout: KeyLayout) -> tuple[CompiledKeyField, ...]:
+    _check_ends(layout)
     last = -1 if layout.tail or layout.closed else len(layout.fields) - 1
     return tuple(CompiledKeyField.build(key_field, i == last) for i, key_field in enumerate(layout.fields))
 

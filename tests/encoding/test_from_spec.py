@@ -22,7 +22,13 @@ values.
 
 @pytest.mark.parametrize(
     "codec",
-    [*KEY_CODECS, hb.Json(list[int]), hb.codecs.MsgPack(dict[str, int]), hb.ids.dictionary("d", hb.codecs.UInt16)],
+    [
+        *KEY_CODECS,
+        hb.codecs.Unterminated(hb.Text, 8),
+        hb.Json(list[int]),
+        hb.codecs.MsgPack(dict[str, int]),
+        hb.ids.dictionary("d", hb.codecs.UInt16),
+    ],
     ids=repr,
 )
 def test_a_codec_is_known_by_its_description(codec: Any) -> None:

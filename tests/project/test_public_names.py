@@ -139,6 +139,7 @@ CODECS = [
     "ordered_bytes",
     "phoenix",
     "UInt8",
+    "Unterminated",
     "UUID128",
 ]
 PHOENIX = [

@@ -33,6 +33,7 @@ from hbmodel.encoding.codecs.structured import Json, MsgPack
 from hbmodel.encoding.codecs.text import Bytes, PaddedBytes, Text
 from hbmodel.encoding.codecs.times import Date, Datetime, Duration, Timestamp
 from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
+from hbmodel.encoding.codecs.unterminated import Unterminated
 from hbmodel.encoding.codecs.uuids import UUID128
 
 __all__ = [
@@ -83,5 +84,6 @@ __all__ = [
     "UInt48",
     "UInt56",
     "UInt64",
+    "Unterminated",
     "codec_for",
 ]

@@ -63,6 +63,8 @@ class Codec(ABC, Generic[T]):
         width: length of every encoded value in bytes, or None if it varies.
         may_be_empty: whether some value's raw form is empty.
         key: whether the codec can be used in keys, that is, whether it has a part form.
+        delimited: whether a part form shows where it ends. If it does not, the keys that begin with the part form of a
+            value may have other values too.
     """
 
     __slots__ = ()
@@ -73,6 +75,7 @@ class Codec(ABC, Generic[T]):
     width: int | None = None
     may_be_empty: bool = False
     key: bool = True
+    delimited: bool = True
 
     if not TYPE_CHECKING:  # type checkers see by themselves that most codecs are not callable
 

@@ -28,6 +28,7 @@ from hbmodel.encoding.codecs import (
     text,
     times,
     unordered,
+    unterminated,
     uuids,
 )
 from hbmodel.encoding.codecs.base import Codec, SpecReaders
@@ -50,6 +51,7 @@ MODULES = (
     text,
     times,
     unordered,
+    unterminated,
     uuids,
 )
 

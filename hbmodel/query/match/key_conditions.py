@@ -130,7 +130,9 @@ def match(
         if ranges * len(packed) > max_ranges:
             return _bounded(layout, at, own, operands[name], evolve(matched, excess=name))
         ranges *= max(len(packed), 1)
-        matched = evolve(matched, parts=[*matched.parts, packed], consumed=[*matched.consumed, *(c.asked for c in own)])
+        # the keys that begin with the bytes of such a value may have longer values: these are tested
+        enforced = [c.asked for c in own] if layout.fields[at].codec.delimited else []
+        matched = evolve(matched, parts=[*matched.parts, packed], consumed=[*matched.consumed, *enforced])
     return matched
 
 
@@ -161,7 +163,7 @@ def _bounded(
 ) -> KeyConditions:
     """Adds the bounds on the field at a position to the match of the fields before it."""
     bounds, settling = bounds_of([c.on_entry for c in own], field)
-    settled = [c.asked for c in own if any(c.on_entry is p for p in settling)]
+    settled = [c.asked for c in own if any(c.on_entry is p for p in settling)] if field.codec.delimited else []
     if bounds is not None:
         try:
             layout.range_of([b""] * at, bounds)

@@ -42,6 +42,8 @@ def refined(layout: KeyLayout, matched: KeyConditions, limit: int) -> KeyConditi
     reach = {*layout.names[: len(matched.parts) + 1]}
     if not any(isinstance(c.on_entry, And | Or | Not) and c.on_entry.names() & reach for c in matched.conditions):
         return matched
+    if not all(key_field.codec.delimited for key_field in layout.fields):
+        return matched  # the ranges of different values overlap
     conditions = [_without_not(c.on_entry) for c in matched.conditions]
     if not any(isinstance(c, And | Or) for c in conditions) or sum(map(_size, conditions)) > MAX_CONDITIONS:
         return matched

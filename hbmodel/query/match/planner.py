@@ -86,7 +86,7 @@ def plan(
     merging: list[tuple[Path, KeyConditions, Direction]] = []
     for path in paths:
         path_match = _match(path, parts, schema)
-        if path_match is None or not each <= set(path_match.fixed(path.layout)):
+        if path_match is None or not each <= set(path_match.fixed(path.layout)) or _mixed(path.layout, each):
             continue
         way = direction(path.layout, path_match, terms.ordering, never_none, each)
         if way is not None and _scans_to_merge(path, path_match, way, each) > MAX_MERGED:
@@ -196,8 +196,22 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
         )
 
 
+def _mixed(layout: KeyLayout, each: Set[str]) -> bool:
+    """Whether the keys of one value of a field may be among those of another value."""
+    return any(f.name in each and not f.codec.delimited for f in layout.fields)
+
+
 def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyConditions]], each: Set[str]) -> None:
     """Raises `QueryError` if no path can read the items of each value of some fields separately."""
+    for layout, _ in ways:
+        apart = next((f.name for f in layout.fields if f.name in each and not f.codec.delimited), None)
+        if apart is not None:
+            raise QueryError(
+                "first_of_each() cannot read the values of a field apart that has no terminator: ask for each with "
+                "where() and first().",
+                table=schema.table,
+                field=apart,
+            )
     if each and not any(each <= set(matched.fixed(layout)) for layout, matched in ways):
         raise QueryError(
             "first_of_each() needs the leading fields of the key of the table or of an index: fix the other "
