@@ -99,6 +99,7 @@ CODECS = [
     "DecimalNumber",
     "DecimalText",
     "Delimited",
+    "DelimitedInt",
     "Dictionary",
     "DigestPrefixed",
     "Duration",

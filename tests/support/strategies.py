@@ -98,6 +98,7 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.Text(4),
     codecs.Bytes,
     codecs.NonEmpty(codecs.Text),
+    codecs.DelimitedInt("_"),
     codecs.NonEmpty(codecs.Bytes),
     codecs.Bytes(3),
     codecs.PaddedBytes(3),
@@ -294,6 +295,8 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
             return in_units(codec.unit, datetime.min if codec.signed else datetime(1970, 1, 1))
         case DurationCodec():
             return numbers(-(2**63), 2**63 - 1).map(lambda number: timedelta(0, 0, number))
+        case codecs.DelimitedInt():
+            return numbers(-(10**20), 10**20)
         case codecs.NonEmpty():
             return values_of(codec.codec).filter(lambda value: len(value) > 0)
         case FixedText():

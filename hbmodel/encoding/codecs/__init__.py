@@ -28,7 +28,7 @@ from hbmodel.encoding.codecs.integers import (
 )
 from hbmodel.encoding.codecs.java import JavaInt, JavaLong, JavaUTF, ReverseStamp, ReverseStampInt
 from hbmodel.encoding.codecs.non_empty import NonEmpty
-from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, HexText
+from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, DelimitedInt, HexText
 from hbmodel.encoding.codecs.structured import Json, MsgPack
 from hbmodel.encoding.codecs.text import Bytes, PaddedBytes, Text
 from hbmodel.encoding.codecs.times import Date, Datetime, Duration, Timestamp
@@ -47,6 +47,7 @@ __all__ = [
     "DecimalNumber",
     "DecimalText",
     "Delimited",
+    "DelimitedInt",
     "Dictionary",
     "DigestPrefixed",
     "Duration",

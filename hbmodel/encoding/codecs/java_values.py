@@ -4,7 +4,6 @@ as text.
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from decimal import Decimal
 from math import isnan
@@ -16,8 +15,9 @@ from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order, Source, SpecReaders, wrong_type, wrong_width
 from hbmodel.encoding.codecs.ieee import IEEE, exact_float, exact_single, single_below
-from hbmodel.encoding.codecs.integers import integer, out_of_range
+from hbmodel.encoding.codecs.integers import out_of_range
 from hbmodel.encoding.codecs.java import SIGNED
+from hbmodel.encoding.codecs.number_text import integer_text, text_integer
 from hbmodel.encoding.codecs.times import (
     MICROSECONDS,
     Unit,
@@ -30,7 +30,6 @@ from hbmodel.encoding.codecs.times import (
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 SCALE = Struct(">i")
-INTEGER_TEXT = re.compile(rb"0|-?[1-9][0-9]*")
 
 
 @frozen
@@ -274,18 +273,10 @@ class IntTextCodec(Codec[int]):
     key = False
 
     def encode(self, value: int) -> bytes:
-        try:
-            return b"%d" % integer(value)
-        except ValueError:  # Python converts no more digits than its own limit
-            raise EncodingError("An integer has too many digits to be stored as text.") from None
+        return integer_text(value)
 
     def decode(self, data: bytes) -> int:
-        if not INTEGER_TEXT.fullmatch(data):
-            raise DecodingError("Stored bytes are not the text of an integer without leading zeros.")
-        try:
-            return int(data)
-        except ValueError:
-            raise DecodingError("Stored text has more digits than Python converts to an integer.") from None
+        return text_integer(data)
 
     @property
     def canonical(self) -> bool:

@@ -102,11 +102,40 @@ class HexText(FixedWidth[int]):
         return {"codec": "hex_text", "width": self.width}
 
 
+INTEGER_TEXT = re.compile(rb"0|-?[1-9][0-9]*")
+
+
+def integer_text(value: int) -> bytes:
+    """An integer as decimal text without leading zeros."""
+    try:
+        return b"%d" % integer(value)
+    except ValueError:  # Python converts no more digits than its own limit
+        raise EncodingError("An integer has too many digits to be stored as text.") from None
+
+
+def text_integer(data: bytes) -> int:
+    """The integer whose text these bytes are."""
+    if not INTEGER_TEXT.fullmatch(data):
+        raise DecodingError("Stored bytes are not the text of an integer without leading zeros.")
+    try:
+        return int(data)
+    except ValueError:
+        raise DecodingError("Stored text has more digits than Python converts to an integer.") from None
+
+
 def _delimiter(delimiter: Any) -> bytes:
     data = delimiter.encode() if isinstance(delimiter, str) else delimiter
     if not isinstance(data, bytes) or not data:
         raise DeclarationError("A delimiter must have at least one byte.", found=repr(delimiter))
     return data
+
+
+def delimited_end(data: bytes, start: int, delimiter: bytes) -> int:
+    """The position behind the next delimiter."""
+    end = data.find(delimiter, start)
+    if end < 0:
+        raise DecodingError("A field has no delimiter after it.", delimiter=delimiter)
+    return end + len(delimiter)
 
 
 @frozen
@@ -150,16 +179,11 @@ class Delimited(Codec[str]):
         return self.encode(value) + self.delimiter
 
     def decode_part(self, data: bytes, start: int) -> tuple[str, int]:
-        end = data.find(self.delimiter, start)
-        if end < 0:
-            raise DecodingError("A field has no delimiter after it.", delimiter=self.delimiter)
-        return from_utf8(data[start:end]), end + len(self.delimiter)
+        end = self.part_end(data, start)
+        return from_utf8(data[start : end - len(self.delimiter)]), end
 
     def part_end(self, data: bytes, start: int) -> int:
-        end = data.find(self.delimiter, start)
-        if end < 0:
-            raise DecodingError("A field has no delimiter after it.", delimiter=self.delimiter)
-        return end + len(self.delimiter)
+        return delimited_end(data, start, self.delimiter)
 
     def encode_prefix(self, prefix: str) -> bytes | None:
         data = self.raw_prefix(prefix)
@@ -180,8 +204,56 @@ class Delimited(Codec[str]):
         return {"codec": "delimited", "delimiter": self.delimiter.hex()}
 
 
+def _integer_delimiter(delimiter: Any) -> bytes:
+    data = _delimiter(delimiter)
+    if set(data) & set(b"-0123456789"):
+        raise DeclarationError(
+            "The delimiter of an integer must contain no digit and no minus sign.", found=repr(delimiter)
+        )
+    return data
+
+
+@frozen
+class DelimitedInt(Codec[int]):
+    """An integer as decimal text without leading zeros, which ends at a delimiter if another field follows: `"%d_%d"`.
+    The raw form has no delimiter.
+
+    Text does not sort as numbers do, so there are no ranges, and no order: 10 comes before 9.
+
+    Args:
+        delimiter: one or more bytes, or ASCII text, without digits and `-`.
+    """
+
+    delimiter: bytes = field(converter=_integer_delimiter)
+
+    python_type = int
+    order = None
+    raw_order = None
+
+    def encode(self, value: int) -> bytes:
+        return integer_text(value)
+
+    def decode(self, data: bytes) -> int:
+        return text_integer(data)
+
+    def encode_part(self, value: int) -> bytes:
+        return integer_text(value) + self.delimiter
+
+    def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
+        end = self.part_end(data, start)
+        return text_integer(data[start : end - len(self.delimiter)]), end
+
+    def part_end(self, data: bytes, start: int) -> int:
+        return delimited_end(data, start, self.delimiter)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        return {"codec": "delimited_int", "delimiter": self.delimiter.hex()}
+
+
 SPECS: SpecReaders = {
     "decimal_text": lambda spec, codec_of: DecimalText(spec["width"]),
     "hex_text": lambda spec, codec_of: HexText(spec["width"]),
+    "delimited_int": lambda spec, codec_of: DelimitedInt(bytes.fromhex(spec["delimiter"])),
     "delimited": lambda spec, codec_of: Delimited(bytes.fromhex(spec["delimiter"])),
 }

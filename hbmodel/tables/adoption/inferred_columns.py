@@ -9,7 +9,8 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from hbmodel.encoding.codecs import Bool, Bytes, Codec, JavaInt, JavaLong, Json, Text
-from hbmodel.encoding.codecs.java_values import INTEGER_TEXT, JavaBoolean, JavaDouble
+from hbmodel.encoding.codecs.java_values import JavaBoolean, JavaDouble
+from hbmodel.encoding.codecs.number_text import INTEGER_TEXT
 from hbmodel.tables.adoption.codec_guess import ENOUGH, CodecGuess, in_bytes, is_exact, is_text
 
 PLAUSIBLE: Final = 1 << 61
