@@ -198,8 +198,8 @@ def _check_empty_alias(
         return
     if place is None or place.columns is None:
         raise DeclarationError(
-            "A column alias must not be empty, unless the table is external or the model has key fields with "
-            "in_qualifier=True.",
+            "A column alias must not be empty, unless each object of an external table has a row of its own, or the "
+            "model has key fields with in_qualifier=True.",
             model=model,
             field=empty.name,
         )

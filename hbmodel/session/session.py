@@ -28,7 +28,8 @@ from hbmodel.session.calls.increment import increment
 from hbmodel.session.calls.insert import Inserter, insert_between
 from hbmodel.session.calls.map_writes import put_changes, remove_changes
 from hbmodel.session.calls.prepend import prepend
-from hbmodel.session.calls.put import put
+from hbmodel.session.calls.put import checked_puts, put, put_rows
+from hbmodel.session.calls.put_cells import put_cells, puts_blindly
 from hbmodel.session.calls.rekey import rekey
 from hbmodel.session.calls.row_group import RowGroup
 from hbmodel.session.calls.update import update_call, update_key_call
@@ -447,11 +448,14 @@ class Session:
             return self._inserter(schema, call).insert(obj, ttl)
 
     @guarded
-    def put(self, model: type[Any], /, **fields: Any) -> bool:
+    def put(self, model: type[Any], /, **fields: Any) -> bool | None:
         """Writes some fields of the row under a key, and creates the row if there is none; runs immediately.
 
         An existing row keeps its other fields, as with `update_key`. In a new row they have their defaults. Each row is
         changed atomically, also beside other programs that create, update or delete it.
+
+        In an external table in which any cell makes a row an object (that is, without `exists=`), the cells are put
+        without a read, as happybase's `table.put` does.
 
         Args:
             model: the model class.
@@ -459,20 +463,41 @@ class Session:
                 `ttl` (unless a field has this name) gives the row a new lifetime.
 
         Returns:
-            Whether the row was created.
+            Whether the row was created; None if no row was read.
 
         Raises:
             IncompleteKey: names the missing key fields.
             SessionError: a column without a default is missing, or the model is immutable.
-            CapabilityError: as for `insert`, whether there is a row or not.
+            CapabilityError: as for `insert`, whether there is a row or not; not if nothing is read.
             UnknownOutcome: the store became unreachable; the fields may or may not have been written.
         """
-        schema = schema_of(model)
+        return self._put(schema_of(model), fields)
 
+    @guarded
+    def put_all(self, model: type[Any], rows: Iterable[Mapping[str, Any]], /) -> None:
+        """Calls `put` for each of many rows; runs immediately.
+
+        In an external table without `exists=` the rows are put in batches, as a batch of happybase's is. Of several
+        rows with one key, the later one wins, field by field. Other models read and write one row after the other.
+
+        Args:
+            model: the model class.
+            rows: for each row the fields of `put`, by name.
+
+        Raises:
+            PartialWrite: the store failed; `position` is the number of leading rows that are certainly written. Putting
+                all rows again does no harm, if no other program has written them since.
+        """
+        put_rows(schema_of(model), list(rows), self._put, self._put_blindly)
+
+    def _put(self, schema: TableSchema, fields: Mapping[str, Any]) -> bool | None:
         def check(obj: Any, ttl: int | None) -> None:
             if not self._moves.inserts(schema):
                 self._inserter(schema, "put").check(obj, ttl)
 
+        if puts_blindly(schema, fields):
+            self._put_blindly(schema, [fields])
+            return None
         return put(
             schema,
             fields,
@@ -481,6 +506,11 @@ class Session:
             lambda obj, ttl: self._insert(obj, ttl, "put"),
             check,
         )
+
+    def _put_blindly(self, schema: TableSchema, rows: Sequence[Mapping[str, Any]]) -> None:
+        writes = checked_puts(schema, rows, self._work.pending_rows)
+        with self._writing(schema):
+            put_cells(self._inserter(schema, "put"), schema, writes)
 
     @guarded
     def prepend(self, model: type[T], /, **fields: Any) -> T:

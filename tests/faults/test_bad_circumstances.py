@@ -38,6 +38,7 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "add": lambda s: s.add(order(1)),
     "add_all": lambda s: s.add_all([]),
     "insert": lambda s: s.insert(order(1)),
+    "put_all": lambda s: s.put_all(Order, [hb.asdict(order(1))]),
     "put": lambda s: s.put(Order, **hb.asdict(order(1))),
     "prepend": lambda s: s.prepend(Order, **KEY),
     "rekey": lambda s: s.rekey(order(1), number=2),

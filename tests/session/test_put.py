@@ -9,7 +9,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import StoreUnavailable
-from tests.support.beds import Bed, fresh
+from hbmodel.store import Put
+from tests.support.beds import Bed, cells_of, fresh
 from tests.support.faulty import FaultyStore, Mode, RecordingStore
 
 
@@ -237,3 +238,75 @@ def test_a_put_that_stops(model: Any, mode: Mode, there: bool) -> None:
         if len(faulty.calls) <= at:
             return
     pytest.fail("it never ended")
+
+
+@hb.model(table="put_external", family="d", external=True)
+class Crawled:
+    """A row of another program, any of whose cells may be missing."""
+
+    url: hb.Key[str] = hb.key()
+    status: hb.Column[int | None] = hb.column("s", default=None)
+    title: hb.Column[str | None] = hb.column("t", default=None)
+
+
+@hb.model(table="put_external", family="d", external=True)
+class Sized:
+    """The same rows, which all have a size."""
+
+    url: hb.Key[str] = hb.key()
+    size: hb.Column[int] = hb.column("z")
+    title: hb.Column[str | None] = hb.column("t", default=None)
+
+
+def test_cells_of_other_programs_are_put_without_a_read(bed: Bed) -> None:
+    session = bed.use(Crawled)
+    assert session.put(Crawled, url="a", status=200) is None
+    bed.store.put("put_external", [Put(b"a", {b"d:theirs": b"x"})])
+    bed.store.calls.clear()
+    session.put(Crawled, url="a", title="A")
+    assert [call.name for call in bed.store.calls if call.table == "put_external"] == ["put"]
+    assert session.get(Crawled, url="a") == Crawled(url="a", status=200, title="A")
+    session.put(Crawled, url="a", title="B", status=None)
+    assert session.get(Crawled, url="a") == Crawled(url="a", status=None, title="B")
+    assert cells_of(bed.store, "put_external")[b"a"].keys() == {b"d:theirs", b"d:t"}
+    with pytest.raises(hb.SessionError, match=r"missing=\['size'\]"):
+        session.put(Sized, url="b", title="t")
+
+
+def test_many_rows_of_other_programs_are_one_call(bed: Bed) -> None:
+    session = bed.use(Crawled)
+    session.put_all(Crawled, [{"url": "u3", "title": "kept"}])
+    bed.store.calls.clear()
+    session.put_all(Crawled, ({"url": f"u{n % 10}", "status": n} for n in range(20)))
+    assert [call.name for call in bed.store.calls if call.table == "put_external"] == ["put"]
+    found = session.query(Crawled).allow_full_scan().all()
+    assert found == [Crawled(url=f"u{n}", status=n + 10, title="kept" if n == 3 else None) for n in range(10)]
+    session.put_all(Crawled, [])
+    with pytest.raises(hb.EncodingError, match="field='status'"):
+        session.put_all(Crawled, [{"url": "x", "status": 1}, {"url": "y", "status": "1"}])
+    assert session.get(Crawled, url="x") is None
+
+
+def test_many_rows_of_other_models(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Numbered)
+    session.put(Numbered, url="a", size=1, topic="t")
+    session.put_all(Numbered, [{"url": "a", "size": 2}, {"url": "b", "size": 3, "topic": "t"}])
+    assert [each.size for each in session.query(Numbered).where(Numbered.topic == "t")] == [2, 3]
+
+
+def test_many_puts_that_stop_say_how_far_they_came() -> None:
+    rows = [{"url": f"u{n}", "title": "t"} for n in range(5)]
+    faulty = FaultyStore(fresh(Site), 5, "before")
+    with pytest.raises(hb.PartialWrite, match="the first `position` rows are written") as caught:
+        hb.Session(faulty).put_all(Site, rows)
+    position = caught.value.position
+    assert 0 < position < 5
+    assert caught.value.pending == rows[position:]
+    left = [each.url for each in hb.Session(faulty.inner).query(Site).allow_full_scan()]
+    assert left == [f"u{n}" for n in range(position)]
+    at_first = FaultyStore(fresh(Crawled), 1, "before")
+    with pytest.raises(StoreUnavailable):
+        hb.Session(at_first).put_all(Crawled, [{"url": "a", "status": 1}])
+    lost = FaultyStore(fresh(Crawled), 1, "after")
+    with pytest.raises(hb.PartialWrite, match="position=0"):
+        hb.Session(lost).put_all(Crawled, [{"url": "a", "status": 1}])

@@ -83,7 +83,7 @@ def _put_deed(name: str, **changes: Any) -> Deed:
             return updated(state, m=of.value(n), **changes)
         return added(of, state, of.value(n), changes.get("o"))
 
-    return Deed(name, make, then, _insertable)
+    return Deed(name, make, then, lambda of: _insertable(of) or of.schema.any_cell_shows)
 
 
 DEEDS: Mapping[str, Deed] = {
@@ -109,6 +109,7 @@ DEEDS: Mapping[str, Deed] = {
         ),
         _put_deed("put m"),
         _put_deed("put both", o="p"),
+        _put_deed("put none", o=None),
         Deed(
             "increment",
             lambda of, session, key, n: session.increment(of.model(**names(of, key), m=of.value(0)), of.model.h),

@@ -20,7 +20,7 @@ INSERTS = ("insert", "insert map", "insert j", *PREPENDS)
 """Calls that put an object only if there is none."""
 
 
-CREATES = (*INSERTS, "put m", "put both")
+CREATES = (*INSERTS, "put m", "put both", "put none")
 """Calls that put an object if there is none."""
 
 
@@ -28,7 +28,7 @@ WHOLE = ("add", "add none", "add ttl", "load", "add map", "load map", "add j", *
 """Calls that put whole rows: beside `rekey` the object may be left under both keys, and `rekey` says so."""
 
 
-SEVERAL = ("update both", "set both", "update m and x")
+SEVERAL = ("update both", "set both", "update m and x", "put both", "put none")
 """Updates of several cells: one call for each of them on a limited store, so that others may come in between."""
 
 

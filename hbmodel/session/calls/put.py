@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from attrs import evolve
+
 from hbmodel.encoding.codecs.dictionary import claiming
-from hbmodel.errors import ConflictError, PartialWrite, RowExists, RowNotFound, SessionError, UnknownOutcome
+from hbmodel.errors import (
+    ConflictError,
+    HbmodelError,
+    PartialWrite,
+    RowExists,
+    RowNotFound,
+    SessionError,
+    UnknownOutcome,
+)
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.expiry import milliseconds
+from hbmodel.protocol.writes import UpdateFields
+from hbmodel.session.calls.put_cells import puts_blindly
 from hbmodel.session.calls.update import update_key_call
-from hbmodel.session.commit.batches import Pending
-from hbmodel.session.commit.conflicts import waits_between
+from hbmodel.session.commit.batches import BATCH_ROWS, Pending
+from hbmodel.session.commit.conflicts import reason_of, waits_between
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 
@@ -85,6 +97,44 @@ def put(
     return False
 
 
+def put_rows(
+    schema: TableSchema,
+    rows: Sequence[Mapping[str, Any]],
+    one: Callable[[TableSchema, Mapping[str, Any]], object],
+    together: Callable[[TableSchema, Sequence[Mapping[str, Any]]], None],
+) -> None:
+    """Puts many rows: those that are put without a read in batches, the others one after the other.
+
+    Args:
+        one: puts a row.
+        together: puts rows without a read.
+
+    Raises:
+        PartialWrite: the store failed after something was sent; `position` is the number of rows that are written.
+    """
+    blind = all(puts_blindly(schema, fields) for fields in rows)
+    size = BATCH_ROWS if blind else 1
+    for position in range(0, len(rows), size):
+        try:
+            if blind:
+                together(schema, rows[position : position + size])
+            else:
+                one(schema, rows[position])
+        except HbmodelError as error:
+            if not position and not isinstance(error, UnknownOutcome):
+                raise  # nothing was written
+            raise PartialWrite(
+                "put_all() stopped: the first `position` rows are written. Put all rows again, or those that follow.",
+                applied=[],
+                failures=[],
+                pending=list(rows[position:]),
+                position=position,
+                table=schema.table,
+                key=error.details.get("key"),
+                reason=reason_of(error),
+            ) from error
+
+
 def _updated(work: UnitOfWork, call: Pending) -> bool:
     """Carries out an update; returns False if there is no row.
 
@@ -104,12 +154,37 @@ def _updated(work: UnitOfWork, call: Pending) -> bool:
     return True
 
 
+def checked_puts(
+    schema: TableSchema, rows: Sequence[Mapping[str, Any]], pending: PendingRows
+) -> Sequence[UpdateFields]:
+    """The writes of puts that read no row, one for each row: of fields that are given twice the later value.
+
+    Raises:
+        SessionError: a column without a default is not given, or a pending call writes a row.
+    """
+    writes: dict[bytes, UpdateFields] = {}
+    for fields in rows:
+        (write,) = update_key_call(schema, fields, None).writes
+        assert isinstance(write, UpdateFields)
+        _check_complete(schema, fields)
+        pending.check_row("put", schema, write.row)
+        earlier = writes.get(write.row)
+        writes[write.row] = write if earlier is None else evolve(write, changes={**earlier.changes, **write.changes})
+    return list(writes.values())
+
+
 def _created(schema: TableSchema, fields: Mapping[str, Any]) -> Any:
     """The object that is inserted if there is none.
 
     Raises:
         SessionError: a column without a default is not given.
     """
+    _check_complete(schema, fields)
+    return schema.model(**fields)
+
+
+def _check_complete(schema: TableSchema, fields: Mapping[str, Any]) -> None:
+    """Raises `SessionError` if a column without a default is not given."""
     missing = [field.name for field in schema.columns if field.required and field.name not in fields]
     if missing:
         raise SessionError(
@@ -118,4 +193,3 @@ def _created(schema: TableSchema, fields: Mapping[str, Any]) -> Any:
             table=schema.table,
             missing=missing,
         )
-    return schema.model(**fields)

@@ -32,7 +32,9 @@ def check_namespace_of(connection: sqlite3.Connection, table: str) -> None:
     namespace, colon, _ = table.partition(":")
     if colon and namespace not in namespaces(connection):
         raise NamespaceNotFound(
-            "There is no such namespace: check the name, or create it first.", table=table, namespace=namespace
+            "There is no such namespace: check the name, or create it with store.create_namespace().",
+            table=table,
+            namespace=namespace,
         )
 
 
@@ -49,7 +51,10 @@ def delete_namespace(connection: sqlite3.Connection, namespace: str) -> None:
     """Deletes a namespace, in a writing transaction."""
     check_namespace(namespace)
     if namespace not in namespaces(connection):
-        raise NamespaceNotFound("There is no such namespace: check the name, or create it first.", namespace=namespace)
+        raise NamespaceNotFound(
+            "There is no such namespace: check the name, or create it with store.create_namespace().",
+            namespace=namespace,
+        )
     if namespace == _DEFAULT or namespace in _of_tables(connection):
         raise InvalidRequest(
             "Only a namespace without tables, and not the default one, can be deleted.", namespace=namespace

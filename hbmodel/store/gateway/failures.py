@@ -34,7 +34,7 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     (
         "NamespaceNotFoundException",
         NamespaceNotFound,
-        "There is no such namespace: check the name, or create it first.",
+        "There is no such namespace: check the name, or create it with store.create_namespace().",
     ),
     ("NamespaceExistException", NamespaceExists, "There is already a namespace of that name."),
     ("TableNotFoundException", TableNotFound, NO_TABLE),

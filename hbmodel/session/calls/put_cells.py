@@ -1,0 +1,57 @@
+"""Puts some cells of rows in tables of other programs, without reading the rows, for `Session.put`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hbmodel.errors import SchemaMismatch
+from hbmodel.mapping.model_field import NO_CELL
+from hbmodel.mapping.rows.cells_of_update import cells_of_changes
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan, carry_out
+from hbmodel.protocol.writes import Outcome, UpdateFields
+from hbmodel.session.calls.insert import Inserter
+from hbmodel.session.commit.unit_of_work import RESTARTS
+from hbmodel.store.values import Delete, Put
+
+
+def puts_blindly(schema: TableSchema, fields: Mapping[str, Any]) -> bool:
+    """Whether these fields of a row are put without a read: any cell makes the row an object, so that it makes no
+    difference whether there is a row.
+    """
+    changes = fields.keys() - set(schema.layout.names)
+    known = all(name in schema.by_name for name in changes)
+    return schema.any_cell_shows and schema.blind_puts and not schema.immutable and bool(changes) and known
+
+
+def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]) -> None:
+    """Puts the cells of new values, and deletes those of None; each row at most once.
+
+    Raises:
+        SchemaMismatch: the table keeps changing.
+    """
+    plans = [_plan(schema, update) for update in updates]
+    for _ in range(RESTARTS):
+        binding = by.bind(schema)
+        binding.check_writable()
+        try:
+            drive(by.store, carry_out(schema.table, plans, by.store.capabilities), by.clock, by.gate(binding))
+        except SchemaMismatch:
+            continue
+        return
+    raise SchemaMismatch("The indexes of the table keep changing: put again.", table=schema.table)
+
+
+def _plan(schema: TableSchema, update: UpdateFields) -> UnindexedRowPlan:
+    cells = cells_of_changes(schema, update.changes)
+    blanks = [column for column, value in cells.items() if value is NO_CELL]
+    kept = {column: value for column, value in cells.items() if value is not NO_CELL}
+    return UnindexedRowPlan(
+        Outcome("put", update.row),
+        Put(update.row, kept) if kept else None,
+        [Delete(update.row, columns=tuple(blanks))] if blanks else (),
+        blanks=blanks,
+        bare=frozenset(blanks),
+    )
