@@ -36,6 +36,9 @@ from tests.benchmarks.wide import OBJECTS as WIDE_OBJECTS
 from tests.benchmarks.wide import wide_cases
 
 SUFFIX = f"{os.getpid()}"
+SKIPPED = 10_000
+"""Rows that an offset leaves out."""
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -104,6 +107,7 @@ def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool]
         try:
             cases = [
                 *_scans(first, second, by_hand, rows),
+                *_offsets(first, second, by_hand),
                 *_pages(first, second, by_hand),
                 *_buckets(first, second, by_hand),
             ]
@@ -144,6 +148,22 @@ def _scans(first: hb.Store, second: hb.Store, by_hand: happybase.Connection, row
             f"{name}: typed full scan of {rows} rows / scan to dicts", partial(_exhaust, everything),
             lambda: _exhaust(table.scan(batch_size=1000)), REPEATS, target, reads=(Reading,),
         )  # fmt: skip
+
+
+def _offsets(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
+    """Twenty rows behind many, of which a program by hand reads the keys alone."""
+    table = by_hand.table(f"bench_reading_{SUFFIX}")
+
+    def theirs() -> list[Any]:
+        keys = table.scan(filter=b"FirstKeyOnlyFilter() AND KeyOnlyFilter()", limit=SKIPPED, batch_size=1000)
+        last = next(itertools.islice(keys, SKIPPED - 1, None))[0]
+        return list(table.scan(row_start=last + b"\x00", limit=20, batch_size=20))
+
+    for name, store in (("thrift1", first), ("thrift2", second)):
+        behind = hb.Session(store).query(Reading).allow_full_scan().offset(SKIPPED).limit(20)
+        yield Case(
+            f"{name}: offset({SKIPPED}) / keys by hand, then a scan", behind.all, theirs, REPEATS, 1.0, reads=(Reading,)
+        )
 
 
 def _exhaust(items: Iterable[object]) -> None:

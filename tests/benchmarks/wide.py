@@ -44,7 +44,8 @@ def declare(table: str, *, wide: bool) -> Any:
 
 
 Long, Wide, Tall = declare("long", wide=True), declare("wide", wide=True), declare("tall", wide=False)
-MODELS = (Long, Wide, Tall)
+Few = declare("few", wide=True)
+MODELS = (Long, Wide, Tall, Few)
 
 
 def items(model: Any, owners: int, each: int) -> Iterator[Any]:
@@ -60,6 +61,7 @@ OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
     Long: lambda rows: items(Long, 1, LONG_ROW),
     Wide: lambda rows: items(Wide, OWNERS, EACH),
     Tall: lambda rows: items(Tall, OWNERS, EACH),
+    Few: lambda rows: items(Few, 500, 4),
 }
 
 
@@ -81,8 +83,10 @@ def by_number(row: Mapping[bytes, bytes]) -> list[tuple[int, dict[bytes, Any]]]:
 
 
 def wide_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connection, embedded: hb.Store) -> Iterator[Case]:
-    """Slices of a long row, and tables read whole."""
+    """Slices of a long row, whole rows of few objects, and tables read whole."""
     yield from _slices(first, second, by_hand)
+    yield from _backwards(first, second)
+    yield from _rows(first, second, by_hand)
     yield from _whole(first, second, by_hand)
     for name, store in (("embedded", embedded), ("thrift1", first), ("thrift2", second)):
         wide, tall = (hb.Session(store).query(model).allow_full_scan() for model in (Wide, Tall))
@@ -109,6 +113,31 @@ def _slices(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) ->
             .where(Long.owner == 0, Long.number >= LONG_ROW // 2, Long.number < LONG_ROW // 2 + 100)
         )
         yield Case(f"{name}: slice of 100 objects / ColumnRangeFilter", some.all, theirs, MANY, 1.1, IN_ROW, (Long,))
+
+
+def _backwards(first: hb.Store, second: hb.Store) -> Iterator[Case]:
+    """The last page of a row of a million columns, beside the first one."""
+    for name, store in (("thrift1", first), ("thrift2", second)):
+        every = hb.Session(store).query(Long).where(Long.owner == 0)
+        yield Case(
+            f"{name}: last page of a long row / first page",
+            partial(every.reversed().page, 20),
+            partial(every.page, 20),
+            REPEATS,
+            3.0,
+            reads=(Long,),
+        )
+
+
+def _rows(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
+    """All objects of a row that has four."""
+    table, row = by_hand.table(f"bench_few_{SUFFIX}"), struct.pack(">I", 7)
+    for name, store in (("thrift1", first), ("thrift2", second)):
+        few = hb.Session(store).query(Few).where(Few.owner == 7)
+        yield Case(
+            f"{name}: the four objects of a row / row", few.all, lambda: by_number(table.row(row)), MANY, 1.3, IN_ROW,
+            (Few,),
+        )  # fmt: skip
 
 
 def _whole(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
