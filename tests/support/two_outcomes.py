@@ -137,7 +137,7 @@ class Pair:
             if (
                 self.limited
                 and other in PREPENDS
-                and one in INSERTS
+                and one in CREATES
                 and self.errors[at] is hb.UnknownOutcome
                 and self._gap(found, at)
             ):
