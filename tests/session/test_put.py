@@ -310,3 +310,9 @@ def test_many_puts_that_stop_say_how_far_they_came() -> None:
     lost = FaultyStore(fresh(Crawled), 1, "after")
     with pytest.raises(hb.PartialWrite, match="position=0"):
         hb.Session(lost).put_all(Crawled, [{"url": "a", "status": 1}])
+
+
+def test_an_insert_into_a_table_of_another_program_names_what_it_needs() -> None:
+    session = hb.Session(fresh(Crawled))
+    with pytest.raises(hb.CapabilityError, match="a column that every row of the other program has"):
+        session.insert(Crawled(url="a", status=1))

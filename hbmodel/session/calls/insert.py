@@ -301,6 +301,12 @@ def never_empty_column(schema: TableSchema, call: str) -> bytes:
             "declare a column that is required and never empty, such as a number.",
             table=schema.table,
         )
+    if column is None and schema.external:
+        raise CapabilityError(
+            f"{call}() needs a column that every row of the other program has, and that is never empty: declare it as "
+            "a field without a default, or name its cell with exists=.",
+            table=schema.table,
+        )
     if column is None:
         raise CapabilityError(
             f'{call}() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")), or a required '
