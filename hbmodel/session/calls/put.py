@@ -110,8 +110,17 @@ def put_rows(
         together: puts rows without a read.
 
     Raises:
+        SessionError: a row is no mapping.
         PartialWrite: the store failed after something was sent; `position` is the number of rows that are written.
     """
+    wrong = next((fields for fields in rows if not isinstance(fields, Mapping)), None)
+    if wrong is not None:
+        raise SessionError(
+            'put_all() takes mappings of fields: put_all(Model, [{"name": value, ...}]). Whole objects are for '
+            "add_all() and bulk_add().",
+            table=schema.table,
+            found=type(wrong).__name__,
+        )
     blind = all(puts_blindly(schema, fields) for fields in rows)
     size = BATCH_ROWS if blind else 1
     for position in range(0, len(rows), size):
