@@ -148,7 +148,8 @@ class Pair:
                 # the row has a time that was drawn before, so that the other call wins although it was first
                 return True
             timed = of.indexed and not of.schema.versioned
-            if timed and one in INSERTS and other in WHOLE and found == self._put_over(alone, self.then(at, state)):
+            inserts = one in INSERTS or (one in CREATES and "k" not in state)
+            if timed and inserts and other in WHOLE and found == self._put_over(alone, self.then(at, state)):
                 return True  # likewise: the other call had drawn its time before, and put its row later
         return False
 

@@ -79,6 +79,23 @@ def test_create_tables_names_regions_that_no_key_reaches(caplog: pytest.LogCaptu
         assert caplog.text == ""
 
 
+OTHER_TEXTS = (hb.codecs.DigestPrefixed(hb.Text, 2), hb.codecs.Reversed(hb.Text(4)), hb.codecs.java.UTF)
+
+
+@pytest.mark.parametrize("codec", OTHER_TEXTS, ids=repr)
+def test_text_with_other_bytes_reaches_every_region(codec: Any) -> None:
+    """Only where text is stored as UTF-8 are some bytes never used."""
+
+    @hb.model(table="texts")
+    class Text:
+        name: hb.Key[str] = hb.key(codec)
+        value: hb.Column[int] = hb.column("v")
+
+    with hb.connect("memory:") as store:
+        creation = hb.create_tables(store, Text, splits=AtKeys([bytes([byte]) for byte in range(1, 256)]))
+    assert not any(table.unreachable for table in creation)
+
+
 def test_hexadecimal_splits_are_all_reached() -> None:
     with hb.connect("memory:") as store:
         store.create_table("digests", [hb.store.Family(b"d")], split_keys(Digest, Hexadecimal(10)))

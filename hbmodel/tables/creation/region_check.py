@@ -126,7 +126,7 @@ def codec_bytes(codec: Codec[Any]) -> bytes:
         return DECIMAL_TEXT
     if kind == "bool":
         return b"\x00\x01"
-    return UTF8_BYTES if codec.python_type is str and kind != "java_utf" else ANY_BYTE
+    return UTF8_BYTES if kind in {"text", "delimited"} else ANY_BYTE
 
 
 def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: bytes, end: int | None) -> bool:
