@@ -5,7 +5,7 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from fractions import Fraction
 from typing import Any
 
 from attrs import evolve, frozen
@@ -16,6 +16,9 @@ from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Get, Row, Scan
 from hbmodel.store.wide.intervals import Interval, behind, halfway, starting, until
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
+from hbmodel.store.wide.portions import Portions
+from hbmodel.store.wide.qualifier_distances import mean_distance
+from hbmodel.store.wide.row_backwards import BegunPortion, RowBackwards
 from hbmodel.store.wide.row_pieces import JoinedPieces, cut
 from hbmodel.store.wide.wide_row_sizes import RowWidths, bytes_of
 from hbmodel.store.wide.wide_rows import ObjectRow, Unfolding, WideRows
@@ -46,6 +49,8 @@ class SliceScan:
             because a filter has dropped some, another scan returns them.
         page: cells in the first page of each row; None before `SliceReader.sized` has chosen it.
         batch_size: rows in a batch, at most.
+        first: for one row that is read backwards, where the last portion probably begins, as far as
+            `SliceReader.sized` can guess it.
     """
 
     rows: KeyRange
@@ -55,6 +60,7 @@ class SliceScan:
     limit: int | None = None
     page: int | None = None
     batch_size: int = ROWS
+    first: bytes | None = None
 
     @property
     def single(self) -> bool:
@@ -100,6 +106,8 @@ class SliceReader:
         """
         if scan.page is not None:
             return scan
+        if scan.single and scan.reversed and (guessed := self._guessed(scan)) is not None:
+            return guessed
         if not self._in_pieces(scan):
             return evolve(scan, page=self._first_size(scan))
         page = self._pages.cells[0]
@@ -110,7 +118,7 @@ class SliceReader:
         """The scan of the table with which a sized slice scan begins."""
         assert scan.page is not None
         cells = scan.page if scan.single or self._in_pieces(scan) else None
-        chosen = _chosen(scan.ranges, scan.keys_only)
+        chosen = _chosen(scan.ranges if scan.first is None else starting(scan.ranges, scan.first), scan.keys_only)
         if scan.keys_of_rows:
             chosen = _page([(scan.ranges[0][0], scan.ranges[-1][1])], 1, keys_only=True)
         elif cells is None:
@@ -141,9 +149,9 @@ class SliceReader:
                 following = self.sized(following)
                 (started,) = self._store.scan(self._wide.table, [self.first_scan(following)])
                 with closing_scan(started):
-                    following = yield from self._rows(following, started)
+                    following = yield from self._scanned(following, started)
             else:
-                following = yield from self._rows(following, started)
+                following = yield from self._scanned(following, started)
             started = None
 
     def _in_pieces(self, scan: SliceScan) -> bool:
@@ -198,6 +206,15 @@ class SliceReader:
         """
         return self._wide.more and 2 * cut(self._wide, list(row.columns))[1] < len(row.columns)
 
+    def _scanned(
+        self, scan: SliceScan, batches: Iterator[Sequence[Row]]
+    ) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
+        """Yields the objects of a scan; returns the scan for the rows that follow, or None."""
+        if scan.first is None:
+            return (yield from self._rows(scan, batches))
+        yield from self._from_guess(scan, _only(batches))
+        return None
+
     def _rows(
         self, scan: SliceScan, batches: Iterable[Sequence[Row]]
     ) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
@@ -225,7 +242,7 @@ class SliceReader:
                 if whole:
                     yield whole
                     whole = []
-                yield from self._backwards(scan, row.row) if scan.reversed else self._pages_of(scan, row)
+                yield from self._backwards(scan, row) if scan.reversed else self._pages_of(scan, row)
             if whole:
                 yield whole
             if wider is not None:
@@ -246,9 +263,18 @@ class SliceReader:
             yield objects
 
     def _pages_of(
-        self, scan: SliceScan, row: Row | None, row_key: bytes | None = None
+        self,
+        scan: SliceScan,
+        row: Row | None,
+        row_key: bytes | None = None,
+        left: list[Interval] | None = None,
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of one row; its first page was read before, unless only the row's key is given."""
+        """The objects of one row; its first page was read before, unless only the row's key is given.
+
+        Args:
+            left: receives, before objects are yielded, the ranges that are not read yet.
+        """
+        left = [] if left is None else left
         sizes = self._sizes(scan)
         key = row.row if row is not None else row_key
         assert key is not None
@@ -268,6 +294,7 @@ class SliceReader:
                 columns: Mapping[bytes, Any] = row.columns
                 names, cells = list(columns), list(columns.values())
                 if len(names) < size:
+                    left[:] = ()
                     if objects := self._unfolding.objects(key, names, cells):
                         yield objects
                     return
@@ -275,7 +302,7 @@ class SliceReader:
                 following = starting(ranges, resume)
                 if following == ranges and self._wide.more:
                     prefix = names[0][self._start :][: self._wide.prefix_end(names[0][self._start :])]
-                    ranges = behind(ranges, prefix)
+                    left[:] = ranges = behind(ranges, prefix)
                     if whole := self._columns_of(key, prefix):
                         yield [whole]
                     if not ranges:
@@ -292,7 +319,7 @@ class SliceReader:
                 read, read_bytes = read + len(cells), read_bytes + page_bytes
                 self._widths.read(self._wide.table, key, read, read_bytes)
                 size = max(2, min(sizes[number], self._pages.bytes * len(cells) // page_bytes))
-                ranges = following
+                left[:] = ranges = following
                 if ranges and scan.limit is None:  # the next page is asked for before the caller works on this one
                     page = self._begin(scan, key, ranges, size)
                 if objects := self._unfolding.objects(key, names[:length], cells[:length]):
@@ -321,39 +348,92 @@ class SliceReader:
 
     # --- backwards ----------------------------------------------------------------------------------------------------
 
-    def _backwards(self, scan: SliceScan, row: bytes) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of one wide row, the last one first, page by page; a first pass over the keys alone finds the
-        bounds of the pages.
+    def _guessed(self, scan: SliceScan) -> SliceScan | None:
+        """The scan of one row backwards with a guess where its last portion begins; None without a good reason."""
+        portions = self._portions(scan)
+        spacing = portions.spacing
+        if spacing is None or not portions.ends_at_object(scan.ranges):
+            return None
+        wanted = portions.wanted(scan.limit)
+        first = portions.start(scan.ranges, portions.length(wanted, spacing))
+        return None if first <= scan.ranges[0][0] else evolve(scan, page=portions.size(wanted), first=first)
+
+    def _portions(self, scan: SliceScan) -> Portions:
+        return Portions(self._wide, self._widths, self._sizes(scan), self._pages.bytes, scan.keys_only)
+
+    def _row_backwards(self, scan: SliceScan, row: bytes) -> RowBackwards:
+        def pages(
+            ranges: Sequence[Interval],
+            size: int | None = None,
+            *,
+            page: Row | None = None,
+            left: list[Interval] | None = None,
+            keys_only: bool = False,
+        ) -> Generator[Sequence[ObjectRow], None, None]:
+            forwards = evolve(
+                scan,
+                ranges=ranges,
+                reversed=False,
+                page=size,
+                keys_only=keys_only or scan.keys_only,
+                limit=scan.limit if left is None else 1,  # whether a next page is wanted depends on what is left
+            )
+            return self._pages_of(forwards, page, row, left)
+
+        return RowBackwards(self._portions(scan), pages, scan.limit)
+
+    def _from_guess(self, scan: SliceScan, page: Row | None) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects of one row backwards.
+
+        Args:
+            page: the first page of the portion that `first_scan` has guessed; None if there is no cell.
         """
-        if scan.limit == 1 and (last := self.last_prefix(row, scan.ranges)) is not None:
-            yield from self._reversed(scan, row, starting(scan.ranges, last))
-            before = until(scan.ranges, last)
+        spacing = self._portions(scan).spacing
+        assert scan.first is not None
+        assert scan.page is not None
+        assert spacing is not None
+        key = scan.rows.start
+        if page is None and scan.limit == 1:
+            yield from self._before(scan, key, until(scan.ranges, scan.first), spacing)
         else:
-            before = list(scan.ranges)
+            begun = BegunPortion(scan.first, scan.page, page)
+            yield from self._row_backwards(scan, key).guessed(scan.ranges, spacing, begun)
+
+    def _backwards(self, scan: SliceScan, row: Row) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects of one wide row, the last one first.
+
+        Args:
+            row: its first page, which is full; for `keys_of_rows` its first key.
+        """
+        spacing = None if scan.keys_of_rows else self._noted(scan, row)
+        yield from self._before(scan, row.row, scan.ranges, spacing)
+
+    def _before(
+        self, scan: SliceScan, row: bytes, ranges: Sequence[Interval], spacing: Fraction | None
+    ) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects in some ranges of one row, the last one first.
+
+        Args:
+            spacing: the mean distance between two of them, if it is known.
+        """
+        backwards, before = self._row_backwards(scan, row), ranges
+        if scan.limit == 1 and (last := self.last_prefix(row, ranges)) is not None:
+            yield from backwards.whole(starting(ranges, last))
+            before = until(ranges, last)
         if not before:
             return
-        bounds = [before[0][0]]
-        keys = evolve(scan, ranges=before, reversed=False, keys_only=True, page=None)
-        cell_limit = self._pages.cells[-1]
-        count = 0
-        with closing(self._pages_of(keys, None, row)) as pages:
-            for page in pages:
-                for object_row in page:
-                    if count and count + len(object_row.columns) > cell_limit:
-                        bounds.append(self._wide.places.cut(object_row.row)[1])
-                        count = 0
-                    count += len(object_row.columns)
-        stops = [*bounds[1:], None]
-        for first, stop in zip(reversed(bounds), reversed(stops), strict=True):
-            yield from self._reversed(scan, row, starting(before if stop is None else until(before, stop), first))
+        if spacing and self._portions(scan).ends_at_object(before):
+            yield from backwards.guessed(before, spacing)
+        else:
+            yield from backwards.by_keys(before)
 
-    def _reversed(
-        self, scan: SliceScan, row: bytes, ranges: Sequence[Interval]
-    ) -> Generator[Sequence[ObjectRow], None, None]:
-        if ranges:
-            with closing(self._pages_of(evolve(scan, ranges=ranges, reversed=False), None, row)) as pages:
-                if objects := [each for page in pages for each in page]:
-                    yield objects[::-1]
+    def _noted(self, scan: SliceScan, row: Row) -> Fraction:
+        """Notes the size of the cells in the first page of a row; returns the mean distance between its objects."""
+        names, cells = list(row.columns), list(row.columns.values())
+        if not scan.keys_only:
+            self._widths.page(self._wide.table, len(cells), bytes_of(names, cells))
+        objects = self._unfolding.objects(row.row, names, cells)
+        return mean_distance(scan.ranges, [self._wide.places.cut(each.row)[1] for each in objects])
 
     def last_prefix(self, row: bytes, ranges: Sequence[Interval]) -> bytes | None:
         """The qualifier prefix of the last object of a row, found by bisection; None if the last cell belongs to no

@@ -1,11 +1,12 @@
-"""What reads have shown about wide rows: how large their cells are, and which rows are so wide that they are worth a
-warning.
+"""What reads have shown about wide rows: how large their cells are, how far apart their objects, and which rows are so
+wide that they are worth a warning.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 MANY_CELLS = 1_000_000
@@ -30,11 +31,14 @@ class RowWidths:
 
     Attributes:
         cell: bytes of a cell, by table: the mean in the page with the largest cells.
+        spacing: the mean distance between two objects in the portion that was read backwards last, by table of logical
+            rows.
     """
 
     def __init__(self, many_cells: int = MANY_CELLS, many_bytes: int = MANY_BYTES) -> None:
         self._many_cells, self._many_bytes = many_cells, many_bytes
         self.cell: dict[str, int] = {}
+        self.spacing: dict[str, Fraction] = {}
         self._known: set[tuple[str, bytes]] = set()
 
     def page(self, table: str, cells: int, size: int) -> None:

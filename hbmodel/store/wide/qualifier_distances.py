@@ -1,0 +1,48 @@
+"""Distances between qualifiers, by which a read guesses where the last objects of a row begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from hbmodel.store.wide.intervals import Interval, within
+
+
+def distance(ranges: Sequence[Interval]) -> Fraction:
+    """The length of some ranges of qualifiers, if a qualifier is read as the digits of a fraction in base 256."""
+    return sum(map(_length, ranges), Fraction(0))
+
+
+def mean_distance(ranges: Sequence[Interval], places: Sequence[bytes]) -> Fraction:
+    """The mean distance in some ranges between neighbours among sorted qualifiers; 0 if there are fewer than two."""
+    if len(places) < 2:
+        return Fraction(0)
+    return distance(within(ranges, places[0], places[-1])) / (len(places) - 1)
+
+
+def place_before_end(ranges: Sequence[Interval], length: Fraction) -> bytes:
+    """The qualifier in some ranges from which on they have about this length, or a little more; their first one if they
+    are shorter.
+
+    It lies below their end, if the length is not 0.
+    """
+    for first, stop in reversed(ranges):
+        whole = _length((first, stop))
+        if length < whole:
+            digits = (length.denominator // length.numerator).bit_length() // 8 + 2
+            end = Fraction(1) if stop is None else _number(stop)
+            place = int((end - length) * 256**digits).to_bytes(digits, "big").rstrip(b"\x00")
+            return max(first, place)
+        length -= whole
+        if not length:
+            return first
+    return ranges[0][0]
+
+
+def _length(interval: Interval) -> Fraction:
+    first, stop = interval
+    return (Fraction(1) if stop is None else _number(stop)) - _number(first)
+
+
+def _number(qualifier: bytes) -> Fraction:
+    return Fraction(int.from_bytes(qualifier, "big"), 256 ** len(qualifier))
