@@ -252,7 +252,7 @@ DECLARATIONS = [
     ),
     refused(
         hb.DeclarationError,
-        "A column alias must not be empty, unless the table is external",
+        "A column alias must not be empty, unless each object of an external table has a row of its own",
         declared(lambda: {"v": column("")}),
     ),
     refused(
