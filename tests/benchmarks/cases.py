@@ -33,7 +33,7 @@ from tests.benchmarks.prepend import Comment, prepend_cases
 from tests.benchmarks.updates import UPDATED_MODELS, UPDATED_OBJECTS, update_cases
 from tests.benchmarks.wide import MODELS as WIDE_MODELS
 from tests.benchmarks.wide import OBJECTS as WIDE_OBJECTS
-from tests.benchmarks.wide import wide_cases
+from tests.benchmarks.wide import backwards_cases, wide_cases
 
 SUFFIX = f"{os.getpid()}"
 SKIPPED = 10_000
@@ -123,7 +123,8 @@ def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool]
                 *update_cases(first, second, by_hand),
                 *mapping_cases(),
             ]
-            # Last, since it has connections of its own, and the gateway closes one that lies idle for a minute.
+            # Last, since they use no connection of the others, and the gateway closes one that lies idle for a minute.
+            cases += backwards_cases(first, second)
             cases += prepend_cases(first, second, where.hostname or "localhost", where.port or 9090)
             cases = [case for case in cases if chosen(case.name)]
             session = hb.Session(first)
