@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from random import Random
 from typing import Any
 from uuid import uuid4
 
@@ -128,7 +129,7 @@ class Drawn:
 drawn_rows = st.composite(Drawn)()
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(drawn_rows)
 def test_backwards_is_forwards_reversed(drawn: Drawn) -> None:
     with EmbeddedStore(None) as store:
@@ -181,7 +182,7 @@ class ChangingStore(WrappingStore):
         return [iter(list(batches)) for batches in self._store.scan(table, scans)]
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(drawn_rows, st.lists(st.integers(0, 200), max_size=30))
 def test_objects_that_come_and_go_meanwhile(drawn: Drawn, turned: list[int]) -> None:
     with EmbeddedStore(None) as inner:
@@ -313,9 +314,52 @@ def test_the_last_objects_need_not_be_as_far_apart_as_the_first_ones(counted: Co
         below = every[len(every) * part // 10]
         found, costs = walk(counted, owner, below, 10)
         assert found == every[len(every) * part // 10 - 200 : len(every) * part // 10][::-1]
-        assert costs[0][0] <= 5
+        assert costs[0][0] <= 4
         assert sum(trips for trips, _ in costs) <= 15
-        assert sum(cells for _, cells in costs) <= 2_500
+        assert sum(cells for _, cells in costs) <= 1_500
+
+
+@pytest.mark.parametrize("width", [*WIDTHS, 5_000])
+def test_the_end_of_a_row_is_found_in_a_few_round_trips(counted: Counted, width: int) -> None:
+    if width not in WIDTHS:
+        fill(counted, b"%d" % width, range(width))
+    counted.told()
+    page = events(counted, str(width)).reversed().page(20)
+    assert [each.number for each in page] == list(range(width - 20, width))[::-1]
+    trips, cells = counted.told()
+    if width <= PAGE_SIZES.keys[0]:  # its keys are read: that is the least
+        assert (trips, cells) == (3, PAGE_SIZES.cells[0] + width + 21)
+    else:
+        assert (trips <= 7, cells <= PAGE_SIZES.keys[0] + 600) == (True, True)
+
+
+numbers = Random(1)
+FAR = {
+    "random": sorted(numbers.sample(range(2**32), 30_000)),
+    "clusters": sorted({first + n for first in numbers.sample(range(2**31), 20) for n in range(2_000)}),
+    "one far away": [*range(30_000), 2**32 - 1],
+    "two far apart": [*range(20_000), *range(2**31, 2**31 + 20_000)],
+}
+
+
+@pytest.mark.parametrize("owner", FAR)
+def test_wherever_the_end_is(counted: Counted, owner: str) -> None:
+    fill(counted, owner.encode(), FAR[owner])
+    counted.told()
+    page = events(counted, owner).reversed().page(20)
+    assert [each.number for each in page] == FAR[owner][-20:][::-1]
+    trips, cells = counted.told()
+    assert (trips <= 14, cells <= PAGE_SIZES.keys[0] + 1_000) == (True, True)
+
+
+@pytest.mark.parametrize("above", [3_000, 2**31])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_an_upper_bound_may_be_far_from_the_last_object(counted: Counted, width: int, above: int) -> None:
+    counted.told()
+    page = events(counted, str(width)).where(Event.number < width + above).reversed().page(20)
+    assert [each.number for each in page] == list(range(width - 20, width))[::-1]
+    trips, cells = counted.told()
+    assert (trips <= 12, cells <= 2_000) == (True, True)
 
 
 def test_portions_of_large_values_are_bounded() -> None:
@@ -348,3 +392,8 @@ def test_pages_backwards_on_hbase(bed: Bed) -> None:
         token = page.previous_token
     assert len([call for call in bed.store.calls if call.name == "scan"]) <= 7
     assert [each.number for each in query.reversed()] == list(range(3_000))[::-1]
+    fill(bed.store, b"bob", range(12_000))
+    bed.store.told()
+    page = session.query(Event).where(Event.owner == "bob").reversed().page(20)
+    assert [each.number for each in page] == list(range(11_980, 12_000))[::-1]
+    assert len([call for call in bed.store.calls if call.name == "scan"]) <= 7

@@ -23,12 +23,14 @@ class Portions:
     Attributes:
         sizes: cells in the first page of a row, in the second, and so on.
         page_bytes: bytes of a page, roughly.
+        passed: the columns whose keys are passed over before the end of a row is searched.
     """
 
     wide: WideRows
     widths: RowWidths
     sizes: Sequence[int]
     page_bytes: int
+    passed: int
     keys_only: bool
 
     @property
@@ -39,7 +41,7 @@ class Portions:
     @property
     def most(self) -> int:
         """The objects of a portion."""
-        return max(1, self.most_cells // self._cells_of_object)
+        return max(1, self.most_cells // self.cells_of_object)
 
     def wanted(self, limit: int | None) -> int:
         """The objects of the first portion."""
@@ -49,7 +51,7 @@ class Portions:
         """The cells of the first page of a guessed portion: more than it should have, so that it is one page."""
         known = self.keys_only or self.wide.table in self.widths.cell
         return (
-            max(self.sizes[0], min(2 * wanted * self._cells_of_object + 1, self.most_cells)) if known else self.sizes[0]
+            max(self.sizes[0], min(2 * wanted * self.cells_of_object + 1, self.most_cells)) if known else self.sizes[0]
         )
 
     def ends_at_object(self, ranges: Sequence[Interval]) -> bool:
@@ -87,5 +89,6 @@ class Portions:
         return 1 if self.keys_only else self.widths.cell.get(self.wide.table, 1)
 
     @property
-    def _cells_of_object(self) -> int:
+    def cells_of_object(self) -> int:
+        """The cells that an object probably has."""
         return max(1, len(self.wide.columns))

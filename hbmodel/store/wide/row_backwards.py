@@ -1,7 +1,7 @@
 """Reads the objects of one wide row from the last to the first.
 
 HBase returns the cells of a row only forwards. So the beginning of the last portion is guessed, from the distance that
-objects have, or found by a pass over the keys.
+objects have, or found by a pass over the keys; if there are many, by a search.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ from typing import Protocol
 from attrs import frozen
 
 from hbmodel.store.values import Row
+from hbmodel.store.wide.end_search import EndSearch, RowEnd
 from hbmodel.store.wide.intervals import Interval, starting, until
 from hbmodel.store.wide.portions import Portions
 from hbmodel.store.wide.qualifier_distances import distance, mean_distance
 from hbmodel.store.wide.wide_rows import ObjectRow
 
-_GROWTH = 16
-"""The factor by which a portion grows after an empty one; it is squared, cubed and so on after further ones."""
+_GROWTH = 64
+"""The factor by which a portion grows after an empty one."""
+
+_EMPTY = 2
+"""After so many empty portions, or more, the end of the columns is searched."""
 
 _DENSER = 3
 """How many guesses of one portion may turn out to be too long before its beginning is searched by keys."""
 
-_LONGER = 4
+_LONGER = 5
 """How many pages a portion that was to be one page may have, before a nearer beginning is guessed."""
 
 
@@ -86,6 +90,23 @@ class _Portion:
     spacing: Fraction = Fraction(0)
 
 
+@frozen
+class _Passed:
+    """What a pass over keys has found.
+
+    Attributes:
+        bounds: where portions begin; none if there is no object.
+        left: the ranges that were not passed.
+        last: the place of the last object, or None.
+        spacing: the mean distance between the last ones; 0 if it is unknown.
+    """
+
+    bounds: Sequence[bytes]
+    left: Sequence[Interval]
+    last: bytes | None
+    spacing: Fraction
+
+
 class _Groups:
     """Puts objects into groups of the size of a portion, and keeps the last group.
 
@@ -120,11 +141,17 @@ class RowBackwards:
         limit: about how many objects are wanted at first, or None.
     """
 
-    def __init__(self, portions: Portions, pages: RowPages, limit: int | None) -> None:
+    def __init__(self, portions: Portions, pages: RowPages, search: EndSearch, limit: int | None) -> None:
         self._portions = portions
         self._pages = pages
+        self._search = search
         self._all = limit is None
         self._wanted = self._missing = portions.wanted(limit)
+        self._before: Sequence[Interval] = ()
+        self._spacing = self._length = Fraction(0)
+        self._start: bytes | None = None
+        self._empty = self._denser = 0
+        self._found = False
 
     def guessed(
         self, before: Sequence[Interval], spacing: Fraction, begun: BegunPortion | None = None
@@ -136,60 +163,121 @@ class RowBackwards:
             spacing: the distance between two objects at the end of the ranges.
             begun: the first portion, if it is begun already.
         """
-        portions = self._portions
-        empty = denser = 0
-        length = portions.length(self._missing, spacing)
-        start = portions.start(before, length) if begun is None else begun.start
-        while before:
-            ranges = starting(before, start)
-            found, begun = self._portion(ranges, begun), None
-            count = len(found.objects)
-            if found.left and found.spacing and denser < _DENSER:
-                denser += 1
-                length = portions.length(self._missing, found.spacing)
-                start = max(found.left[0][0], portions.start(found.left, length))
-                continue
-            if found.left:
-                first = found.left[0][0]
-                yield from self.by_keys(found.left)
-                yield from self._between(until(ranges, first), found.bounds)
-                spacing = portions.spacing or spacing  # of the objects that were found by keys
-            elif count:
-                *earlier, first = found.bounds
-                yield found.objects[::-1]
-                spacing = found.spacing or spacing
-                if count < self._missing:
-                    spacing = max(spacing, distance(starting(ranges, first)) / count)
-                self._take(count)
-                yield from self._between(until(ranges, first), earlier)
-            before = until(before, start)
-            if count or found.left:
-                empty = 0
-                if not self._all:  # if all objects are wanted, it saves little to drop what was read
-                    denser = 0
-                length = portions.length(self._missing, spacing)
-            else:
-                empty += 1
-                length *= _GROWTH**empty
-            if before:
-                start = portions.start(before, length)
+        self._before = before
+        self._expect(spacing)
+        self._start = None if begun is None else begun.start
+        yield from self._read(begun)
 
     def by_keys(self, before: Sequence[Interval]) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects in some ranges, portion by portion; a pass over the keys of all objects finds where the portions
-        begin.
+        """The objects in some ranges, portion by portion.
+
+        A pass over the keys finds where the portions begin. If there are many keys, it ends early, and the end is
+        searched.
+        """
+        passed = self._pass(before, self._portions.passed)
+        if not passed.left:
+            yield from self._between(before, passed.bounds)
+            return
+        self._before = before
+        self._go_to(self._search.end(before, passed.last, passed.spacing, self._missing))
+        yield from self._read()
+
+    def _read(self, begun: BegunPortion | None = None) -> Generator[Sequence[ObjectRow], None, None]:
+        while self._before:
+            start, self._start = self._start, None
+            if start is None:
+                start = self._portions.start(self._before, self._length or Fraction(1))
+            ranges = starting(self._before, start)
+            found, begun = self._portion(ranges, begun), None
+            yield from self._too_long(ranges, found) if found.left else self._returned(ranges, found)
+
+    def _returned(self, ranges: Sequence[Interval], found: _Portion) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects of a portion, and of those in front of it that were passed."""
+        self._before = until(self._before, ranges[0][0])
+        count = len(found.objects)
+        if count:
+            yield found.objects[::-1]
+            *earlier, first = found.bounds
+            spacing = found.spacing or self._spacing
+            if count < self._missing:
+                spacing = max(spacing, distance(starting(ranges, first)) / count)
+            self._take(count)
+            yield from self._between(until(ranges, first), earlier)
+            self._empty = 0
+            if not self._all:  # if all objects are wanted, it saves little to drop what was read
+                self._denser = 0
+            self._expect(spacing)
+            return
+        self._empty += 1
+        self._length *= _GROWTH
+        if self._empty >= _EMPTY and self._before:
+            yield from self._after_nothing()
+
+    def _after_nothing(self) -> Generator[Sequence[ObjectRow], None, None]:
+        """Searches the end, if it is not where it was thought to be; or all objects, if the row is not wide."""
+        last: bytes | None = None
+        if not self._found:
+            before, few = self._before, max(1, self._portions.passed // 10)
+            passed = self._pass(before, few, few)
+            if not passed.left:
+                self._before = ()
+                yield from self._between(before, passed.bounds)
+                return
+            last = passed.last
+        wanted = min(self._missing << self._empty, self._portions.most)
+        self._go_to(self._search.end(self._before, last, self._spacing, wanted, near_stop=True))
+
+    def _too_long(self, ranges: Sequence[Interval], found: _Portion) -> Generator[Sequence[ObjectRow], None, None]:
+        """Guesses a nearer beginning of a portion; if it was guessed often, the objects by their keys."""
+        left = found.left
+        if found.spacing and self._denser < _DENSER:
+            self._denser += 1
+            start = self._portions.start(left, self._portions.length(self._missing, found.spacing))
+            self._start = max(left[0][0], start)
+            return
+        passed = self._pass(left, self._portions.passed)
+        if passed.left:
+            self._go_to(self._search.end(left, passed.last, passed.spacing or found.spacing, self._missing))
+            return
+        yield from self._between(left, passed.bounds)
+        yield from self._between(until(ranges, left[0][0]), found.bounds)
+        self._before = until(self._before, ranges[0][0])
+        self._expect(self._portions.spacing or self._spacing)
+
+    def _expect(self, spacing: Fraction) -> None:
+        self._spacing = spacing
+        self._length = self._portions.length(self._missing, spacing)
+
+    def _go_to(self, end: RowEnd) -> None:
+        if end.stop is not None:
+            self._before = until(self._before, end.stop)
+        self._start = end.start if starting(self._before, end.start) else None
+        self._expect(end.spacing or self._spacing)
+
+    def _pass(self, before: Sequence[Interval], enough: int, size: int | None = None) -> _Passed:
+        """Passes over the keys in some ranges, or over the first ones if there are many.
+
+        Args:
+            enough: about how many cells are many.
+            size: cells in the first page.
         """
         groups = _Groups(self._portions, before[0][0])
-        last = deque[bytes](maxlen=self._missing)
-        with closing(self._pages(before, keys_only=True)) as pages:
+        last = deque[bytes](maxlen=max(2, self._missing))
+        left: list[Interval] = []
+        cells = 0
+        with closing(self._pages(before, size, left=left, keys_only=True)) as pages:
             for page in pages:
                 for object_row in page:
                     last.append(object_row.row)
                     groups.add(object_row)
-        bounds = groups.bounds
-        if last and (place := self._portions.place(last[0])) > bounds[-1]:
-            bounds.append(place)
-        if last:
-            yield from self._between(before, bounds)
+                    cells += len(object_row.columns)
+                if left and 2 * cells >= enough:  # the last object of a full page is not in it
+                    break
+        places = [*map(self._portions.place, last)]
+        bounds = groups.bounds if places else []
+        if len(places) >= self._missing and places[-self._missing] > bounds[-1]:
+            bounds.append(places[-self._missing])
+        return _Passed(bounds, [*left], places[-1] if places else None, mean_distance(before, places))
 
     def _between(
         self, before: Sequence[Interval], bounds: Sequence[bytes]
@@ -213,7 +301,7 @@ class RowBackwards:
         if begun is not None and begun.page is None:
             return _Portion([], [])
         size, page = (self._portions.size(self._missing), None) if begun is None else (begun.size, begun.page)
-        enough = min(_LONGER * size, 2 * self._portions.most_cells)
+        enough = _LONGER * size
         groups = _Groups(self._portions, ranges[0][0])
         read = 0
         left: list[Interval] = []
@@ -231,6 +319,7 @@ class RowBackwards:
 
     def _take(self, count: int) -> None:
         """Notes how many objects were returned: if more are wanted than were expected, portions grow."""
+        self._found = True
         self._missing -= count
         if self._missing <= 0:
             self._missing = self._wanted = min(4 * self._wanted, self._portions.most)

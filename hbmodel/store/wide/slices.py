@@ -5,6 +5,7 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +15,7 @@ from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Paginat
 from hbmodel.store.port import Reads
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Get, Row, Scan
+from hbmodel.store.wide.end_search import EndSearch
 from hbmodel.store.wide.intervals import Interval, behind, halfway, starting, until
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.wide.portions import Portions
@@ -332,10 +334,12 @@ class SliceReader:
                 close_scan(page)
 
     def _begin(self, scan: SliceScan, row: bytes, ranges: Sequence[Interval], size: int) -> Iterator[Sequence[Row]]:
-        chosen = _chosen(ranges, scan.keys_only)
-        page = Scan(KeyRange.exactly(row), columns=[self._wide.family], filter=chosen, limit=1, cells=size)
-        (started,) = self._store.scan(self._wide.table, [page])
+        (started,) = self._store.scan(self._wide.table, [self._page(scan, row, ranges, size)])
         return started
+
+    def _page(self, scan: SliceScan, row: bytes, ranges: Sequence[Interval], size: int) -> Scan:
+        chosen = _chosen(ranges, scan.keys_only)
+        return Scan(KeyRange.exactly(row), columns=[self._wide.family], filter=chosen, limit=1, cells=size)
 
     def _columns_of(self, row: bytes, prefix: bytes) -> ObjectRow | None:
         """An object with the columns that its model declares, read in one call."""
@@ -359,7 +363,9 @@ class SliceReader:
         return None if first <= scan.ranges[0][0] else evolve(scan, page=portions.size(wanted), first=first)
 
     def _portions(self, scan: SliceScan) -> Portions:
-        return Portions(self._wide, self._widths, self._sizes(scan), self._pages.bytes, scan.keys_only)
+        return Portions(
+            self._wide, self._widths, self._sizes(scan), self._pages.bytes, self._pages.keys[-1], scan.keys_only
+        )
 
     def _row_backwards(self, scan: SliceScan, row: bytes) -> RowBackwards:
         def pages(
@@ -380,7 +386,17 @@ class SliceReader:
             )
             return self._pages_of(forwards, page, row, left)
 
-        return RowBackwards(self._portions(scan), pages, scan.limit)
+        def probes(ranges: Sequence[Interval], places: Sequence[bytes], cells: int) -> Sequence[Sequence[bytes]]:
+            every = [self._page(evolve(scan, keys_only=True), row, starting(ranges, place), cells) for place in places]
+            with ExitStack() as stack:
+                started = self._store.scan(self._wide.table, every)
+                for each in started:
+                    stack.enter_context(closing_scan(each))
+                answers = [_only(each) for each in started]
+            return [[] if answer is None else [name[self._start :] for name in answer.columns] for answer in answers]
+
+        portions = self._portions(scan)
+        return RowBackwards(portions, pages, EndSearch(portions, probes), scan.limit)
 
     def _from_guess(self, scan: SliceScan, page: Row | None) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects of one row backwards.

@@ -1,0 +1,129 @@
+"""Searches where the columns of a row end, with several reads of a few keys in each round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from attrs import frozen
+
+from hbmodel.store.ranges import key_successor, prefix_successor
+from hbmodel.store.wide.intervals import Interval, starting, until
+from hbmodel.store.wide.portions import Portions
+from hbmodel.store.wide.qualifier_distances import distance, mean_distance
+
+Probes = Callable[[Sequence[Interval], Sequence[bytes], int], Sequence[Sequence[bytes]]]
+"""Returns the first qualifiers in some ranges from each of some places on, at most a number of them; in one round trip.
+"""
+
+_PROBES = 24
+"""Places that are looked at in one round trip."""
+
+_ROUNDS = 12
+"""Round trips after which the search ends with what it has found."""
+
+_NEAR = 2
+"""The search ends if the last column is known so well: within this many portions."""
+
+_CELLS = (4, 16)
+"""The least and the greatest number of keys that a probe reads; it should see two objects."""
+
+
+@frozen
+class RowEnd:
+    """What was found.
+
+    Attributes:
+        stop: a place from which on there are no objects; None if that is where the ranges end.
+        start: where the last portion begins, probably.
+        spacing: the distance between two objects there, roughly.
+    """
+
+    stop: bytes | None
+    start: bytes
+    spacing: Fraction
+
+
+@frozen
+class EndSearch:
+    """Searches the end of the columns of one row.
+
+    The first places lie at distances that double, or grow faster, so that the search is quick wherever the end is. The
+    next ones divide the rest evenly. If the end lies before the first of those, distances grow again.
+    """
+
+    portions: Portions
+    probes: Probes
+
+    def end(
+        self,
+        ranges: Sequence[Interval],
+        known: bytes | None,
+        spacing: Fraction,
+        wanted: int,
+        *,
+        near_stop: bool = False,
+    ) -> RowEnd:
+        """Where the last objects in some ranges lie.
+
+        Args:
+            known: the place of an object in the ranges, or None.
+            spacing: the distance between two objects, as far as it is known, or 0.
+            wanted: the objects of a portion.
+            near_stop: whether the end of the columns is probably near the end of the ranges, not near the known place.
+        """
+        portions, before = self.portions, list(ranges)
+        low, stop = known, None
+        cells = min(max(_CELLS[0], portions.cells_of_object + 1), _CELLS[1])
+        evenly = ended = False
+        for _ in range(_ROUNDS):
+            rest = before if low is None else starting(before, key_successor(low))
+            length, gap = portions.length(wanted, spacing), distance(rest)
+            if ended or not gap or (low is not None and gap <= _NEAR * length):
+                break
+            lengths = _even(gap) if evenly else _growing(length or gap / 2**64, gap)
+            from_stop = near_stop and not evenly
+            near_stop = False
+            places = {portions.start(rest, each if from_stop else gap - each) for each in lengths}
+            places = {place for place in places if place > (low or before[0][0])}
+            if low is None:
+                places.add(before[0][0])
+            if not places:  # what is left lies within the last object
+                break
+            found = False
+            for place, names in zip(sorted(places), self.probes(before, sorted(places), cells), strict=True):
+                if not names:
+                    stop, before = place, until(before, place)
+                    break
+                found, low = True, max(low or b"", names[-1])
+                spacing = mean_distance(ranges, sorted({*map(self._object, names)})) or spacing
+                if len(names) < cells:
+                    stop, ended = self._behind(names[-1]), True
+                    before = before if stop is None else until(before, stop)
+                    break
+            evenly = found or not evenly
+        if low is None:
+            return RowEnd(stop, ranges[0][0], spacing)
+        start = portions.start(until(ranges, key_successor(low)), portions.length(wanted, spacing) or Fraction(1))
+        return RowEnd(stop, max(start, ranges[0][0]), spacing)
+
+    def _object(self, name: bytes) -> bytes:
+        return name[: self.portions.wide.prefix_end(name)]
+
+    def _behind(self, name: bytes) -> bytes | None:
+        """The first place behind the object that a column belongs to; None if there is none."""
+        end = self.portions.wide.prefix_end(name)
+        return key_successor(name) if end is None or end == len(name) else prefix_successor(name[:end])
+
+
+def _even(gap: Fraction) -> list[Fraction]:
+    return [gap * number / (_PROBES + 1) for number in range(1, _PROBES + 1)]
+
+
+def _growing(first: Fraction, gap: Fraction) -> list[Fraction]:
+    """Lengths from the first one up to the gap, each longer than the one before by about the same factor."""
+    ratio = gap / first
+    bits = max(1, ratio.numerator.bit_length() - ratio.denominator.bit_length() + 1)
+    doubled = [divmod(bits * number, _PROBES) for number in range(_PROBES)]
+    lengths = [first * 2**whole * (_PROBES + part) / _PROBES for whole, part in doubled]
+    return [length for length in lengths if length < gap]
