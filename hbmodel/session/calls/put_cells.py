@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hbmodel.errors import SchemaMismatch
+from hbmodel.errors import SchemaMismatch, StoreUnavailable, UnknownOutcome
 from hbmodel.mapping.model_field import NO_CELL
 from hbmodel.mapping.rows.cells_of_update import cells_of_changes
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.driver import drive
+from hbmodel.protocol.operations import Operation, Protocol
 from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan, carry_out
 from hbmodel.protocol.writes import Outcome, UpdateFields
 from hbmodel.session.calls.insert import Inserter
@@ -31,17 +32,39 @@ def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]
 
     Raises:
         SchemaMismatch: the table keeps changing.
+        UnknownOutcome: the store became unreachable after something was sent.
     """
     plans = [_plan(schema, update) for update in updates]
+    done: list[Operation] = []
     for _ in range(RESTARTS):
         binding = by.bind(schema)
         binding.check_writable()
+        protocol = _noted(carry_out(schema.table, plans, by.store.capabilities), done)
         try:
-            drive(by.store, carry_out(schema.table, plans, by.store.capabilities), by.clock, by.gate(binding))
+            drive(by.store, protocol, by.clock, by.gate(binding))
         except SchemaMismatch:
             continue
+        except StoreUnavailable as error:
+            if not done:
+                raise
+            raise UnknownOutcome(
+                "New values are put, and the cells of None are perhaps not deleted yet: put the same fields again.",
+                **error.details,
+            ) from error
         return
     raise SchemaMismatch("The indexes of the table keep changing: put again.", table=schema.table)
+
+
+def _noted(protocol: Protocol[None], done: list[Operation]) -> Protocol[None]:
+    """The same protocol; notes the operations that are carried out."""
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration:
+            return
+        answer = yield operation
+        done.append(operation)
 
 
 def _plan(schema: TableSchema, update: UpdateFields) -> UnindexedRowPlan:
