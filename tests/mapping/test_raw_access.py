@@ -221,6 +221,11 @@ def test_the_error_of_a_key_names_the_field() -> None:
     assert refused(CartItem, b"\0\0\0\x07\xff").table == "cart_items"
 
 
+def test_no_row_has_an_empty_key() -> None:
+    error = refused(Plain, b"")
+    assert (error.table, error.key, error.message) == ("plain", b"", "No row has an empty key.")
+
+
 @pytest.mark.parametrize("key", [None, "text", 7, ("a",), {"k": "a"}])
 def test_what_is_no_key(key: Any) -> None:
     with pytest.raises(hb.EncodingError, match="A row key must be bytes"):

@@ -26,6 +26,12 @@ class Kind(Enum):
     SHORT = "s"
 
 
+class Mark(Enum):
+    NONE = ""
+    LONG = "long"
+    SHORT = "s"
+
+
 @hb.model(table="actions", family="d", salt=hb.HashSalt(16, by=("user_id",)))
 class Action:
     user_id: hb.Key[int] = hb.key(hb.UInt32)
@@ -218,6 +224,9 @@ def test_the_flag_is_a_cell_too() -> None:
         (str, hb.codecs.DigestPrefixed(hb.Text, 3), 5, 3),
         (Decimal, hb.codecs.DecimalNumber, 1, 1),
         (Kind, hb.EnumOf(Kind), 3, 1),
+        (str, hb.codecs.NonEmpty(hb.Text), 3, 1),
+        (bytes, hb.codecs.NonEmpty(hb.Bytes), 3, 1),
+        (Mark, hb.codecs.NonEmpty(hb.EnumOf(Mark)), 3, 1),
         (IPv4Address | IPv6Address, hb.codecs.IPAddress, 5, 5),
         (int | None, hb.UInt32, 1, 1),
     ],

@@ -60,6 +60,8 @@ def key_of(model: type[Any], key: bytes, /, *, index: str | Index | None = None)
     schema = schema_of(model)
     if not isinstance(key, bytes):
         raise EncodingError("A row key must be bytes.", table=schema.table, found=type(key).__name__)
+    if not key:
+        raise DecodingError("No row has an empty key.", table=schema.table, key=key)
     if index is not None:
         entries = schema.index(index)
         return _entry_fields(schema, entries, key)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from enum import Enum
 from ipaddress import IPv4Address, IPv6Address
@@ -14,6 +15,7 @@ from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.codecs.dictionary import numbers_as_names
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout
+from hbmodel.errors import EncodingError
 from hbmodel.mapping.declare.key_order import source_of
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.store.port import HasStore, Store, store_of
@@ -135,13 +137,22 @@ def _describe(table: str, before: int, layouts: Sequence[KeyLayout], columns: li
 
 def _shortest(codec: Codec[Any], unterminated: bool) -> int:
     """The minimum number of bytes of a codec's value, at the end of a key (`unterminated`) or before another field."""
-    encode = codec.encode if unterminated else codec.encode_part
-    kind = codec.python_type
     if codec.width is not None:
         return codec.width
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return min(len(encode(member)) for member in kind)
-    if kind == (IPv4Address, IPv6Address):
-        return len(encode(IPv4Address(0)))
+    kind = codec.python_type
+    lengths = []
+    for value in _first_values(kind) if isinstance(kind, type) else (IPv4Address(0),) if kind == _ADDRESSES else ():
+        with suppress(EncodingError):  # the codec has no such value
+            lengths.append(len(codec.encode(value) if unterminated else codec.encode_part(value)))
     # A custom codec of any other type counts as 0 bytes.
-    return len(encode(kind())) if kind in {str, bytes, Decimal} and isinstance(kind, type) else 0
+    return min(lengths, default=0)
+
+
+_ADDRESSES = (IPv4Address, IPv6Address)
+
+
+def _first_values(kind: type) -> Iterable[Any]:
+    """Values among which is one with the fewest bytes, for any codec of the type whose length varies."""
+    if issubclass(kind, Enum):
+        return kind
+    return {str: ("", "0"), bytes: (b"", b"0"), Decimal: (Decimal(),)}.get(kind, ())
