@@ -79,7 +79,8 @@ class Behaviour:
 
     def __init__(self, start: Start, merged: bool) -> None:
         self._start, self._merged = start, merged
-        self._constant = frozenset(id(cell.cell_contents) for cell in getattr(start, "__closure__", None) or ())
+        cells = getattr(start, "__closure__", None) or ()
+        self._constant = frozenset(map(id, (*cells, *(cell.cell_contents for cell in cells))))
         self._known: dict[Any, int] = {}
         self.steps: list[Step | None] = [None, None]
         self.issued: list[int | None] = [None, None]

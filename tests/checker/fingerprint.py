@@ -121,6 +121,10 @@ class _Reader:
     def _contents(self, of: Any, kind: type) -> Any:
         if kind is GeneratorType:
             return self._generator(of)
+        if kind is dict:
+            return self._pairs(of)
+        if kind is list:
+            return tuple(map(self.value, of))
         if _is_record(kind):
             return tuple([self.value(getattr(of, name)) for name in _slots(kind)])
         if kind is FunctionType:
@@ -185,7 +189,8 @@ class _Reader:
         return tuple(parts)
 
     def _pairs(self, of: Any) -> Any:
-        return tuple((self.value(key), self.value(value)) for key, value in dict.items(of))
+        value = self.value
+        return tuple([(value(key), value(item)) for key, item in dict.items(of)])
 
     def _generator(self, of: Any) -> Any:
         frame = of.gi_frame

@@ -252,23 +252,28 @@ def writer(
 ) -> Callable[[], Steps]:
     """A program that makes one commit; of its `lost`th change the answer is lost."""
 
+    reached: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+    def after_answers(answers: tuple[Any, ...]) -> tuple[Any, Any]:
+        """The next call, or None, and what became of the commit, or None: found out once for the same answers."""
+        if answers not in reached:
+            commit = _commit(number, writes, reading, rules, Replayed(can, answers))
+            try:
+                reached[answers] = None, _run(commit)
+            except Needed as needed:
+                reached[answers] = needed.call, _said(commit) if commit.outcomes is not None else None
+            except Disturbed:
+                reached[answers] = None, None
+            except HbmodelError as error:
+                reached[answers] = None, type(error).__name__
+        return reached[answers]
+
     def run() -> Steps:
         answers: list[Any] = []
         changes = 0
         said = False
         while True:
-            commit = _commit(number, writes, reading, rules, Replayed(can, tuple(answers)))
-            call: Any = None
-            result: Any = None
-            try:
-                result = _run(commit)
-            except Needed as needed:
-                call = needed.call
-                result = _said(commit) if commit.outcomes is not None else None
-            except Disturbed:
-                return
-            except HbmodelError as error:
-                result = type(error).__name__
+            call, result = after_answers(tuple(answers))
             if result is not None and not said:
                 yield ("joint_done", number, result)
                 said = True
@@ -279,7 +284,7 @@ def writer(
                 if changes == lost:
                     answers[-1] = LOST
                 changes += 1
-            del commit, call, result
+            del call, result
 
     return run
 
