@@ -192,6 +192,14 @@ def test_a_choice_of_ones_own() -> None:
             TextSalt(("a", "b"), choose=wrong).bind(LAYOUT).bucket_of(PARTS)  # type: ignore[arg-type]
 
 
+def test_a_bucket_of_a_part_of_a_field() -> None:
+    salt = TextSalt([bytes([n]) for n in range(16)], by="name", choose=lambda data: crc32(data.partition(b":")[0]) % 16)
+    bound = salt.bind(LAYOUT)
+    buckets = {bound.bucket_of([b"", b"", b"%d:%d" % (user, item)]) for user in range(100) for item in range(3)}
+    assert buckets == {*range(16)}
+    assert all(bound.bucket_of([b"", b"", b"ada:%d" % item]) == crc32(b"ada") % 16 for item in range(100))
+
+
 @pytest.mark.parametrize(
     ("salt", "key"),
     [
