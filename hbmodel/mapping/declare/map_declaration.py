@@ -250,7 +250,9 @@ def check_maps(
         )
     if external:
         raise DeclarationError(
-            "An external table cannot have map columns: a delete could not tell which cells belong to them.",
+            "An external table cannot have map columns: a delete could not tell which cells belong to them. Declare a "
+            "second model of this family, whose last key field has in_qualifier=True and whose only column is "
+            'hb.column("").',
             model=model,
             field=name,
         )
