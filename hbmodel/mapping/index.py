@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -108,6 +108,18 @@ class Index:
         for part in self.parts:
             conditions = None if conditions is None else part.on_entries(conditions)
         return conditions
+
+    def asked_for(self, asked: Mapping[str, Sequence[Any]]) -> Index:
+        """The same index without some of the entries that a query does not ask for.
+
+        Args:
+            asked: the values that the query asks for, by the name of the part.
+        """
+        parts = [
+            part.asked_for(asked[name], partial(self.layout.pack_field, at)) if name in asked else part
+            for at, (name, part) in enumerate(zip(self.fields, self.parts, strict=True))
+        ]
+        return attrs.evolve(self, parts=parts)
 
     @cached_property
     def spec(self) -> Mapping[str, Any]:

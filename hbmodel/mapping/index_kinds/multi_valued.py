@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from typing_extensions import override
 
 from hbmodel.encoding.codecs.base import JSON
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.collection_elements import element_of
+from hbmodel.mapping.index_kinds.asked_elements import elements_asked_for
 from hbmodel.mapping.index_kinds.part import Condition, DeclaredPart, IndexPart
 from hbmodel.mapping.model_field import Field, Values
 from hbmodel.mapping.predicates import Comparison, Contains, In, Predicate
@@ -22,6 +23,7 @@ class EachPart(IndexPart):
 
     Attributes:
         leaves_none_out: whether elements that are None have no entries.
+        chosen: leaves out the elements that a query does not ask for, or None if the part has them all.
     """
 
     of: Field
@@ -29,6 +31,7 @@ class EachPart(IndexPart):
     desc: bool
     leaves_none_out: bool = False
     required: Sequence[Predicate] = ()
+    chosen: Callable[[Iterable[Any]], Sequence[Any]] | None = field(default=None, eq=False, repr=False)
 
     @property
     @override
@@ -45,7 +48,14 @@ class EachPart(IndexPart):
         elements = self.of.value_in(values)
         if elements is None:
             return ()
+        if self.chosen is not None:
+            elements = self.chosen(elements)
         return [element for element in elements if element is not None or not self.leaves_none_out]
+
+    @override
+    def asked_for(self, asked: Sequence[Any], pack: Callable[[Any], bytes]) -> IndexPart:
+        chosen = elements_asked_for(self.operand.codec, asked, pack)
+        return self if chosen is None else evolve(self, chosen=chosen)
 
     @override
     def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
@@ -69,8 +79,9 @@ class EachPart(IndexPart):
 
     @override
     def without_none(self) -> IndexPart:
-        field = self.operand
-        return evolve(self, operand=evolve(field, nullable=False), leaves_none_out=True) if field.nullable else self
+        if not self.operand.nullable:
+            return self
+        return evolve(self, operand=evolve(self.operand, nullable=False), leaves_none_out=True)
 
     @property
     @override
@@ -92,11 +103,11 @@ class EachField(DeclaredPart):
 
     @override
     def resolve(self, fields: Mapping[str, Field]) -> IndexPart:
-        field = fields[self.name]
-        element = element_of(field)
+        collection = fields[self.name]
+        element = element_of(collection)
         if element is None:
             raise DeclarationError(
                 "hb.each takes a collection whose annotation names elements that keys can hold: "
                 'hb.Column[list[str]] = hb.column("t", hb.Json(list[str])).',
             )
-        return EachPart(field, element, bool(self.desc))
+        return EachPart(collection, element, bool(self.desc))

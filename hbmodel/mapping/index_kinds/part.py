@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -75,6 +75,16 @@ class IndexPart(ABC):
         query.
         """
         return conditions
+
+    def asked_for(self, asked: Sequence[Any], pack: Callable[[Any], bytes]) -> IndexPart:
+        """The same part, without some of the values that a query does not ask for: it may leave out each value that
+        neither equals an asked one nor has the bytes of one.
+
+        Args:
+            asked: the values that the query asks for.
+            pack: the bytes of a value at this place of an entry's key.
+        """
+        return self
 
     @abstractmethod
     def without_none(self) -> IndexPart:

@@ -60,6 +60,8 @@ class EntryVerifier:
         reader: decodes the primary rows; its fields include the index's and the predicate's.
         scope: the entries that the query asks for.
         prefix: the common prefix of all entries, if the rest of each is the key of its row; otherwise None.
+        asked: the function from a row's values and key to its entries in the index, which may leave out entries outside
+            the scope; None for the one that returns them all.
     """
 
     schema: TableSchema
@@ -68,12 +70,13 @@ class EntryVerifier:
     accepts: Callable[[Values], bool]
     scope: EntryScope
     prefix: bytes | None = None
+    asked: Entries | None = None
     _alike: dict[Any, bool] = field(init=False, repr=False, factory=dict)
 
     @cached_property
     def _entries_of(self) -> Entries:
-        """The function from a row's values and key to its entries in the index."""
-        return KeyMapper(self.schema).entries_code(self.index)
+        """The function from a row's values and key to its entries in the index, at least to those in the scope."""
+        return KeyMapper(self.schema).entries_code(self.index) if self.asked is None else self.asked
 
     def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
         """The values of the row of each entry, or None for an entry that must not be returned.

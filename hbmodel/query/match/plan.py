@@ -12,7 +12,9 @@ from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DecodingError
 from hbmodel.mapping.predicates import And, Predicate, Test
+from hbmodel.mapping.rows.asked_entries import entries_asked_for
 from hbmodel.mapping.rows.covering import EntryDecoder, fields_held
+from hbmodel.mapping.rows.entries_of_row import Entries
 from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.rows.unreadable import TolerantEntryDecoder, or_unreadable
 from hbmodel.mapping.schema import Index
@@ -21,7 +23,7 @@ from hbmodel.query.ask.as_of import before
 from hbmodel.query.ask.paging import digest_of
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.match.column_ranges import ColumnRanges
-from hbmodel.query.match.key_conditions import KeyConditions
+from hbmodel.query.match.key_conditions import KeyConditions, values_left
 from hbmodel.query.match.merged_order import KeyPlace, MergedOrder
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import Filter, ValueFilter
@@ -119,6 +121,19 @@ class Plan:
         ):
             return None
         return self.buckets[0].prefix + self.path.layout.range_of([values[0] for values in parts[:own]], None).start
+
+    @cached_property
+    def entries_asked_for(self) -> Entries | None:
+        """Makes the entries of a row that the query may ask for, if a row may have many others; otherwise None."""
+        index = self.path.index
+        if index is None or index.has_one_entry:
+            return None
+        asked: dict[str, Sequence[Any]] = {}
+        for name in index.fields:
+            own = [c.on_entry for c in self.match.conditions if c.on_entry.names() == {name}]
+            if (values := values_left(own, name)) is not None:
+                asked[name] = values
+        return entries_asked_for(self.reader.schema, index, asked)
 
     @cached_property
     def entry_test(self) -> Callable[[bytes], bool] | None:

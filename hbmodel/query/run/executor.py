@@ -361,11 +361,12 @@ class PlanExecutor:
         every = plan.accepts
         accepts = every if every is not None else _anything
         if plan.terms.on_unreadable is None:
-            verifier = EntryVerifier(
-                plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope, plan.entry_prefix
-            )
+            kind, prefix = EntryVerifier, plan.entry_prefix
         else:
-            verifier = TolerantVerifier(plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope)
+            kind, prefix = TolerantVerifier, None
+        verifier = kind(
+            plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope, prefix, plan.entries_asked_for
+        )
         if plan.covering is not None:
             return CoveringReader(plan.covering, plan.accepts_entry, verifier).read
         return lambda entries: verifier.verify([entry.row for entry in entries])

@@ -1,0 +1,55 @@
+"""The elements of a collection that a query asks for, found without building an entry for each of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, timedelta
+from typing import Any
+from uuid import UUID
+
+from hbmodel.encoding.codecs import Codec, EnumOf
+from hbmodel.encoding.codecs.library import SCALARS
+
+_PLAIN = {type(SCALARS[kind]): kind for kind in (bytes, date, float, int, str, timedelta, UUID)}
+"""Classes of codecs, and the types of which two values with the same bytes are equal and have the same hash. Times are
+not among them: Python may call times of two zones different although they are the same instant.
+"""
+
+
+def _plain(codec: Codec[Any]) -> type | None:
+    """The type whose values can be looked up instead of their bytes, or None if the codec has none."""
+    if isinstance(codec, EnumOf):
+        return codec.python_type if type(codec.codec) in _PLAIN else None
+    return _PLAIN.get(type(codec))
+
+
+def elements_asked_for(
+    codec: Codec[Any], asked: Sequence[Any], pack: Callable[[Any], bytes]
+) -> Callable[[Iterable[Any]], Sequence[Any]] | None:
+    """A function that keeps the elements of a collection that equal an asked value or have its bytes; None if that
+    cannot be told.
+
+    A plain value is looked up by its hash, and any other one is encoded.
+
+    Args:
+        codec: the codec of the elements.
+        asked: the values that a query asks for.
+        pack: the bytes of a value in an entry's key.
+    """
+    try:
+        known = frozenset(asked)
+        packed = frozenset(map(pack, asked))
+    except Exception:
+        return None
+    plain = _plain(codec)
+
+    def has_bytes(element: Any) -> bool:
+        try:
+            return element in known or pack(element) in packed
+        except Exception:  # the entries of the row raise the error
+            return True
+
+    def chosen(elements: Iterable[Any]) -> Sequence[Any]:
+        return [element for element in elements if (element in known if type(element) is plain else has_bytes(element))]
+
+    return chosen
