@@ -92,6 +92,8 @@ class HbmodelError(Exception):
         details: the named details; each is also an attribute of the error. The attribute of a detail that this error
             lacks and another error has is None. Any other name is an `AttributeError`, so that a misspelled one is
             noticed.
+        failures: if all of several calls of one commit were refused for causes of this class, and certainly none was
+            carried out: the outcomes of all of them. The other details are those of the first one.
     """
 
     code: ClassVar[str] = "hbmodel-error"
@@ -135,8 +137,8 @@ class HbmodelError(Exception):
         return self._shown()
 
     def _shown(self) -> Mapping[str, Any]:
-        """The details as text shows them."""
-        return self.details
+        """The details as text shows them: outcomes are counted."""
+        return {name: len(value) if name == "failures" else value for name, value in self.details.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.message, dict(self.details))
@@ -354,13 +356,9 @@ class ConflictError(HbmodelError):
         expected: the object's version.
         found: the row's version, 0 if there is no row.
         other: the other key of an unfinished move.
-        failures: the outcomes, if several objects were committed, all of them were in conflict, and none was written.
     """
 
     code = "conflict-error"
-
-    def _shown(self) -> Mapping[str, Any]:
-        return {name: len(value) if name == "failures" else value for name, value in self.details.items()}
 
 
 class ConditionFailed(HbmodelError):
@@ -382,7 +380,7 @@ class UniqueViolation(HbmodelError):
     code = "unique-violation"
 
     def _shown(self) -> Mapping[str, Any]:
-        return {name: value for name, value in self.details.items() if name != "value"}
+        return {name: value for name, value in super()._shown().items() if name != "value"}
 
 
 class PartialWrite(HbmodelError):

@@ -652,8 +652,10 @@ class Session:
                 programs have written to the rows since.
 
         Raises:
-            PartialWrite: contains the applied and the pending calls.
-            RowNotFound: the only pending call updates a row that does not exist.
+            PartialWrite: contains the applied and the pending calls, and those that were refused.
+            RowNotFound: the only pending call updates a row that does not exist, or each pending call does. In this
+                way every error that refuses a write is raised: if it refused all calls, and certainly nothing is
+                written. The outcomes of several calls are its `failures`.
             SessionError: several calls for one object of a wide row cannot be combined into one write; nothing is
                 written.
             CapabilityError: the store cannot make all changes of one row in one mutation; nothing is written to the

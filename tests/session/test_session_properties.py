@@ -98,8 +98,8 @@ def commit(session: hb.Session) -> list[str]:
     """Commits and returns the outcomes; of failures the rest is told elsewhere."""
     try:
         return [outcome.action for outcome in session.commit()]
-    except hb.RowNotFound:
-        return ["failed"]
+    except hb.RowNotFound as error:
+        return ["failed"] * len(error.failures or [error])
     except hb.PartialWrite as error:
         return [
             *(outcome.action for outcome in error.applied),

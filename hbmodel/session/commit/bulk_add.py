@@ -56,9 +56,12 @@ class BulkAdd:
             except HbmodelError as error:
                 if not self._begun and not isinstance(error, PartialWrite):
                     raise  # nothing was sent: the error speaks for itself
-                partial = (
-                    error.details if isinstance(error, PartialWrite) else {"pending": [call.subject for call in batch]}
-                )
+                if isinstance(error, PartialWrite):
+                    partial = error.details
+                elif error.failures:  # the whole batch was refused
+                    partial = {"pending": [], "failures": error.failures}
+                else:
+                    partial = {"pending": [call.subject for call in batch]}
                 raise PartialWrite(
                     "bulk_add() stopped: at least the first `position` objects are written. Add all objects again, "
                     "or those that follow.",

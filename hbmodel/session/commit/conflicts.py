@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from hbmodel.errors import (
+    ClockError,
     ConflictError,
     HbmodelError,
     PartialWrite,
@@ -128,22 +129,36 @@ def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def refusal(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> HbmodelError:
-    """The error of a commit with failed calls: a conflict if all failures are conflicts and nothing was put or
-    deleted.
+_UNCERTAIN = (ClockError, PartialWrite, UnknownOutcome)
+"""Errors of calls that may have changed their row all the same. A `ClockError` is one of them: an update of a row that
+expires may find a cell ahead of the clock only when it writes the row's other columns again.
+"""
+
+
+def refusal(outcomes: Sequence[Outcome], failures: Sequence[Outcome], *, whole: bool) -> HbmodelError:
+    """The error of a commit with failed calls: their cause, if all calls have failed for causes of one class and
+    certainly nothing is written. Beside conflicts, there may be deletes that found nothing.
+
+    Args:
+        outcomes: of all calls.
+        failures: those of the failed calls.
+        whole: whether each of the failed calls is a write of one row, so that no part of it can have been carried out.
     """
-    conflicts = [outcome.error for outcome in failures if isinstance(outcome.error, ConflictError)]
-    if (
-        conflicts
-        and len(conflicts) == len(failures)
-        and not any(outcome.action in {"put", "deleted"} for outcome in outcomes)
-    ):
-        return ConflictError(conflicts[0].message, **conflicts[0].details, failures=failures)
+    errors = [outcome.error for outcome in failures if outcome.error is not None]
+    firsts: dict[type[HbmodelError], HbmodelError] = {}
+    for error in errors:
+        firsts.setdefault(type(error), error)
+    first, *others = firsts.values()
+    nothing = len(failures) == len(outcomes) or (
+        isinstance(first, ConflictError) and not any(outcome.action in {"put", "deleted"} for outcome in outcomes)
+    )
+    if nothing and whole and not others and not isinstance(first, _UNCERTAIN):
+        return type(first)(first.message, **{**first.details, "failures": failures})
     return PartialWrite(
         "Some calls of the commit were refused: see `failures`. All others are carried out, and nothing is pending.",
         applied=[outcome for outcome in outcomes if outcome.error is None],
         pending=[],
         failures=failures,
         key=failures[0].key,
-        reason=None if failures[0].error is None else reason_of(failures[0].error),
+        reason="; ".join(map(reason_of, [first, *others])),
     )

@@ -257,7 +257,7 @@ class UnitOfWork:
         if failures and len(outcomes) == 1 and failures[0].error is not None:
             raise failures[0].error
         if failures:
-            raise refusal(outcomes, failures)
+            raise refusal(outcomes, failures, whole=all(len(call.writes) == 1 for call in done if call.refused))
         return outcomes
 
     def _split(self, pending: Sequence[Pending]) -> list[Batch | JointBatch]:
