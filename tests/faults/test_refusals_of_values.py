@@ -258,6 +258,11 @@ DECLARATIONS = [
     refused(
         hb.DeclarationError,
         "A column alias must not be empty.",
+        declared(lambda: {"v": column()}, exists=hb.flag("")),
+    ),
+    refused(
+        hb.DeclarationError,
+        "A map column needs an alias, with which the qualifiers of its entries begin",
         declared(lambda: {"v": (hb.Map[int, int], hb.map_column("", hb.UInt32, hb.UInt32))}),
     ),
     refused(

@@ -168,6 +168,11 @@ def resolve_map(
         raise mistake(
             "A map column needs a key codec whose bytes keep the order of the keys: use another codec.", codec=repr(key)
         )
+    if spec.alias == "":
+        raise mistake(
+            "A map column needs an alias, with which the qualifiers of its entries begin: give it a short one, such as "
+            '"m".'
+        )
     alias = qualifier(name if spec.alias is None else spec.alias)
     value_field = Field(
         name, "column", value, nullable=True, default=None, family=family(spec.family), qualifier=alias, hint=value_hint
