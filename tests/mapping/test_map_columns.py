@@ -140,7 +140,7 @@ MISTAKES: dict[str, tuple[Declaration, str]] = {
         r"annotation says\.",
     ),
     "no codec": (lambda: declared(m=(hb.map_column("m", str), TEXTS)), "A codec must be a Codec"),  # type: ignore[arg-type]
-    "empty alias": (lambda: declared(m=(hb.map_column(""), TEXTS)), "must not be empty"),
+    "empty alias": (lambda: declared(m=(hb.map_column(""), TEXTS)), "needs an alias"),
     "system's alias": (lambda: declared(m=(hb.map_column("_m"), TEXTS)), "reserved for system cells"),
     "alias that begins another": (
         lambda: declared(m=(hb.map_column("m"), TEXTS), x=(hb.column("mx"), hb.Column[int])),
