@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from attrs import evolve
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.store import Put, Row, Scan
@@ -64,6 +65,23 @@ class PieceConformance:
     ) -> None:
         of, all_rows = rows
         assert shown(pieces_of(bed, Scan(of, limit=limit, cells=10))) == list(cut(all_rows, 10))[:limit]
+
+    @pytest.mark.parametrize("cells", [1, 9, 10, 1_000, 1_001])
+    def test_the_first_piece_of_one_row(
+        self, bed: Bed, rows: tuple[KeyRange, list[tuple[bytes, list[bytes]]]], cells: int
+    ) -> None:
+        some = ColumnRange(b"00003", True, b"00008", False), ColumnRange(b"00015", True, None, False)
+        for filter in (None, some[0], Or(some), KeyOnly(), And([some[1], KeyOnly()]), And([Or(some), KeyOnly()])):
+            for row, columns in [*rows[1], (rows[1][0][0] + b"/absent", [])]:
+                whole = pieces_of(bed, Scan(KeyRange.exactly(row), columns=[b"d"], filter=filter))
+                scan = Scan(KeyRange.exactly(row), columns=[b"d"], filter=filter, limit=1, cells=cells)
+                found = pieces_of(bed, scan)
+                assert shown(found) == list(cut(shown(whole), cells))[:1]
+                assert bool(whole) >= (filter is None and bool(columns))
+                if "KeyOnly" in repr(filter):
+                    assert {cell.value for piece in found for cell in piece.columns.values()} <= {b""}
+                assert not pieces_of(bed, evolve(scan, before=1))
+                assert shown(pieces_of(bed, evolve(scan, before=2))) == shown(found)
 
     def test_filters_of_cells(self, bed: Bed, rows: tuple[KeyRange, list[tuple[bytes, list[bytes]]]]) -> None:
         of, _ = rows

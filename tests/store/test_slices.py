@@ -110,6 +110,22 @@ def test_a_few_objects_take_one_small_page(store: RecordingStore) -> None:
     assert [size_of(scan) for scan in scans_of(store)] == [PAGES[0]]
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_row_is_read_without_a_filter_if_all_its_cells_are_wanted(strict: bool) -> None:
+    wide = evolve(wide_rows("t", b"d", WIDE.columns, kind=b""), strict=strict)
+    objects = {b"d:" + terminated(name) + alias: b"1" for name in (b"x", b"y") for alias in (b"a", b"b", b"c")}
+    with RecordingStore(EmbeddedStore(None)) as store:
+        store.create_table("t", [Family(b"d")])
+        store.put("t", [Put(b"m", {b"d:": b"of no object", **objects}, 1)])
+        folded = FoldedStore(store, [wide], pages_of(4))
+        (batches,) = folded.scan("t", [Scan(ROW)])
+        assert [row.row for batch in batches for row in batch] == [place(b"m", b"x"), place(b"m", b"y")]
+        first, *rest = [scan for call in store.calls if call.name == "scan" for scan in call.items]
+        assert (first.filter is None, first.cells, first.limit) == (not strict, 4, 1)
+        assert all(isinstance(scan.filter, ColumnRange) for scan in rest)
+        assert rest
+
+
 def test_a_row_that_overflows_is_continued_before_the_next_one(store: RecordingStore) -> None:
     rows = read(FoldedStore(store, [WIDE]), KeyRange())
     assert [row.row for row in rows] == [

@@ -197,7 +197,11 @@ class PlanExecutor:
 
         `started` contains the scans of `first_scans`, if they were begun already.
         """
-        with self._runs(buckets, table_filter, columns, started) as runs:
+        live = [bucket for bucket in buckets if bucket.ranges]
+        if len(live) == 1 and started is None:
+            yield from self._only_run(live[0], table_filter, columns)
+            return
+        with self._runs(live, table_filter, columns, started) as runs:
             if len(runs) == 1:
                 yield from runs[0]
             elif runs:
@@ -248,6 +252,17 @@ class PlanExecutor:
             for run in runs:
                 closed.callback(run.close)
             yield runs
+
+    def _only_run(
+        self, bucket: Bucket, table_filter: Any, columns: Sequence[bytes]
+    ) -> Generator[Sequence[Row], None, None]:
+        """The batches of a bucket that is read alone: most queries read one, and many of these few rows."""
+        scans = self.scans(bucket.ranges[::-1] if self.plan.backwards else bucket.ranges, table_filter, columns)
+        (first,) = self.started(scans[:1])
+        try:
+            yield from self._run(first, scans, growth=2)
+        finally:
+            close_scan(first)
 
     def _run(
         self, first: Iterator[Sequence[Row]], scans: Sequence[Scan], growth: int

@@ -29,6 +29,7 @@ from hbmodel.store.gateway.failures import is_passing
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease
 from hbmodel.store.gateway.retry import IN_DOUBT, Backoff, Idempotence
+from hbmodel.store.gateway.scanning.first_piece import FirstPiece, first_piece
 from hbmodel.store.gateway.scanning.first_rows import FirstRows, ReadScan, want_first_rows
 from hbmodel.store.gateway.scanning.scan_calls import Request
 from hbmodel.store.gateway.scanning.scan_cursor import Cursor
@@ -118,6 +119,10 @@ class GatewayStore(GatewayClient):
         return self._scan(self._name(table), scans, table)
 
     def _scan(self, name: bytes, scans: Sequence[Scan], called: str) -> list[Iterator[Sequence[Row]]]:
+        reading = first_piece(name, scans)
+        if reading is not None and (request := self.SCAN_CALLS.whole(reading)) is not None:
+            read = partial(self._call, Idempotence.NONE, request, table=called)
+            return [FirstPiece(lambda: self.SCAN_CALLS.received(read()))]
         if not (self._wire.takes_encoded and self._backoff.attempts != 1 and want_first_rows(scans)):
             return self._multiplexed(name, scans, called, self._backoff)
         first = FirstRows(self.SCAN_CALLS, self.SERVICE, name, scans, self._sizes)

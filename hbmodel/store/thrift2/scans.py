@@ -1,4 +1,6 @@
-"""How the second Thrift gateway is asked for ranges of rows: short ones in a single call, long ones by a scanner."""
+"""How the second Thrift gateway is asked for ranges of rows: a part of one row by a get, short ranges in a single call,
+long ones by a scanner.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from typing import Any
 from thriftpy2.thrift import TApplicationException
 
 from hbmodel.store.gateway.scanning.scan_calls import Reading, Request
-from hbmodel.store.thrift2.service import FAILURES, TIllegalArgument, TReadType, TScan, time_range
+from hbmodel.store.ranges import key_successor
+from hbmodel.store.thrift2.service import FAILURES, GetRow, TIllegalArgument, TReadType, TScan, time_range
 from hbmodel.store.thrift2.writes import column_of
 
 SHORT = 100
@@ -22,7 +25,13 @@ class Thrift2ScanCalls:
     forgotten: tuple[type[Exception], ...] = (TIllegalArgument, TApplicationException)
 
     def whole(self, reading: Reading) -> Request | None:
-        """Reads all rows asked for; the server closes its scanner itself when it reaches the limit."""
+        """Reads all rows asked for; the server closes its scanner itself when it reaches the limit.
+
+        The first cells of one row are read by a get: it takes half the time, since the gateway and the region server
+        make no scanner for it.
+        """
+        if reading.cells is not None and reading.rows == 1 and reading.stop == key_successor(reading.start):
+            return "getMultiple", {"table": reading.table, "tgets": [_first_cells(reading, reading.cells)]}
         scan = _scan(reading)
         scan.limit = reading.rows
         if reading.rows <= SHORT and reading.filter is None:
@@ -38,12 +47,19 @@ class Thrift2ScanCalls:
         return "getScannerRows", {"scannerId": scanner, "numRows": count}
 
     def received(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """The rows as they are: HBase's own order."""
-        return rows
+        """The rows as they are, in HBase's own order; the empty result of a get is no row."""
+        return [] if rows and not rows[0].columnValues else rows
 
     def close(self, scanner: int) -> Request:
         """Closes a scanner."""
         return "closeScanner", {"scannerId": scanner}
+
+
+def _first_cells(reading: Reading, cells: int) -> GetRow:
+    counted = b"ColumnPaginationFilter (%d, 0)" % cells
+    chosen = counted if reading.filter is None else b"(%s) AND %s" % (reading.filter, counted)
+    columns = [column_of(column) for column in reading.columns] or None
+    return GetRow(reading.start, columns, chosen, time_range(reading.before))
 
 
 def _scan(reading: Reading) -> Any:

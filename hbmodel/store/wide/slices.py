@@ -36,6 +36,9 @@ read in larger pages.
 _STEPS = 4
 """Once in this many steps, a bisection looks right after the last known cell, since that may be the last cell."""
 
+_EVERY_OBJECT = [(b"\x00", None)]
+"""The range of all objects whose qualifiers have no kind: only an empty qualifier, of no object, is outside."""
+
 NO_OBJECTS = "Only tables of wide models can be read by ranges of columns."
 
 
@@ -101,6 +104,8 @@ class SliceReader:
         self._start = len(wide.lead)
         self._unfolding = Unfolding(wide)
         self.strict = wide.strict
+        # A strict reader would show a cell with an empty qualifier, so the range has to leave it out.
+        self._filters_all = wide.strict or wide.prefix_end(b"") is not None
 
     def sized(self, scan: SliceScan) -> SliceScan:
         """The same scan with its page and batch sizes, which are chosen only once: what other reads show later does not
@@ -120,7 +125,7 @@ class SliceReader:
         """The scan of the table with which a sized slice scan begins."""
         assert scan.page is not None
         cells = scan.page if scan.single or self._in_pieces(scan) else None
-        chosen = _chosen(scan.ranges if scan.first is None else starting(scan.ranges, scan.first), scan.keys_only)
+        chosen = self._chosen(scan.ranges if scan.first is None else starting(scan.ranges, scan.first), scan.keys_only)
         if scan.keys_of_rows:
             chosen = _page([(scan.ranges[0][0], scan.ranges[-1][1])], 1, keys_only=True)
         elif cells is None:
@@ -155,6 +160,14 @@ class SliceReader:
             else:
                 following = yield from self._scanned(following, started)
             started = None
+
+    def _chosen(self, ranges: Sequence[Interval], keys_only: bool) -> Filter | None:
+        """The filter that passes the cells in some ranges; None if all of the family are read: evaluating a filter
+        costs the server as much as reading a few cells.
+        """
+        if self._filters_all or list(ranges) != _EVERY_OBJECT:
+            return _chosen(ranges, keys_only)
+        return KeyOnly() if keys_only else None
 
     def _in_pieces(self, scan: SliceScan) -> bool:
         """Whether rows come in pieces of the size of a page, one after the other, and no page is asked for by itself.
@@ -338,7 +351,7 @@ class SliceReader:
         return started
 
     def _page(self, scan: SliceScan, row: bytes, ranges: Sequence[Interval], size: int) -> Scan:
-        chosen = _chosen(ranges, scan.keys_only)
+        chosen = self._chosen(ranges, scan.keys_only)
         return Scan(KeyRange.exactly(row), columns=[self._wide.family], filter=chosen, limit=1, cells=size)
 
     def _columns_of(self, row: bytes, prefix: bytes) -> ObjectRow | None:

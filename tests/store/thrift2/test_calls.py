@@ -20,7 +20,7 @@ from thriftpy2.transport import TMemoryBuffer
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableExists, TableNotFound
 from hbmodel.localhbase.jars import cache_directory
 from hbmodel.store import ConditionalChange, Delete, Family, Put, Scan
-from hbmodel.store.filters import KeyOnly
+from hbmodel.store.filters import ColumnPrefix, KeyOnly
 from hbmodel.store.gateway.failures import is_passing, store_error
 from hbmodel.store.gateway.scanning.scan_cursor import Cursor
 from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES
@@ -262,6 +262,34 @@ def test_what_may_pass_over_much_is_read_as_the_server_sees_fit(scan: Scan) -> N
     _, arguments = whole(scan)
     assert arguments["tscan"].readType is None
     assert arguments["tscan"].limit == arguments["numRows"] == (scan.limit or scan.batch_size)
+
+
+@pytest.mark.parametrize(
+    ("filter", "sent"),
+    [
+        (None, b"ColumnPaginationFilter (7, 0)"),
+        (ColumnPrefix(b"a"), b"(ColumnPrefixFilter('a')) AND ColumnPaginationFilter (7, 0)"),
+    ],
+)
+def test_the_first_cells_of_one_row_are_a_get(filter: ColumnPrefix | None, sent: bytes) -> None:
+    one = KeyRange.exactly(b"a")
+    name, arguments = whole(Scan(one, columns=[b"d"], filter=filter, limit=1, cells=7, before=5))
+    (get,) = arguments["tgets"]
+    assert (name, arguments["table"], get.row, get.filterString) == ("getMultiple", b"t", b"a", sent)
+    assert [(column.family, column.qualifier) for column in get.columns] == [(b"d", None)]
+    assert (get.timeRange.minStamp, get.timeRange.maxStamp) == (0, 5)
+
+
+@pytest.mark.parametrize(
+    "scan",
+    [
+        Scan(KeyRange.exactly(b"a"), limit=1),
+        Scan(KeyRange.exactly(b"a"), limit=2, cells=7),
+        Scan(KeyRange.prefix(b"a"), limit=1, cells=7),
+    ],
+)
+def test_more_than_the_first_cells_of_one_row_is_a_scan(scan: Scan) -> None:
+    assert whole(scan)[0] == "getScannerResults"
 
 
 def test_a_reversed_scan_that_may_begin_outside_asks_for_one_more() -> None:
