@@ -101,6 +101,25 @@ def test_entries_are_verified_as_if_all_of_the_row_were_made_at_length(data: st.
     check(data)
 
 
+@hb.model(table="partial", family="d")
+class Partial:
+    number: hb.Key[int] = hb.key()
+    rank: hb.Column[int] = hb.column("r")
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]))
+    by_rank = hb.index("rank", hb.each("tags"), where=lambda partial: partial.tags.contains("b"))
+
+
+def test_a_condition_that_the_index_settles_leaves_out_no_entry() -> None:
+    """The query reads the row's entries of other elements too, and finds the row at the first of them."""
+    with hb.connect("memory:") as store:
+        made = planned(hb.Session(store).query(Partial).where(Partial.tags.contains("b"), Partial.rank == 1), "by_rank")
+    values = {"number": 1, "rank": 1, "tags": ["b", "a"]}
+    row = hb.row_key(Partial, number=1)
+    schema = made.reader.schema
+    assert made.entries_asked_for is not None
+    assert made.entries_asked_for(values, row) == KeyMapper(schema).entries(schema.index("by_rank"), values, row)
+
+
 @frozen
 class Folded(TextCodec):
     """Text in lower case, whatever it is given: values that differ have the same bytes."""

@@ -129,9 +129,12 @@ class Plan:
         if index is None or index.has_one_entry:
             return None
         asked: dict[str, Sequence[Any]] = {}
-        for name in index.fields:
-            own = [c.on_entry for c in self.match.conditions if c.on_entry.names() == {name}]
-            if (values := values_left(own, name)) is not None:
+        settled = frozenset(map(id, self.match.consumed))
+        for at, name in enumerate(index.fields):
+            own = [c for c in self.match.conditions if c.on_entry.names() == {name}]
+            if at >= len(self.match.parts):  # what the choice of the index enforces is not in the scope
+                own = [c for c in own if id(c.asked) not in settled]
+            if (values := values_left([c.on_entry for c in own], name)) is not None:
                 asked[name] = values
         return entries_asked_for(self.reader.schema, index, asked)
 
